@@ -17,8 +17,8 @@ import numpy as np
 
 from strategies.averages.bundle_averages import first_history
 from strategies.bundles.bundle_loads import Floats
-from strategies.model import BundleStats, Figures, Resource, Traffic
-from strategies.store import BrokerState, InMemoryStore
+from strategies.cluster.model import BundleStats, Figures, Resource, Traffic
+from strategies.cluster.store import BrokerState, InMemoryStore
 
 CLUSTER = "bench"
 #: When every broker has just reported.

@@ -19,16 +19,16 @@ from types import MappingProxyType
 from benchmarks.bench_input import CLUSTER, NOW_MS, ROUND, Cluster, Size, cluster
 from benchmarks.figures import Sample, sample, say, table
 from benchmarks.options import number, options
-from strategies import screening
-from strategies.engine import EngineSettings, rules_of
-from strategies.model import ClusterMemory, ClusterView, Memory, Shedding
-from strategies.round_input import RoundInput
+from strategies.cluster.model import ClusterMemory, ClusterView, Memory, Shedding
+from strategies.cluster.store import BrokerState, InMemoryStore
+from strategies.fold.engine import EngineSettings, rules_of
+from strategies.round import screening
+from strategies.round.round_input import RoundInput
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.contract import Shedder
 from strategies.shedding.registry import SHEDDERS, shedder
 from strategies.shedding.transfer.settings import TransferSettings
-from strategies.store import BrokerState, InMemoryStore
 
 SIZES = (Size(100, 10_000), Size(1_000, 100_000), Size(5_000, 500_000))
 MODES: tuple[Mode, Mode] = ("parity", "fixed")

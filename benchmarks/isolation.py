@@ -42,7 +42,7 @@ from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset
 from sinks.wire.position import Position
 
 if TYPE_CHECKING:
-    from strategies.engine import EngineSettings
+    from strategies.fold.engine import EngineSettings
     from tests.faults.real_job import RealJob
 
 #: The sick clusters.

@@ -31,8 +31,8 @@ from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.connections import Connections
 from sinks.topics.uri import file_topic, file_topic_uri
 from sinks.wire.size_limits import WireLimits
-from strategies.engine import Engine
-from strategies.store import InMemoryStore
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine
 from streaming.decode import decoding
 from streaming.job import run_job
 from streaming.job_metrics import JobMetrics

@@ -20,11 +20,11 @@ from sinks.wire.codec import decode
 from sinks.wire.origin import pack_origin
 from sinks.wire.output_rows import event_row
 from sinks.wire.position import Position
-from strategies.engine import Engine, EngineSettings
-from strategies.model import Command, TelemetryRecord
+from strategies.cluster.model import Command, TelemetryRecord
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.avg.settings import AvgSettings
-from strategies.store import InMemoryStore
 
 #: Reports timed together: few enough to stay in the cache as they would in the loop, enough to make
 #: the clock's own cost vanish.

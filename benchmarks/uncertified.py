@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from strategies.model import ClusterView, Memory, Shedding
+from strategies.cluster.model import ClusterView, Memory, Shedding
 from strategies.settings import Weights
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.steady.fixed import SteadyShedder

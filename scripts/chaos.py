@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from scripts.chaos_rounds import Chaos, chaos
-from strategies.engine import EngineSettings
-from strategies.limits.settings import LimitSettings
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import SHEDDERS
 
 _SHOWN = 3

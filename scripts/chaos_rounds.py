@@ -24,9 +24,8 @@ from rebalancer.simulation.world import World
 from scripts.invariants import Invariants
 from scripts.steady_invariants import SteadyInvariants
 from strategies.bundles.ranges import parse_bundle
-from strategies.engine import Engine, EngineSettings
-from strategies.limits.settings import LimitSettings
-from strategies.model import (
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import (
     Command,
     LoadReport,
     Outcome,
@@ -35,8 +34,9 @@ from strategies.model import (
     Sweep,
     TelemetryRecord,
 )
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
 from strategies.shedding.steady.settings import SteadySettings
-from strategies.store import InMemoryStore
 
 _CLUSTER = "chaos"
 #: Probabilities per round: a broker joins or leaves, load steps, the hot bundle appears or

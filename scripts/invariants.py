@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from rebalancer.simulation.fleet import MIB
 from strategies.averages.bundle_averages import unpack_history
-from strategies.limits.settings import LimitSettings
-from strategies.model import Command, Event, LoadReport, Rejection, Round
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import Command, Event, LoadReport, Rejection, Round
+from strategies.cluster.store import StateStore
 from strategies.settings import Mode
-from strategies.store import StateStore
 
 _HOUR_MS = 3_600_000
 

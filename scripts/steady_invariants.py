@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from math import isfinite
 
-from strategies.load_history import LoadHistory
-from strategies.model import Command, Memory
+from strategies.cluster.load_history import LoadHistory
+from strategies.cluster.model import Command, Memory
+from strategies.cluster.store import StateStore
 from strategies.shedding.steady.samples import load_of
 from strategies.shedding.steady.settings import SteadySettings
-from strategies.store import StateStore
 
 _MINUTE_MS = 60_000
 #: As promised in STRATEGIES.md: after a gap of more points than this, and with `tight`, bundles

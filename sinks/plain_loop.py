@@ -12,11 +12,11 @@ from sinks.wire.output_rows import OutputRow, aside_row, event_row, rejected_row
 from sinks.wire.peek import peek
 from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
-from strategies.bulkhead.quota import UnreadRecord
-from strategies.bulkhead.quota_gate import QuotaGate
-from strategies.engine import Engine, EngineSettings
+from strategies.cluster.quota import UnreadRecord
+from strategies.cluster.store import InMemoryStore
 from strategies.errors import WireError
-from strategies.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
+from strategies.fold.quota_gate import QuotaGate
 
 
 class PlainLoop:

@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from strategies.intents.contract import IntentStatus
-from strategies.model import Command, Expected, Round, Skip
-from strategies.reported import expected_spread, reported_spread
+from strategies.cluster.intent_contract import IntentStatus
+from strategies.cluster.model import Command, Expected, Round, Skip
+from strategies.figures.reported import expected_spread, reported_spread
 
 #: Number of names of a skip that are printed; the rest is counted.
 _NAMES = 4

@@ -30,11 +30,11 @@ from sinks.wire.position import Position
 from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped
 from sinks.wire.signing import SigningKey, SigningSettings, intents_key
 from sinks.wire.size_limits import WireLimits
-from strategies.bulkhead.quota import UnreadRecord
+from strategies.cluster.intent_contract import Intent
+from strategies.cluster.model import TelemetryRecord
+from strategies.cluster.packing import pack_record, unpack_record
+from strategies.cluster.quota import UnreadRecord
 from strategies.errors import WireError
-from strategies.intents.contract import Intent
-from strategies.model import TelemetryRecord
-from strategies.packing import pack_record, unpack_record
 from streaming.large_records import LargeRecords, ReadAgain, never_again
 from streaming.state.shards import shard_of
 

@@ -30,8 +30,8 @@ from sinks.topics.uri import TopicUri
 from sinks.topics.watch import watched
 from sinks.wire.raw import check_source
 from sinks.wire.signing import intents_key, signing_key
-from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError, SinkError
+from strategies.fold.engine import Engine, EngineSettings
 from strategies.java.release_defaults import PulsarRelease
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guarded
 from streaming.checkpoint.guard_file import guard_of

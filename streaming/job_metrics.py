@@ -16,8 +16,8 @@ from sinks.metrics.labels import (
     set_all,
 )
 from sinks.metrics.liveness import Liveness
-from strategies.intents.contract import LASTING
-from strategies.round_state import STATES
+from strategies.cluster.intent_contract import LASTING
+from strategies.cluster.round_state import STATES
 from streaming.outputs.facts import (
     BatchFacts,
     ClusterCounts,

@@ -20,14 +20,14 @@ from sinks.rare_collections import rare_collections
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.output_rows import OutputRow, aside_row, event_row
 from sinks.wire.signing import SigningKey, SigningSettings, signing_key
-from strategies.bulkhead.quota import Aside
-from strategies.bulkhead.quota_gate import QuotaGate
-from strategies.engine import Engine, EngineSettings
-from strategies.model import LoadReport
-from strategies.outcomes import without_unseen
-from strategies.reports import newest_report_ms
-from strategies.store import StateStore
-from strategies.vanished_clusters import forget_ms
+from strategies.cluster.model import LoadReport
+from strategies.cluster.quota import Aside
+from strategies.cluster.store import StateStore
+from strategies.fold.engine import Engine, EngineSettings
+from strategies.fold.outcomes import without_unseen
+from strategies.fold.quota_gate import QuotaGate
+from strategies.fold.reports import newest_report_ms
+from strategies.fold.vanished_clusters import forget_ms
 from streaming.decode import Decoded, ReadRows
 from streaming.outputs.facts import FACTS, BatchTally
 from streaming.raised_log import log_once

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.kafka.settings import kafka_access
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.warm_start import WarmStart
 from streaming.decode import PACKED, decoding, packer, unpacking
 from streaming.large_records import never_again

@@ -21,10 +21,10 @@ from sinks.topics.files.topic import FileTopicReader
 from sinks.topics.uri import TopicUri
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import cluster_of
-from strategies.engine import EngineSettings
-from strategies.intents.contract import LASTING
-from strategies.vanished_clusters import forget_ms
-from strategies.warm_start import warm_window_ms
+from strategies.cluster.intent_contract import LASTING
+from strategies.fold.engine import EngineSettings
+from strategies.fold.vanished_clusters import forget_ms
+from strategies.fold.warm_start import warm_window_ms
 from streaming.checkpoint.guard_file import GUARD, read_guard, write_guard
 from streaming.checkpoint.warm_start import NO_WARMING, Warming, WarmStart
 from streaming.settings import JobSettings

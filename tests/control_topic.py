@@ -16,8 +16,8 @@ from sinks.topics.files.topic import FileTopicReader
 from sinks.topics.uri import file_topic_uri
 from sinks.wire.codec import decode_answer, encode_command
 from sinks.wire.signing import SigningKey
-from strategies.approvals import ApprovalOutcome
-from strategies.model import Command, Expected, Outcome, OutcomeStatus
+from strategies.cluster.model import Command, Expected, Outcome, OutcomeStatus
+from strategies.executor.approvals import ApprovalOutcome
 from tests.topic_uris import topic_of
 
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes", "approvals")

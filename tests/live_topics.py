@@ -14,9 +14,9 @@ import numpy as np
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic_uri
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
-from strategies.model import Command, Expected, Outcome, OutcomeStatus, Round, Skip
-from strategies.round_figures import Spread
-from strategies.round_state import RoundState
+from strategies.cluster.model import Command, Expected, Outcome, OutcomeStatus, Round, Skip
+from strategies.cluster.round_figures import Spread
+from strategies.cluster.round_state import RoundState
 from tests.telemetry_lines import T0, load_report, sweep
 
 KINDS = ("telemetry", "commands", "rounds", "rejected", "outcomes")

@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from strategies.model import ClusterView, Decision, Memory, Round, Shedding, Skip
+from strategies.cluster.model import ClusterView, Decision, Memory, Round, Shedding, Skip
+from strategies.figures.usage import weighted_usage
 from strategies.settings import Setting, Weights
 from strategies.shedding.contract import GoalFigure, SheddingStrategy
-from strategies.usage import weighted_usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sinks.notices.notice import Notice, NoticeCause
-from strategies.model import Round
-from strategies.round_figures import Spread
-from strategies.round_state import STATES, RoundState
+from strategies.cluster.model import Round
+from strategies.cluster.round_figures import Spread
+from strategies.cluster.round_state import STATES, RoundState
 
 T0 = 1_795_000_000_000
 MINUTE = 60_000

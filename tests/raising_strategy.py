@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from strategies.model import ClusterView, Memory, Shedding
+from strategies.cluster.model import ClusterView, Memory, Shedding
 from strategies.settings import Setting, Weights
 from strategies.shedding.contract import Shedder
 from strategies.shedding.registry import SHEDDERS

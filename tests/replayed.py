@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sinks.plain_loop import PlainLoop
 from sinks.wire.position import Position
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
 from streaming.outputs.output_counts import KINDS
 
 Published = Mapping[str, Sequence[bytes]]

@@ -21,8 +21,8 @@ from rebalancer.simulation.clusters.drawn import drawn_world
 from rebalancer.simulation.scenarios.catalog import load
 from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.recordings.json_lines import Recording, write_recording
-from strategies.engine import EngineSettings
-from strategies.model import OutcomeReport, TelemetryRecord
+from strategies.cluster.model import OutcomeReport, TelemetryRecord
+from strategies.fold.engine import EngineSettings
 
 #: What moves bundles of the recorded cluster.
 OWN = EngineSettings("threshold", mode="parity", placement="least_long_term_rate")

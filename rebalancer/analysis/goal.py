@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rebalancer.simulation.tracing import unjudged
-from strategies.engine import EngineSettings
-from strategies.model import Round
-from strategies.round_state import reason_of
+from strategies.cluster.model import Round
+from strategies.cluster.round_state import reason_of
+from strategies.fold.engine import EngineSettings
 from strategies.shedding.contract import GoalFigure
 
 

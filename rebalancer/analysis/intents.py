@@ -29,11 +29,11 @@ from sinks.wire.approvals import check_person
 from sinks.wire.codec import decode_round
 from sinks.wire.intents import encode_intent
 from sinks.wire.signing import SigningKey, signing_key
+from strategies.cluster.intent_contract import Intent, IntentStatus
+from strategies.cluster.intent_state import from_statuses
+from strategies.cluster.model import Round
 from strategies.errors import RebalancerError, SettingsError, SinkError, WireError
-from strategies.intents.accept import IntentFleet, IntentRefusal, accept
-from strategies.intents.contract import Intent, IntentStatus
-from strategies.intents.state import from_statuses
-from strategies.model import Round
+from strategies.fold.accept_intent import IntentFleet, IntentRefusal, accept
 
 _DURATION = re.compile(r"([1-9][0-9]{0,5}) ?(min|m|h|d)")
 _UNITS_MS = {"min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from strategies.model import Outcome
-from strategies.move_cost import TOPIC_CLASSES, MoveCost, topic_class
+from strategies.cluster.model import Outcome
+from strategies.cluster.move_cost import TOPIC_CLASSES, MoveCost, topic_class
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,9 @@ from sinks.topics.uri import TopicUri
 from sinks.wire.approvals import check_person
 from sinks.wire.codec import decode_approval, encode_approval
 from sinks.wire.signing import SigningKey, SigningSettings, approvals_key, signing_key
-from strategies.approvals import (
+from strategies.cluster.model import Command, Outcome, Round
+from strategies.errors import RebalancerError, SettingsError, WireError
+from strategies.executor.approvals import (
     DONE,
     Approval,
     ApprovalAction,
@@ -39,9 +41,7 @@ from strategies.approvals import (
     PauseOrder,
     plan_id,
 )
-from strategies.errors import RebalancerError, SettingsError, WireError
-from strategies.model import Command, Outcome, Round
-from strategies.reported import expected_spread, reported_spread
+from strategies.figures.reported import expected_spread, reported_spread
 
 #: `refused`: every command has an outcome, none was carried out, and no person denied the plan.
 PlanState = Literal["waiting", "approved", "denied", "expired", "done", "partly", "refused"]

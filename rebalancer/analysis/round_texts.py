@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from rebalancer.analysis.report.figure_texts import data_rate, figure, number
 from rebalancer.simulation.timeline import Proof
-from strategies.model import Skip
-from strategies.round_figures import Certificate, Forecast
+from strategies.cluster.model import Skip
+from strategies.cluster.round_figures import Certificate, Forecast
 
 #: Gaps below this fraction read as 0.0 points.
 _NOTHING = 0.0005

@@ -25,8 +25,8 @@ from rebalancer.analysis.plans import Plan, noted, pauses_of, plans_of, read_app
 from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
 from sinks.wire.raw import RawKind, SourceSettings
-from strategies.approvals import PauseOrder
-from strategies.model import Command, Outcome, Round
+from strategies.cluster.model import Command, Outcome, Round
+from strategies.executor.approvals import PauseOrder
 from strategies.settings import RoundSettings
 
 #: Telemetry, rounds and rejected records published within this time are read; files of a file topic

@@ -34,9 +34,9 @@ from sinks.stopping import Stop, stopping
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.intents import encode_intent
 from sinks.wire.signing import SigningKey, intents_key
+from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus
+from strategies.cluster.model import Round
 from strategies.errors import SettingsError
-from strategies.intents.contract import Intent, IntentAction, IntentStatus
-from strategies.model import Round
 
 #: Pause (s) between two looks for new rounds.
 LOOK_S = 0.5

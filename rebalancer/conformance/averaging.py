@@ -37,9 +37,9 @@ from strategies.bundles.bundle_loads import (
     Floats,
     Ints,
 )
-from strategies.model import Figures
+from strategies.cluster.model import Figures
+from strategies.figures.usage import percent, unweighted_usage, weighted_usage
 from strategies.settings import Mode, Setting, Weights
-from strategies.usage import percent, unweighted_usage, weighted_usage
 
 
 @dataclass(frozen=True, slots=True)

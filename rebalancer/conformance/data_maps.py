@@ -14,7 +14,7 @@ import numpy as np
 
 from rebalancer.conformance.vectors import Number
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.model import BrokerLoad, ClusterView, Figures, Memory, Resource, Traffic
+from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Memory, Resource, Traffic
 from strategies.placement.contract import Averages
 
 

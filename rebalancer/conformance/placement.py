@@ -27,15 +27,15 @@ from rebalancer.conformance.shedding import targets, unloads
 from rebalancer.conformance.vectors import Case, Number, Played
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
 from strategies.bundles.bundle_loads import BundleLoads
+from strategies.cluster.model import BrokerLoad, BrokerMemory, Decision, Memory
 from strategies.errors import SettingsError
-from strategies.model import BrokerLoad, BrokerMemory, Decision, Memory
+from strategies.figures.usage import weighted_usage
 from strategies.placement.avg import ParityAvgPlacement, key_of, planned_to
 from strategies.placement.contract import UNKNOWN, Averages, Candidate, Request, row_of
 from strategies.placement.least_resource_usage import smoothed
 from strategies.placement.registry import PLACERS
 from strategies.settings import Weights
 from strategies.shedding.registry import SHEDDERS
-from strategies.usage import weighted_usage
 
 #: Java's exception for a candidate without load data.
 _THROWN = {"error": "java.lang.NullPointerException"}

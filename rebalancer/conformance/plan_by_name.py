@@ -17,12 +17,12 @@ from rebalancer.conformance.placement import sampled
 from rebalancer.conformance.shedding import hits, unloads
 from rebalancer.conformance.vectors import Case, Played
 from strategies.bundles.bundle_loads import no_bundles
-from strategies.model import BrokerLoad, Memory
+from strategies.cluster.model import BrokerLoad, Memory
+from strategies.figures.usage import weighted_usage
 from strategies.placement.contract import UNKNOWN, Candidate, Placer, Request
 from strategies.placement.registry import PLACERS
 from strategies.settings import Weights
 from strategies.shedding.registry import SHEDDERS
-from strategies.usage import weighted_usage
 
 
 class _NamedLookUp(msgspec.Struct, frozen=True):

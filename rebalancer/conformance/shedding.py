@@ -10,7 +10,7 @@ from typing import Any
 from rebalancer.conformance.broker_conf import settings_of, weights_of
 from rebalancer.conformance.data_maps import DataMaps, RoundData, only_active
 from rebalancer.conformance.vectors import Case, Played
-from strategies.model import Decision, Memory, Shedding
+from strategies.cluster.model import Decision, Memory, Shedding
 from strategies.placement.avg import key_of
 from strategies.placement.contract import Averages
 from strategies.shedding.registry import SHEDDERS

@@ -26,8 +26,8 @@ from strategies.bundles.ranges import (
     topic_hash,
     topics_inside,
 )
+from strategies.cluster.model import BrokerLoad, BundleStats, Decision, Figures, Traffic
 from strategies.errors import SettingsError
-from strategies.model import BrokerLoad, BundleStats, Decision, Figures, Traffic
 from strategies.splitting.boundaries import (
     Algorithm,
     Cuts,

@@ -15,8 +15,8 @@ from rebalancer.conformance.averaging import StatsData, stats_columns
 from rebalancer.conformance.broker_conf import settings_of
 from rebalancer.conformance.data_maps import patched
 from rebalancer.conformance.vectors import Case, Number, Played
+from strategies.cluster.model import BundleStats
 from strategies.filters.policies import PoliciesView, isolation_policy
-from strategies.model import BundleStats
 from strategies.shedding.transfer.parity import judge_as_java
 from strategies.shedding.transfer.settings import (
     BrokerEntry,

@@ -26,8 +26,8 @@ from rebalancer.analysis.plans import (
 )
 from sinks.topics.connections import Connections
 from sinks.wire.signing import SigningKey
-from strategies.approvals import DONE, Approval
 from strategies.errors import RebalancerError
+from strategies.executor.approvals import DONE, Approval
 
 NO_KEY = (
     "The page cannot sign decisions: set signing.approvals_key_file to the key that the executor "

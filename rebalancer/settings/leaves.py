@@ -22,12 +22,13 @@ from sinks.notices.settings import NoticeSettings
 from sinks.topics.connections import Connections
 from sinks.topics.uri import TopicUri
 from sinks.wire.signing import SigningSettings
-from strategies.bulkhead.settings import BulkheadSettings
-from strategies.capacities import CapacitySettings
+from strategies.cluster.drain_settings import DrainSettings
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.quota_settings import BulkheadSettings
+from strategies.cluster.rival_settings import RivalSettings
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
-from strategies.engine import EngineSettings
 from strategies.filters.pipeline import FilterSettings
-from strategies.intents.settings import DrainSettings
+from strategies.fold.engine import EngineSettings
 from strategies.java.release_defaults import (
     PULSAR_VERSION,
     RELEASES,
@@ -35,11 +36,10 @@ from strategies.java.release_defaults import (
     default_in,
     follows_release,
 )
-from strategies.limits.settings import LimitSettings
 from strategies.placement.destinations import DestinationSettings
 from strategies.placement.registry import PLACERS
 from strategies.registry import Registry
-from strategies.rivals.settings import RivalSettings
+from strategies.round.capacities import CapacitySettings
 from strategies.settings import Mode, RoundSettings, Setting, Weights
 from strategies.shedding.contract import SheddingStrategy
 from strategies.shedding.registry import SHEDDERS

@@ -11,8 +11,8 @@ import numpy as np
 from rebalancer.simulation.report_trigger import Reported, ReportTrigger
 from rebalancer.simulation.world import World
 from strategies.bundles.bundle_loads import Ints
-from strategies.model import BundleStats, LoadReport
-from strategies.usage import unweighted_usage
+from strategies.cluster.model import BundleStats, LoadReport
+from strategies.figures.usage import unweighted_usage
 
 
 @dataclass(frozen=True, slots=True)

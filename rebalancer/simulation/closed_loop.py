@@ -14,9 +14,7 @@ from rebalancer.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
 from rebalancer.simulation.executor_model import ExecutorModel
 from rebalancer.simulation.leader import LongTermRates
 from rebalancer.simulation.world import World
-from strategies.engine import Engine, EngineSettings
-from strategies.errors import ContractError
-from strategies.model import (
+from strategies.cluster.model import (
     Command,
     Event,
     LoadReport,
@@ -26,7 +24,9 @@ from strategies.model import (
     Sweep,
     TelemetryRecord,
 )
-from strategies.store import InMemoryStore
+from strategies.cluster.store import InMemoryStore
+from strategies.errors import ContractError
+from strategies.fold.engine import Engine, EngineSettings
 
 #: Time until a broker's answer arrives.
 ANSWER_MS = 12

@@ -18,7 +18,7 @@ from rebalancer.simulation.ownership import NO_BROKER
 from rebalancer.simulation.scenarios.noise_schema import Disturbances
 from rebalancer.simulation.timeline import Move
 from rebalancer.simulation.world import World
-from strategies.model import LoadReport
+from strategies.cluster.model import LoadReport
 
 _REPORTS, _FIGURES, _CLOCK, _RIVAL = range(200, 204)
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from rebalancer.simulation.leader import Placing
 from rebalancer.simulation.ownership import NO_BROKER
 from rebalancer.simulation.world import World
-from strategies import admission
 from strategies.bundles.ranges import parse_bundle
+from strategies.cluster.model import Command, Outcome, OutcomeStatus
+from strategies.executor import admission
 from strategies.filters.contract import namespace_of
 from strategies.filters.policies import PoliciesView
-from strategies.model import Command, Outcome, OutcomeStatus
 
 #: Time from the close of a round to the start of its first command.
 REACTION_S = 1.0
@@ -49,7 +49,7 @@ class BundlePlaced:
 
 class ExecutorModel:
     """Changes the owners of bundles. Independent of rounds. Refuses the commands that
-    `strategies.admission` refuses.
+    `strategies.executor.admission` refuses.
 
     `returns`: a bundle that is unloaded without a destination may return to its source. `policies`:
     of the cluster.

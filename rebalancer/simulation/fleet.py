@@ -13,7 +13,7 @@ from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRat
 from rebalancer.simulation.noise import Stream
 from rebalancer.simulation.scenarios.schema import Brokers, Machine, Rate, Scenario
 from strategies.bundles.bundle_loads import Floats
-from strategies.model import Figures, Resource, Traffic
+from strategies.cluster.model import Figures, Resource, Traffic
 
 MIB = 1024.0 * 1024.0
 BITS_PER_KBIT = 1000.0

@@ -21,17 +21,17 @@ import numpy as np
 from rebalancer.simulation.world import World
 from strategies.averages.bundle_averages import unpack_history
 from strategies.bundles.bundle_loads import BundleLoads, no_bundles
-from strategies.engine import EngineSettings, placement_of
+from strategies.cluster.model import BrokerLoad, BrokerMemory, Memory
+from strategies.cluster.store import BrokerState, InMemoryStore
 from strategies.filters.anti_affinity import Counts, anti_affine, group_members, namespaces_served
 from strategies.filters.contract import namespace_of, remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
-from strategies.model import BrokerLoad, BrokerMemory, Memory
+from strategies.fold.engine import EngineSettings, placement_of
 from strategies.placement.contract import Placer, Request, seed_of
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.placement.registry import placer, pulsars_own
 from strategies.settings import MODE_RULES
-from strategies.store import BrokerState, InMemoryStore
 
 #: Maximum number of samples in Pulsar's long-term averages.
 LONG_TERM_SAMPLES = 1000

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Annotated
 
-from strategies.model import Traffic
+from strategies.cluster.model import Traffic
 from strategies.settings import Setting
 
 

@@ -29,12 +29,12 @@ from rebalancer.simulation.timeline import Membership, Move, Timeline
 from rebalancer.simulation.tracing import Measured, Tracer
 from rebalancer.simulation.world import World
 from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.engine import EngineSettings, placement_of
+from strategies.cluster.intent_contract import IntentStatus
+from strategies.cluster.model import Policies, Round, Scalar, Sweep, TelemetryRecord
+from strategies.cluster.store import InMemoryStore
 from strategies.filters.policies import read_policies
-from strategies.intents.contract import IntentStatus
+from strategies.fold.engine import EngineSettings, placement_of
 from strategies.java.release_defaults import matches_ids
-from strategies.model import Policies, Round, Scalar, Sweep, TelemetryRecord
-from strategies.store import InMemoryStore
 
 _ANSWER_MS = 100
 #: Kind of a happening → why a broker left, as reports show it.

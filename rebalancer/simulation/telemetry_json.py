@@ -13,7 +13,7 @@ from typing import Any
 
 from rebalancer.simulation.clock import PERIOD_MS
 from rebalancer.simulation.closed_loop import PolledCluster
-from strategies.model import (
+from strategies.cluster.model import (
     BundleStats,
     Figures,
     LoadReport,
@@ -22,8 +22,8 @@ from strategies.model import (
     Sweep,
     TelemetryRecord,
 )
+from strategies.figures.usage import unweighted_usage
 from strategies.ordered_sum import ordered_sum
-from strategies.usage import unweighted_usage
 
 MANAGER = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 VERSION = "4.2.4"

@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.cluster.model import Expected, OutcomeStatus, Scalar, Skip
+from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.errors import ContractError
-from strategies.model import Expected, OutcomeStatus, Scalar, Skip
-from strategies.round_figures import Certificate, Forecast
 
 #: `simulated`: a modelled cluster; `re-assigned`: recorded loads of bundles on the brokers that the
 #: moves assign; `recorded`: recorded reports, on which decisions have no effect; `live`: a real

@@ -9,8 +9,8 @@ import numpy as np
 
 from rebalancer.simulation.timeline import Kind, Membership, Move, Proof, Timeline
 from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.model import Command, Outcome, Round, Scalar, Skip
-from strategies.round_state import reason_of
+from strategies.cluster.model import Command, Outcome, Round, Scalar, Skip
+from strategies.cluster.round_state import reason_of
 from strategies.shedding.registry import SHEDDERS
 
 

@@ -1,5 +1,5 @@
 """Carries out one command on the cluster and sees whether it took effect. Whether it may is decided
-in strategies/admission.py.
+in strategies/executor/admission.py.
 
 An unload is not repeated on a guess. When its result is unknown (the answer was lost, the process
 died), or ownership is changing (another unload is under way), the applier looks up the owner of the

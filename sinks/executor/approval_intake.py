@@ -14,15 +14,15 @@ from sinks.topics.access import Consumer, TopicRecord
 from sinks.topics.readable import check_complete
 from sinks.wire.codec import decode_approval, decode_approval_outcome, encode_approval_outcome
 from sinks.wire.position import Position
-from strategies.admission import Signature
-from strategies.approvals import (
+from strategies.errors import WireError
+from strategies.executor.admission import Signature
+from strategies.executor.approvals import (
     Approval,
     ApprovalFacts,
     ApprovalOutcome,
     ApprovalStatus,
     approval_objection,
 )
-from strategies.errors import WireError
 
 _READ_RECORDS = 100
 _READ_BYTES = 8 * 2**20

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from sinks.executor.journal import Journal, Received
 from sinks.wire.command_digest import command_digest
 from sinks.wire.position import Position
-from strategies.approvals import (
+from strategies.cluster.model import Command, OutcomeStatus
+from strategies.executor.approvals import (
     Approval,
     ApprovalStatus,
     ApprovedCommand,
@@ -23,7 +24,6 @@ from strategies.approvals import (
     PlanRuling,
     WaitingCommand,
 )
-from strategies.model import Command, OutcomeStatus
 
 _AT = "id = ? AND topic = ? AND part = ? AND place = ?"
 #: SQLite's integers have 64 bits.

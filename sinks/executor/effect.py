@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from sinks.executor.move import MoveOnItsWay, Place
 from sinks.pulsar_api.answers import Busy, Declined
-from strategies.admission import Objection
+from strategies.cluster.model import OutcomeStatus
 from strategies.errors import AdminError, BrokerUnavailable, NotOwned
-from strategies.model import OutcomeStatus
+from strategies.executor.admission import Objection
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,12 +35,12 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.topics.access import Consumer, Publisher
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import decode_outcome, encode_outcome
-from strategies.admission import owner_objection
-from strategies.approvals import NOT_THE_APPROVED_PLAN
-from strategies.breaker import result_of
+from strategies.cluster.model import Outcome
+from strategies.cluster.move_cost import MoveCost
 from strategies.errors import AdminError, RebalancerError, SinkError, Unauthorized
-from strategies.model import Outcome
-from strategies.move_cost import MoveCost
+from strategies.executor.admission import owner_objection
+from strategies.executor.approvals import NOT_THE_APPROVED_PLAN
+from strategies.executor.breaker import result_of
 
 _POLL_S = 0.5
 #: Characters of an outcome's reason, which may quote what brokers and policies say.

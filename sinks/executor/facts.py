@@ -12,7 +12,9 @@ from sinks.executor.intake import Task
 from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig
 from sinks.pulsar_api.admin import PulsarAdmin
-from strategies.admission import (
+from strategies.cluster.model import Command
+from strategies.errors import AdminError, NotFound, Unauthorized
+from strategies.executor.admission import (
     ClusterFacts,
     CommandFacts,
     Objection,
@@ -20,11 +22,9 @@ from strategies.admission import (
     isolation_of,
     may_be_considered,
 )
-from strategies.errors import AdminError, NotFound, Unauthorized
 from strategies.filters.contract import namespace_of
 from strategies.java.broker_versions import release_of
 from strategies.java.release_defaults import PulsarRelease, matches_ids
-from strategies.model import Command
 
 
 @dataclass(frozen=True)

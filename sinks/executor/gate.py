@@ -1,5 +1,5 @@
 """The gate before every move: asks the cluster whether a move may begin now, at most once in some
-seconds. The rules are in strategies/gate.py.
+seconds. The rules are in strategies/executor/gate.py.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import Probe, probe
-from strategies.admission import Objection
 from strategies.errors import AdminError, SettingsError, Unauthorized
-from strategies.gate import GateFacts, GateRules, gate_objection
+from strategies.executor.admission import Objection
+from strategies.executor.gate import GateFacts, GateRules, gate_objection
 
 T = TypeVar("T")
 #: Brokers that are probed beside the leader and those of a move; of a larger cluster, others each

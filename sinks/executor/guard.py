@@ -12,15 +12,15 @@ from sinks.executor.gate import MoveGate
 from sinks.executor.move_journal import KEPT, MoveJournal
 from sinks.executor.settings import GuardRules
 from sinks.pulsar_api.admin import PulsarAdmin
-from strategies.admission import Objection, unowned_objection
-from strategies.breaker import (
+from strategies.errors import AdminError, Unauthorized
+from strategies.executor.admission import Objection, unowned_objection
+from strategies.executor.breaker import (
     BreakerState,
     MoveResult,
     being_tried,
     breaker_objection,
     breaker_state,
 )
-from strategies.errors import AdminError, Unauthorized
 
 #: Seconds between two looks at a bundle without an owner.
 _LOOK_AGAIN_S = 2.0

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from sinks.executor.approval_journal import ApprovalJournal, HeldCommand
 from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig
-from strategies.admission import Objection
-from strategies.approvals import ruling_on
+from strategies.executor.admission import Objection
+from strategies.executor.approvals import ruling_on
 
 
 class DueCommand(NamedTuple):

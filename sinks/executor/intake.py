@@ -20,9 +20,9 @@ from sinks.topics.epochs import epochs_in
 from sinks.topics.readable import check_complete
 from sinks.wire.codec import read_command, to_command
 from sinks.wire.contracts.commands import CommandRecord
-from strategies.admission import Objection, Signature
+from strategies.cluster.model import Command, OutcomeStatus
 from strategies.errors import WireError
-from strategies.model import Command, OutcomeStatus
+from strategies.executor.admission import Objection, Signature
 
 #: Signatures of commands and rounds whose times and epochs count.
 _BELIEVED: frozenset[Signature] = frozenset({"signed", "unchecked"})

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, get_args
 
 from sinks.topics.files.flushing import make_folder
 from sinks.wire.position import Position
+from strategies.cluster.model import OutcomeStatus
 from strategies.errors import SinkError, StateVersionError
-from strategies.model import OutcomeStatus
 
 _FILE = "journal.sqlite"
 _VERSION = 3

@@ -1,8 +1,8 @@
 """The judge: a command and facts become an effect, or the permission to carry the command out.
 Nothing acts here.
 
-The rules themselves are in strategies/admission.py. Facts about the cluster cost calls, so they are
-asked for only where the command and what the executor knows raise no objection.
+The rules themselves are in strategies/executor/admission.py. Facts about the cluster cost calls, so
+they are asked for only where the command and what the executor knows raise no objection.
 """
 
 from __future__ import annotations
@@ -12,9 +12,14 @@ from dataclasses import dataclass
 
 from sinks.executor.effect import Effect, effect_of_failed_read, refusal
 from sinks.executor.settings import ExecutorConfig
-from strategies.admission import ClusterFacts, CommandFacts, may_be_applied, may_be_considered
+from strategies.cluster.model import Command
 from strategies.errors import AdminError, Unauthorized
-from strategies.model import Command
+from strategies.executor.admission import (
+    ClusterFacts,
+    CommandFacts,
+    may_be_applied,
+    may_be_considered,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sinks.executor.journal import Journal, Received
-from strategies.breaker import MoveResult
-from strategies.limits.budget import HOUR_MS
+from strategies.cluster.budget import HOUR_MS
+from strategies.executor.breaker import MoveResult
 
 #: Results that are kept, more than any breaker looks at.
 KEPT = 256

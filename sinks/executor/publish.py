@@ -15,7 +15,7 @@ from sinks.topics.access import Publisher
 from sinks.wire.codec import cluster_of
 from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry, encode_rejected
 from sinks.wire.origin import Origin
-from strategies.model import Outcome
+from strategies.cluster.model import Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from sinks.executor.intake import RefusedRecord
 from sinks.executor.publish import Done
 from sinks.metrics.labels import code_of
 from sinks.metrics.liveness import Liveness
-from strategies.model import Outcome
+from strategies.cluster.model import Outcome
 
 _MOVE_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 #: Reason codes of moves that did not end where the command said.

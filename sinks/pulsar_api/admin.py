@@ -23,6 +23,7 @@ from sinks.pulsar_api.http import PulsarHttp, Wait
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.names import is_broker
+from strategies.cluster.model import LARGEST_TIME
 from strategies.errors import (
     AdminError,
     BrokerUnavailable,
@@ -31,7 +32,6 @@ from strategies.errors import (
     Refused,
     Unauthorized,
 )
-from strategies.model import LARGEST_TIME
 
 T = TypeVar("T")
 

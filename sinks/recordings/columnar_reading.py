@@ -28,9 +28,9 @@ from sinks.recordings.columnar_writing import pyarrow_and_parquet
 from sinks.recordings.json_lines import open_recorded
 from sinks.wire.codec import decode
 from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.cluster.model import BundleStats, Figures, LoadReport, TelemetryRecord
+from strategies.cluster.packing import figures_from_list
 from strategies.errors import SinkError, WireError
-from strategies.model import BundleStats, Figures, LoadReport, TelemetryRecord
-from strategies.packing import figures_from_list
 
 _REPORT, _SWEEP, _OTHER, _REJECTED = range(len(KINDS))
 #: Index of the first optional figure, and indexes of the integer figures.

@@ -13,9 +13,9 @@ import numpy as np
 from sinks.recordings.columnar import FIGURES, REPEATED, TRAFFIC, schema
 from sinks.wire.codec import decode
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
+from strategies.cluster.model import LoadReport, Sweep, TelemetryRecord
+from strategies.cluster.packing import figures_to_list
 from strategies.errors import SettingsError, SinkError, WireError
-from strategies.model import LoadReport, Sweep, TelemetryRecord
-from strategies.packing import figures_to_list
 
 #: Records or bundles per row group: enough for fast reading, few enough that several groups fit
 #: into memory.

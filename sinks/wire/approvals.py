@@ -14,8 +14,8 @@ from sinks.wire.contracts.approvals import (
 )
 from sinks.wire.contracts.fields import LONGEST_NAME
 from sinks.wire.names import check_cluster, quoted
-from strategies.approvals import Approval, ApprovalOutcome, ApprovedCommand
 from strategies.errors import WireError
+from strategies.executor.approvals import Approval, ApprovalOutcome, ApprovedCommand
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 _ENCODER = msgspec.json.Encoder()

@@ -39,10 +39,10 @@ from sinks.wire.nesting_limits import check_shape, check_utf8
 from sinks.wire.origin import origin_size
 from sinks.wire.signing import SigningKey
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
-from strategies.approvals import Approval, ApprovalOutcome
+from strategies.cluster.intent_contract import Intent
+from strategies.cluster.model import Command, LoadReport, Outcome, Round, TelemetryRecord
 from strategies.errors import WireError
-from strategies.intents.contract import Intent
-from strategies.model import Command, LoadReport, Outcome, Round, TelemetryRecord
+from strategies.executor.approvals import Approval, ApprovalOutcome
 
 __all__ = [
     "RejectedRecord",

@@ -41,9 +41,9 @@ from sinks.wire.names import (
     quoted,
 )
 from sinks.wire.times import check_time
-from strategies import model
+from strategies.cluster import model
+from strategies.cluster.move_cost import MoveCost
 from strategies.errors import WireError
-from strategies.move_cost import MoveCost
 
 _BROKER = msgspec.json.Decoder(str)
 _OWNED = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -25,11 +25,11 @@ from sinks.wire.contracts.rounds import (
 )
 from sinks.wire.contracts.telemetry import OutcomeReportRecord
 from sinks.wire.origin import LARGEST_ORIGINAL, Origin
+from strategies.cluster.intent_contract import IntentStatus
+from strategies.cluster.model import Command, Evidence, Expected, Outcome, Round, Scalar, Skip
+from strategies.cluster.round_figures import Certificate, Forecast, Spread
+from strategies.cluster.round_state import RoundState
 from strategies.errors import ContractError, WireError
-from strategies.intents.contract import IntentStatus
-from strategies.model import Command, Evidence, Expected, Outcome, Round, Scalar, Skip
-from strategies.round_figures import Certificate, Forecast, Spread
-from strategies.round_state import RoundState
 
 _ENCODER = msgspec.json.Encoder()
 

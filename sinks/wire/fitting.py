@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from sinks.wire.encoding import encode_round
-from strategies.model import Round, Skip
+from strategies.cluster.model import Round, Skip
 
 #: Bytes. Below the defaults of Pulsar (5 MiB) and of `topics create` on Kafka (8 MiB). A round of
 #: 5,000 brokers has 1 MB.

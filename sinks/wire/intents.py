@@ -12,8 +12,8 @@ from sinks.wire.approvals import check_person
 from sinks.wire.contracts.telemetry import IntentRecord
 from sinks.wire.names import check_broker, quoted
 from sinks.wire.signing import SigningKey
+from strategies.cluster.intent_contract import Intent
 from strategies.errors import WireError
-from strategies.intents.contract import Intent
 
 _ID = re.compile("[0-9a-f]{32}")
 _ENCODER = msgspec.json.Encoder()

@@ -40,7 +40,7 @@ from sinks.wire.contracts.telemetry import (
 from sinks.wire.names import quoted
 from sinks.wire.nesting_limits import check_utf8
 from sinks.wire.plain_numbers import NOT_A_NUMBER, with_plain_numbers
-from strategies.model import LARGEST_TIME
+from strategies.cluster.model import LARGEST_TIME
 from strategies.ordered_sum import ordered_sum
 
 _RESOURCES = ("cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut")

@@ -12,9 +12,9 @@ from sinks.wire.fitting import encode_fitting
 from sinks.wire.origin import pack_origin, unpack_origin
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey
-from strategies.bulkhead.quota import OVER_QUOTA, Aside
+from strategies.cluster.model import Command, Event, Round
+from strategies.cluster.quota import OVER_QUOTA, Aside
 from strategies.errors import WireError
-from strategies.model import Command, Event, Round
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import msgspec
 
 from sinks.wire.names import is_cluster
 from sinks.wire.times import other_unit
-from strategies.model import LARGEST_TIME
+from strategies.cluster.model import LARGEST_TIME
 
 #: Most records name both within their first bytes, before the report.
 _HEAD_BYTES = 1024

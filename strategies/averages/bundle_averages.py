@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSummary
+from strategies.cluster.model import BundleStats
 from strategies.errors import StateVersionError
-from strategies.model import BundleStats
 
 SHORT_SAMPLES = 10
 LONG_SAMPLES = 1000

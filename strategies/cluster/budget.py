@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import MIB
 from strategies.filters.contract import Refusal
-from strategies.limits.settings import LimitSettings
-from strategies.model import MIB
 from strategies.ordered_sum import ordered_sum
 
 HOUR_MS = 3_600_000

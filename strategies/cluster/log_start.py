@@ -13,9 +13,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from strategies.clock import Clock
-from strategies.model import TelemetryRecord
-from strategies.packing import pack_record, unpack_record
+from strategies.cluster.clock import Clock
+from strategies.cluster.model import TelemetryRecord
+from strategies.cluster.packing import pack_record, unpack_record
 
 #: After this number of records without a round, the time near most of them is taken, which keeps
 #: the state small.

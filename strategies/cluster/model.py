@@ -14,13 +14,13 @@ from functools import cached_property
 from typing import Literal
 
 from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSummary, no_bundles
+from strategies.cluster.intent_contract import Intent, IntentStatus
+from strategies.cluster.load_history import Episode, LoadHistory, RecentMove
+from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
+from strategies.cluster.round_figures import Certificate, Forecast, Spread
+from strategies.cluster.round_state import RoundState
 from strategies.filters.even_distribution import EvenDistribution
 from strategies.filters.policies import PoliciesView
-from strategies.intents.contract import Intent, IntentStatus
-from strategies.load_history import Episode, LoadHistory, RecentMove
-from strategies.move_cost import NOT_MEASURED, MoveCost
-from strategies.round_figures import Certificate, Forecast, Spread
-from strategies.round_state import RoundState
 
 #: The latest time (ms since the epoch) of JavaScript's Date; no written record carries a later one.
 LARGEST_TIME = 8_640_000_000_000_000

@@ -7,9 +7,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from strategies.limits.budget import HOUR_MS
-from strategies.model import Command, Outcome
-from strategies.rivals.state import AGE_MS, MOST, ForeignMove, OwnMove, Rivals, newest_entries
+from strategies.cluster.budget import HOUR_MS
+from strategies.cluster.model import Command, Outcome
+from strategies.cluster.rival_state import (
+    AGE_MS,
+    MOST,
+    ForeignMove,
+    OwnMove,
+    Rivals,
+    newest_entries,
+)
 
 #: Time after which all lists of bundles show a move: twice the age of a list.
 _SHOWN_MS = 2 * AGE_MS

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from strategies import model
+from strategies.cluster import model
+from strategies.cluster.intent_contract import Intent
+from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
 from strategies.errors import ContractError
-from strategies.intents.contract import Intent
-from strategies.move_cost import NOT_MEASURED, MoveCost
 
 _LENGTH = struct.Struct("<I")
 

@@ -13,7 +13,7 @@ from math import fsum
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:  # the model of a round has its state
-    from strategies.model import Skip
+    from strategies.cluster.model import Skip
 
 StateCode = Literal[
     "acting",

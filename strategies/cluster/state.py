@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from strategies.bulkhead.quota import EMPTY, Bulkhead
-from strategies.clock import Clock, Stray
-from strategies.intents.state import NO_INTENTS, Intents
-from strategies.limits.budget import Spent
-from strategies.log_start import EarlyRecord
-from strategies.model import ClusterMemory
-from strategies.move_cost import MeasuredPause
-from strategies.rivals.state import NO_RIVALS, Rivals
+from strategies.cluster.budget import Spent
+from strategies.cluster.clock import Clock, Stray
+from strategies.cluster.intent_state import NO_INTENTS, Intents
+from strategies.cluster.log_start import EarlyRecord
+from strategies.cluster.model import ClusterMemory
+from strategies.cluster.move_cost import MeasuredPause
+from strategies.cluster.quota import EMPTY, Bulkhead
+from strategies.cluster.rival_state import NO_RIVALS, Rivals
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from strategies.bundles.bundle_loads import TableSummary
-from strategies.model import BrokerMemory, Figures
-from strategies.state import ClusterState
+from strategies.cluster.model import BrokerMemory, Figures
+from strategies.cluster.state import ClusterState
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class StateStore(Protocol):
     def get_table(self, broker: str) -> bytes | None: ...
     def put_table(self, broker: str, table: bytes) -> None: ...
     def get_owned(self, broker: str) -> bytes | None:
-        """All bundles of a broker whose table has the busiest only (`strategies.owned`)."""
+        """All bundles of a broker whose table has the busiest only (`strategies.fold.owned`)."""
 
     def put_owned(self, broker: str, owned: bytes) -> None: ...
     def remove_owned(self, broker: str) -> None:

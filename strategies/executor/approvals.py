@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from strategies.admission import Objection, Signature, older_epoch
-from strategies.model import OutcomeStatus
+from strategies.cluster.model import OutcomeStatus
+from strategies.executor.admission import Objection, Signature, older_epoch
 
 ApprovalAction = Literal["approve", "deny", "pause", "resume"]
 ApprovalStatus = Literal["accepted", "refused", "expired"]

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from strategies.admission import Objection
-from strategies.model import OutcomeStatus
+from strategies.cluster.model import OutcomeStatus
+from strategies.executor.admission import Objection
 
 #: Codes of outcomes that show a fault of the cluster, and not of one bundle or of one command.
 _FAULTS = frozenset(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from strategies.admission import Objection
+from strategies.executor.admission import Objection
 
 #: What a probe of a broker has shown: reads: it has read metadata; stuck: it answers, but not reads
 #: of metadata; busy: it answers at once that it cannot now; silent: it does not answer.

@@ -11,9 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import sqrt
 
-from strategies.model import BrokerLoad, ClusterView, Decision, Expected, Figures, Resource, Traffic
+from strategies.cluster.model import (
+    BrokerLoad,
+    ClusterView,
+    Decision,
+    Expected,
+    Figures,
+    Resource,
+    Traffic,
+)
+from strategies.cluster.round_figures import Spread
 from strategies.ordered_sum import ordered_sum
-from strategies.round_figures import Spread
 
 
 def share_of_traffic(broker: BrokerLoad, bundle: str) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from strategies.model import Round
+from strategies.cluster.model import Round
 
 
 def reported_usage(done: Round) -> Mapping[str, float]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strategies.bundles.bundle_loads import Floats
-from strategies.model import BrokerLoad, Figures, Resource
+from strategies.cluster.model import BrokerLoad, Figures, Resource
 from strategies.settings import Weights
 
 

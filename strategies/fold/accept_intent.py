@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from strategies.intents.contract import (
+from strategies.cluster.intent_contract import (
     Intent,
     IntentAction,
     IntentStatus,
     RollPhase,
 )
-from strategies.intents.state import Drain, Intents, Roll, status_of_roll, without_drain
+from strategies.cluster.intent_state import Drain, Intents, Roll, status_of_roll, without_drain
 
 #: Records about one cluster within the time in which they are believed; a person writes far fewer.
 _MOST_RECORDS = 1_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strategies.intents.contract import Intent
-from strategies.model import (
+from strategies.cluster.intent_contract import Intent
+from strategies.cluster.model import (
     LoadReport,
     Note,
     OutcomeReport,
@@ -16,11 +16,11 @@ from strategies.model import (
     TelemetryRecord,
     Tombstone,
 )
-from strategies.outcomes import learn_outcome
-from strategies.reports import REPEATED, accept_report, depart
-from strategies.rivals.census import census
-from strategies.state import ClusterState
-from strategies.store import StateStore
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import StateStore
+from strategies.fold.census import census
+from strategies.fold.outcomes import learn_outcome
+from strategies.fold.reports import REPEATED, accept_report, depart
 
 
 def apply_record(

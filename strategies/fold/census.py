@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from strategies.model import Sweep
-from strategies.rivals.own_moves import without_old_commands
-from strategies.rivals.ownership import HALF_MS, NEW_MS, ended, explains
-from strategies.rivals.state import AGE_MS, ForeignMove, Rivals, Suspect
+from strategies.cluster.model import Sweep
+from strategies.cluster.own_moves import without_old_commands
+from strategies.cluster.rival_state import AGE_MS, ForeignMove, Rivals, Suspect
+from strategies.fold.ownership import HALF_MS, NEW_MS, ended, explains
 
 #: Number of sweeps that must find the source alive.
 _PASSES = 2

@@ -10,24 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from strategies.apply_record import apply_record
-from strategies.bulkhead.quota import OVER_QUOTA
-from strategies.bulkhead.quota_gate import QuotaGate
-from strategies.bulkhead.settings import BulkheadSettings
-from strategies.capacities import CapacitySettings, read_capacities
-from strategies.dispatch_limits.throttle_advice import AdviceSettings
-from strategies.filters.pipeline import Filters, FilterSettings
-from strategies.intents.contract import Intent
-from strategies.intents.fold import fold_early, fold_intent
-from strategies.intents.progress import without_passed
-from strategies.intents.settings import DrainSettings
-from strategies.intents.state import forget_old
-from strategies.java.release_defaults import EVENLY, RELEASES, PulsarRelease, matches_ids
-from strategies.limits.budget import within_the_hour
-from strategies.limits.settings import LimitSettings
-from strategies.limits.windows import read_windows
-from strategies.log_start import is_sure
-from strategies.model import (
+from strategies.cluster.budget import within_the_hour
+from strategies.cluster.drain_settings import DrainSettings
+from strategies.cluster.intent_contract import Intent
+from strategies.cluster.intent_state import forget_old
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.log_start import is_sure
+from strategies.cluster.model import (
     NO_MEMORY,
     Event,
     Memory,
@@ -37,28 +26,45 @@ from strategies.model import (
     Sweep,
     TelemetryRecord,
 )
-from strategies.outcomes import after_commands, without_settled
-from strategies.owned import forget_owned, keep_owned, owned_by
+from strategies.cluster.quota import OVER_QUOTA
+from strategies.cluster.quota_settings import BulkheadSettings
+from strategies.cluster.rival_settings import RivalSettings
+from strategies.cluster.state import ClusterState, expired_moves, moves_under_way
+from strategies.cluster.store import BrokerState, StateStore
+from strategies.dispatch_limits.throttle_advice import AdviceSettings
+from strategies.filters.pipeline import Filters, FilterSettings
+from strategies.fold.apply_record import apply_record
+from strategies.fold.fold_intent import fold_early, fold_intent
+from strategies.fold.outcomes import after_commands, without_settled
+from strategies.fold.owned import forget_owned, keep_owned, owned_by
+from strategies.fold.producer_votes import check_clock, counted, went_back
+from strategies.fold.quota_gate import QuotaGate
+from strategies.fold.reports import REPEATED, depart, newest_report_ms
+from strategies.fold.rule_errors import (
+    NOT_OF_RULES,
+    RAISED,
+    RecordChanges,
+    check_plain,
+    raised_text,
+)
+from strategies.fold.start_fold import StartFold
+from strategies.fold.time_changes import clock_rejection, forget_everything_timed, set_back, timed
+from strategies.fold.vanished_clusters import begin_again, is_away
+from strategies.java.release_defaults import EVENLY, RELEASES, PulsarRelease, matches_ids
+from strategies.limits.windows import read_windows
 from strategies.placement.destinations import DestinationRules, DestinationSettings
 from strategies.placement.emptiest import EmptiestBroker
 from strategies.placement.registry import PLACERS, paired, placer
-from strategies.producer_votes import check_clock, counted, went_back
-from strategies.raised import NOT_OF_RULES, RAISED, RecordChanges, check_plain, raised_text
 from strategies.registry import Registry
-from strategies.reports import REPEATED, depart, newest_report_ms
-from strategies.rivals.settings import RivalSettings
-from strategies.rivals.yielding import judged, resting
-from strategies.round import run_round, undecided
-from strategies.round_input import ClosedBy, RoundInput, RoundResult, Rules
+from strategies.round.capacities import CapacitySettings, read_capacities
+from strategies.round.drain_progress import without_passed
+from strategies.round.round import run_round, undecided
+from strategies.round.round_input import ClosedBy, RoundInput, RoundResult, Rules
+from strategies.round.yielding import judged, resting
 from strategies.settings import MODE_RULES, Mode, RoundSettings, Weights
 from strategies.shedding.contract import Shedder, SheddingStrategy
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from strategies.splitting.limits import SplitSettings
-from strategies.start_fold import StartFold
-from strategies.state import ClusterState, expired_moves, moves_under_way
-from strategies.store import BrokerState, StateStore
-from strategies.time_changes import clock_rejection, forget_everything_timed, set_back, timed
-from strategies.vanished_clusters import begin_again, is_away
 
 #: Number of rounds for which the averages of a bundle that left a broker are kept for the broker
 #: that takes it.

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from strategies.clock import tolerance_of
-from strategies.intents.accept import TOO_MANY, IntentFleet, IntentRefusal, accept, refused
-from strategies.intents.contract import Intent
+from strategies.cluster.clock import tolerance_of
+from strategies.cluster.intent_contract import Intent
+from strategies.cluster.log_start import LONGEST_LOG_START, EarlyRecord
+from strategies.cluster.model import Owned, Rejection
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import BrokerState, StateStore
+from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, refused
+from strategies.fold.owned import keep_owned
 from strategies.limits.names import matcher
-from strategies.log_start import LONGEST_LOG_START, EarlyRecord
-from strategies.model import Owned, Rejection
-from strategies.owned import keep_owned
-from strategies.round_input import Rules
-from strategies.state import ClusterState
-from strategies.store import BrokerState, StateStore
+from strategies.round.round_input import Rules
 
 _Folded = tuple[ClusterState, list[Rejection]]
 

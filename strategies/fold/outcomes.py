@@ -11,15 +11,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from strategies.intents.evacuate import DRAIN
-from strategies.intents.progress import heard
-from strategies.limits.budget import Spent, given_back
-from strategies.model import Command, Outcome, OutcomeReport
-from strategies.move_cost import remembered
-from strategies.rivals.own_moves import answered, commanded
-from strategies.round_input import RoundResult
-from strategies.state import ClusterState, InFlight, Order, Rehearsal
-from strategies.store import StateStore
+from strategies.cluster.budget import Spent, given_back
+from strategies.cluster.model import Command, Outcome, OutcomeReport
+from strategies.cluster.move_cost import remembered
+from strategies.cluster.own_moves import answered, commanded
+from strategies.cluster.state import ClusterState, InFlight, Order, Rehearsal
+from strategies.cluster.store import StateStore
+from strategies.round.drain_progress import heard
+from strategies.round.evacuate import DRAIN
+from strategies.round.round_input import RoundResult
 
 _T = TypeVar("_T")
 

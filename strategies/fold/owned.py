@@ -10,13 +10,13 @@ import zlib
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from strategies.intents.progress import by_notes_only
-from strategies.log_start import LONGEST_LOG_START, EarlyRecord
-from strategies.model import Owned
-from strategies.packing import pack_record, unpack_record
-from strategies.rivals.ownership import Listing, listed
-from strategies.state import ClusterState
-from strategies.store import StateStore
+from strategies.cluster.log_start import LONGEST_LOG_START, EarlyRecord
+from strategies.cluster.model import Owned
+from strategies.cluster.packing import pack_record, unpack_record
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import StateStore
+from strategies.fold.ownership import Listing, listed
+from strategies.round.drain_progress import by_notes_only
 
 
 def read_owned(broker: str, store: StateStore) -> Owned | None:

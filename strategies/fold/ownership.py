@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from strategies.bundles.system_bundles import is_system_bundle
-from strategies.rivals.state import (
+from strategies.cluster.rival_state import (
     AGE_MS,
     MOST,
     ForeignMove,

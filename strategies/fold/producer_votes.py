@@ -17,14 +17,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from strategies.clock import COLLECTOR, EXECUTOR, Clock, Stray, tolerance_of
+from strategies.cluster.clock import COLLECTOR, EXECUTOR, Clock, Stray, tolerance_of
+from strategies.cluster.model import (
+    LoadReport,
+    OutcomeReport,
+    Policies,
+    Sweep,
+    TelemetryRecord,
+    Tombstone,
+)
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import BrokerState, StateStore
 from strategies.errors import SettingsError
-from strategies.model import LoadReport, OutcomeReport, Policies, Sweep, TelemetryRecord, Tombstone
-from strategies.quick_replace import quick_replace
-from strategies.reports import newest_report_ms
+from strategies.fold.quick_replace import quick_replace
+from strategies.fold.reports import newest_report_ms
 from strategies.settings import RoundSettings
-from strategies.state import ClusterState
-from strategies.store import BrokerState, StateStore
 
 #: Keeps the state small whatever names a log contains; leaves room for every broker of the last
 #: round.

@@ -4,10 +4,10 @@ reaches the state when something depends on it.
 
 from __future__ import annotations
 
-from strategies.bulkhead.quota import Aside, UnreadRecord, admit, admits_one_more, counted_bytes
-from strategies.bulkhead.settings import BulkheadSettings
-from strategies.quick_replace import quick_replace
-from strategies.store import StateStore
+from strategies.cluster.quota import Aside, UnreadRecord, admit, admits_one_more, counted_bytes
+from strategies.cluster.quota_settings import BulkheadSettings
+from strategies.cluster.store import StateStore
+from strategies.fold.quick_replace import quick_replace
 
 #: A record above this size leaves a window in the state of any cluster that it names.
 _LARGE_BYTES = 2**16

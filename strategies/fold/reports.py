@@ -9,12 +9,12 @@ from typing import Any
 
 from strategies.averages.bundle_averages import BundleHistory, Row, first_history, unpack_history
 from strategies.bundles.bundle_loads import TableSummary
-from strategies.model import BundleStats, Figures, LoadReport, Rejection
-from strategies.quick_replace import quick_replace
-from strategies.rivals.ownership import Listing, listed
-from strategies.rivals.state import newest_entries
-from strategies.state import ClusterState, Departed, Gained, InFlight
-from strategies.store import BrokerState, StateStore
+from strategies.cluster.model import BundleStats, Figures, LoadReport, Rejection
+from strategies.cluster.rival_state import newest_entries
+from strategies.cluster.state import ClusterState, Departed, Gained, InFlight
+from strategies.cluster.store import BrokerState, StateStore
+from strategies.fold.ownership import Listing, listed
+from strategies.fold.quick_replace import quick_replace
 
 #: Maximum number of bundles between two brokers at a time, which keeps the state small when half a
 #: cluster leaves. The averages of further bundles start again.

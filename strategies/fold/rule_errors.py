@@ -14,11 +14,11 @@ from math import isfinite
 from traceback import walk_tb
 from typing import Final
 
+from strategies.cluster.model import Command, Memory, Round, Skip
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import BrokerState, StateStore
 from strategies.errors import StateVersionError
-from strategies.model import Command, Memory, Round, Skip
-from strategies.round_input import RoundResult
-from strategies.state import ClusterState
-from strategies.store import BrokerState, StateStore
+from strategies.round.round_input import RoundResult
 
 #: Code of the rejected record, and of the skip of a round.
 RAISED: Final = "rule-raised"

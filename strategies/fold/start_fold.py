@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from strategies.clock import Clock
-from strategies.log_start import LONGEST_LOG_START, EarlyRecord, better_time
-from strategies.model import Event, Rejection, Sweep, TelemetryRecord
-from strategies.state import ClusterState
-from strategies.store import StateStore
-from strategies.time_changes import clock_rejection
+from strategies.cluster.clock import Clock
+from strategies.cluster.log_start import LONGEST_LOG_START, EarlyRecord, better_time
+from strategies.cluster.model import Event, Rejection, Sweep, TelemetryRecord
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import StateStore
+from strategies.fold.time_changes import clock_rejection
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from strategies.admission import MOST_AHEAD_MS
-from strategies.clock import Clock, ClockVerdict, judge_clock, tolerance_of
-from strategies.intents.state import at_time
-from strategies.limits.budget import no_later
-from strategies.load_history import Episode
-from strategies.model import Event, Rejection, Sweep, TelemetryRecord
-from strategies.owned import not_from_the_future
-from strategies.producer_votes import (
+from strategies.cluster.budget import no_later
+from strategies.cluster.clock import Clock, ClockVerdict, judge_clock, tolerance_of
+from strategies.cluster.intent_state import at_time
+from strategies.cluster.load_history import Episode
+from strategies.cluster.model import Event, Rejection, Sweep, TelemetryRecord
+from strategies.cluster.rival_state import at_another_time
+from strategies.cluster.state import ClusterState, InFlight, Order
+from strategies.cluster.store import BrokerState, StateStore
+from strategies.executor.admission import MOST_AHEAD_MS
+from strategies.fold.owned import not_from_the_future
+from strategies.fold.producer_votes import (
     followed,
     in_time,
     kept_pace,
@@ -22,11 +25,8 @@ from strategies.producer_votes import (
     strayed,
     untimed,
 )
-from strategies.quick_replace import quick_replace
-from strategies.rivals.state import at_another_time
+from strategies.fold.quick_replace import quick_replace
 from strategies.settings import RoundSettings
-from strategies.state import ClusterState, InFlight, Order
-from strategies.store import BrokerState, StateStore
 
 _Command = TypeVar("_Command", InFlight, Order)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strategies.clock import Clock
-from strategies.intents.state import NO_INTENTS, Answers, Drain, Intents
+from strategies.cluster.clock import Clock
+from strategies.cluster.intent_state import NO_INTENTS, Answers, Drain, Intents
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import StateStore
 from strategies.settings import RoundSettings
-from strategies.state import ClusterState
-from strategies.store import StateStore
 
 DAY_MS = 86_400_000
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from math import ceil, log
 
-from strategies.engine import EngineSettings
-from strategies.limits.budget import HOUR_MS
+from strategies.cluster.budget import HOUR_MS
+from strategies.fold.engine import EngineSettings
 
 #: Weight of the past in the short averages of bundles, one sample per round.
 _SHORT_AVERAGE = 0.9

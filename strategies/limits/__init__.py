@@ -1,3 +1,1 @@
-"""Limits that an operator sets for a round: excluded namespaces and brokers, maintenance windows,
-and budgets for moves.
-"""
+"""Lists and times that an operator sets: patterns of namespaces and brokers, windows."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from strategies.cluster.model import Decision, Skip
 from strategies.filters.contract import Refusal, namespace_of
 from strategies.filters.pipeline import Allowed
-from strategies.model import Decision, Skip
 from strategies.placement.contract import Placement
 
 #: Code of brokers that are being drained, as destinations and in a round's skips.

@@ -12,9 +12,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT
+from strategies.cluster.model import BrokerLoad, Evidence, Memory
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.java.release_defaults import RELEASES, PulsarRelease
-from strategies.model import BrokerLoad, Evidence, Memory
 from strategies.ordered_sum import ordered_sum
 from strategies.settings import Mode
 

@@ -15,12 +15,12 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated
 
+from strategies.cluster.model import ClusterView, Decision, Memory, Skip
 from strategies.filters.contract import Refusal, Refusals, remaining
 from strategies.filters.even_distribution import EvenDistribution
 from strategies.filters.isolation import isolated
 from strategies.filters.pipeline import Allowed, FilteredBundle, FilterFacts, Filters
 from strategies.filters.policies import PoliciesView
-from strategies.model import ClusterView, Decision, Memory, Skip
 from strategies.placement.answers import (
     answer,
     as_decided,

@@ -7,7 +7,7 @@ own moves, and a drain needs some too.
 
 from __future__ import annotations
 
-from strategies.model import Memory
+from strategies.cluster.model import Memory
 from strategies.placement.contract import Placement, Request, draw, unplaced
 from strategies.placement.levels import levels, lowest
 

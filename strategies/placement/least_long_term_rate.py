@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Annotated
 
-from strategies.model import Memory
+from strategies.cluster.model import Memory
 from strategies.placement.contract import (
     Candidate,
     Placement,

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Annotated
 
+from strategies.cluster.model import NO_MEMORY, Memory
 from strategies.java.hash_order import hash_map_order
-from strategies.model import NO_MEMORY, Memory
 from strategies.placement.contract import (
     Candidate,
     Placement,

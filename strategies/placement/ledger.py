@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from strategies.estimate import burdened, share_of_traffic
+from strategies.cluster.model import BrokerLoad
+from strategies.figures.estimate import burdened, share_of_traffic
+from strategies.figures.usage import weighted_usage, weighted_usages
 from strategies.filters.contract import namespace_of
-from strategies.model import BrokerLoad
 from strategies.placement.contract import UNKNOWN, Averages, Candidate, row_of
 from strategies.settings import Weights
-from strategies.usage import weighted_usage, weighted_usages
 
 #: Number of namespaces counted one by one. Counting all namespaces at once takes as long as
 #: counting some dozen.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from strategies.cluster.model import Memory
 from strategies.java.hash_order import hash_map_order
-from strategies.model import Memory
 from strategies.placement.contract import Placement, Request, unplaced
 
 _LAST_TURN = 2**31 - 1

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from strategies.intents.contract import IntentAction, IntentStatus
-from strategies.intents.roll_view import (
+from strategies.cluster.intent_contract import IntentAction, IntentStatus
+from strategies.roll.view import (
     ACTIVE_ROLL,
     IN_WORK,
     Observation,

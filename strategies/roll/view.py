@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from strategies.intents.contract import Intent, IntentStatus, RollPhase
-from strategies.model import Round
+from strategies.cluster.intent_contract import Intent, IntentStatus, RollPhase
+from strategies.cluster.model import Round
 
 #: States of a drain that still lasts, and of a roll.
 ACTIVE_DRAIN = ("asked", "draining", "drained", "blocked")

@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
+from strategies.cluster.budget import Budget
+from strategies.cluster.model import NO_MEMORY, BrokerLoad, Decision, Memory, Shedding, Skip
+from strategies.cluster.state import Gained
 from strategies.filters.contract import Refusal
-from strategies.limits.budget import Budget
-from strategies.model import NO_MEMORY, BrokerLoad, Decision, Memory, Shedding, Skip
 from strategies.placement.destinations import Destinations
-from strategies.state import Gained
 
 _ALONE = Refusal("exchange", "makes no sense alone, and what it makes room for may not move")
 #: Codes of refusals that end with time: the move itself is still wanted.

@@ -8,15 +8,22 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import sqrt
 
+from strategies.cluster.intent_contract import RollPhase
+from strategies.cluster.intent_state import (
+    Answers,
+    Drain,
+    DrainState,
+    Intents,
+    end_drain,
+    without_drain,
+)
+from strategies.cluster.model import Outcome, Owned
+from strategies.cluster.round_state import MEANINGS
+from strategies.cluster.state import InFlight
+from strategies.cluster.store import BrokerState
 from strategies.filters.contract import Refusal
-from strategies.intents.contract import RollPhase
-from strategies.intents.evacuate import WAITS, Evacuation
-from strategies.intents.state import Answers, Drain, DrainState, Intents, end_drain, without_drain
-from strategies.model import Outcome, Owned
 from strategies.ordered_sum import ordered_sum
-from strategies.round_state import MEANINGS
-from strategies.state import InFlight
-from strategies.store import BrokerState
+from strategies.round.evacuate import WAITS, Evacuation
 
 #: Rounds by which the time left is estimated, and the fewest changes that make an estimate.
 _ROUNDS, _FEWEST = 10, 2

@@ -7,19 +7,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from strategies.estimate import share_of_traffic
+from strategies.cluster.budget import Budget
+from strategies.cluster.intent_state import Intents
+from strategies.cluster.model import LARGEST_TIME, BrokerLoad, Memory, Skip
+from strategies.cluster.state import InFlight
+from strategies.figures.estimate import share_of_traffic
 from strategies.filters.contract import Refusal
-from strategies.intents.evacuate import Draining, DrainRules, Evacuation, evacuate
-from strategies.intents.progress import DrainFacts, being_drained, progressed, unanswered
-from strategies.intents.state import Intents
-from strategies.limits.budget import Budget
-from strategies.model import LARGEST_TIME, BrokerLoad, Memory, Skip
 from strategies.placement.answers import BEING_DRAINED
 from strategies.placement.destinations import Destinations
-from strategies.round_input import RoundInput, Rules
-from strategies.screening import Screened, on_the_way, view_of
+from strategies.round.drain_progress import DrainFacts, being_drained, progressed, unanswered
+from strategies.round.evacuate import Draining, DrainRules, Evacuation, evacuate
+from strategies.round.round_input import RoundInput, Rules
+from strategies.round.screening import Screened, on_the_way, view_of
 from strategies.settings import MODE_RULES
-from strategies.state import InFlight
 
 
 @dataclass(frozen=True)

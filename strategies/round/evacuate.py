@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from math import inf, isfinite
 
 from strategies.bundles.system_bundles import is_system_bundle
+from strategies.cluster.budget import Budget
+from strategies.cluster.drain_settings import DrainSettings
+from strategies.cluster.intent_state import Drain
+from strategies.cluster.model import MIB, BrokerLoad, Decision, Skip
+from strategies.cluster.move_cost import MeasuredPause, expected_pause_ms
+from strategies.cluster.state import Gained, InFlight, Order
 from strategies.filters.contract import Refusal
-from strategies.intents.settings import DrainSettings
-from strategies.intents.state import Drain
-from strategies.limits.budget import Budget
-from strategies.model import MIB, BrokerLoad, Decision, Skip
-from strategies.move_cost import MeasuredPause, expected_pause_ms
 from strategies.ordered_sum import ordered_sum
 from strategies.placement.destinations import Destinations
-from strategies.state import Gained, InFlight, Order
 
 #: Code of the commands of a drain.
 DRAIN = "drain"

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from strategies.bundles.bundle_loads import Bools, Floats
-from strategies.capacities import Capacities
-from strategies.load_history import Episode
-from strategies.model import Figures, Memory, Skip
+from strategies.cluster.load_history import Episode
+from strategies.cluster.model import Figures, Memory, Skip
+from strategies.round.capacities import Capacities
 from strategies.settings import Weights
 from strategies.shedding.reason_texts import by_reason
 

@@ -16,16 +16,9 @@ from typing import Literal
 
 import numpy as np
 
-from strategies.clearance import Leaving, LeavingRules, decide
-from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice
-from strategies.estimate import Estimate, spread
-from strategies.filters.contract import Refusal
-from strategies.intents.state import NO_INTENTS, statuses
-from strategies.intents.step import DrainStep, after_step, drain_step
-from strategies.limits.budget import Budget
-from strategies.limits.windows import is_open
-from strategies.measured import comparable, waits
-from strategies.model import (
+from strategies.cluster.budget import Budget
+from strategies.cluster.intent_state import NO_INTENTS, statuses
+from strategies.cluster.model import (
     LARGEST_TIME,
     ClusterView,
     Command,
@@ -36,16 +29,23 @@ from strategies.model import (
     Shedding,
     Skip,
 )
-from strategies.packing import figures_to_list
+from strategies.cluster.packing import figures_to_list
+from strategies.cluster.rival_state import used_by_rounds
+from strategies.cluster.round_state import RoundFacts, RoundState, state_of
+from strategies.cluster.state import Gained
+from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice
+from strategies.figures.estimate import Estimate, spread
+from strategies.filters.contract import Refusal
+from strategies.limits.windows import is_open
 from strategies.placement.destinations import Destinations
-from strategies.rivals.state import used_by_rounds
-from strategies.round_input import RoundInput, RoundResult, Rules
-from strategies.round_state import RoundFacts, RoundState, state_of
-from strategies.screening import Screened, on_the_way, screen, view_of
+from strategies.round.clearance import Leaving, LeavingRules, decide
+from strategies.round.drain_step import DrainStep, after_step, drain_step
+from strategies.round.measured import comparable, waits
+from strategies.round.round_input import RoundInput, RoundResult, Rules
+from strategies.round.screening import Screened, on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
 from strategies.splitting.when_modular import bundles_per_namespace
-from strategies.state import Gained
 
 _NOT_NOW = "the time is outside limits.windows"
 _YIELDS = "rounds yield to something else that moves bundles"

@@ -6,24 +6,24 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from strategies.capacities import Capacities
-from strategies.clock import Stray
+from strategies.cluster.budget import Spent
+from strategies.cluster.clock import Stray
+from strategies.cluster.drain_settings import DrainSettings
+from strategies.cluster.intent_state import NO_INTENTS, Intents
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import ClusterMemory, Command, Memory, Owned, Round
+from strategies.cluster.move_cost import MeasuredPause
+from strategies.cluster.rival_settings import RivalSettings
+from strategies.cluster.rival_state import NO_RIVALS, Rivals
+from strategies.cluster.state import Departed, Gained, InFlight, Order
+from strategies.cluster.store import BrokerState
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
-from strategies.intents.settings import DrainSettings
-from strategies.intents.state import NO_INTENTS, Intents
-from strategies.limits.budget import Spent
-from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import Window
-from strategies.model import ClusterMemory, Command, Memory, Owned, Round
-from strategies.move_cost import MeasuredPause
 from strategies.placement.destinations import DestinationRules
-from strategies.rivals.settings import RivalSettings
-from strategies.rivals.state import NO_RIVALS, Rivals
+from strategies.round.capacities import Capacities
 from strategies.settings import Mode, ModeRules, RoundSettings
 from strategies.shedding.contract import Usage
 from strategies.splitting.limits import SplitSettings
-from strategies.state import Departed, Gained, InFlight, Order
-from strategies.store import BrokerState
 
 ClosedBy = Literal["sweep", "all-reported", "lateness"]
 

@@ -12,20 +12,20 @@ from types import MappingProxyType
 
 from strategies.averages.bundle_averages import bundles_of, unpack_history
 from strategies.bundles.bundle_loads import BundleLoads, no_bundles
-from strategies.clock import COLLECTOR, EXECUTOR, tolerance_of
-from strategies.estimate import burdened
+from strategies.cluster.clock import COLLECTOR, EXECUTOR, tolerance_of
+from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Skip
+from strategies.cluster.state import Departed, InFlight
+from strategies.cluster.store import BrokerState
+from strategies.figures.estimate import burdened
 from strategies.filters.isolation import unmatched
 from strategies.filters.policies import PoliciesView, read_policies
 from strategies.limits.names import matcher, of_namespaces
-from strategies.measured import CommonFigures, compared
-from strategies.model import BrokerLoad, ClusterView, Figures, Skip
 from strategies.placement.contract import UNKNOWN, Averages
 from strategies.placement.ledger import CountedMove, Ledger
-from strategies.rivals.yielding import skips as rival_skips
-from strategies.round_input import RoundInput, Rules
+from strategies.round.measured import CommonFigures, compared
+from strategies.round.round_input import RoundInput, Rules
+from strategies.round.yielding import skips as rival_skips
 from strategies.shedding.reason_texts import by_reason
-from strategies.state import Departed, InFlight
-from strategies.store import BrokerState
 
 #: Why a broker without an accepted report is named.
 _LISTED = "the newest sweep lists it, so look at the rejected topic for its reports"

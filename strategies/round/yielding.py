@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from strategies.limits.budget import HOUR_MS
-from strategies.model import Skip
-from strategies.rivals.own_moves import without_old_commands
-from strategies.rivals.settings import RivalSettings
-from strategies.rivals.state import ForeignMove, Rivals
+from strategies.cluster.budget import HOUR_MS
+from strategies.cluster.model import Skip
+from strategies.cluster.own_moves import without_old_commands
+from strategies.cluster.rival_settings import RivalSettings
+from strategies.cluster.rival_state import ForeignMove, Rivals
 
 #: Number of rounds within an hour with moves against the rebalancer's that make it yield.
 _UNDONE_ROUNDS = 2

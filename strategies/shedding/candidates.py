@@ -15,8 +15,8 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints
 from strategies.bundles.system_bundles import is_java_system_bundle, is_system_bundle
+from strategies.cluster.model import BrokerLoad, ClusterView, Skip
 from strategies.java.hash_order import copied_order, double_keys
-from strategies.model import BrokerLoad, ClusterView, Skip
 from strategies.shedding.reason_texts import setting
 
 #: Takes the loads of the candidates, heaviest first; returns the positions that it picks.

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, Literal, Protocol
 
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
+from strategies.cluster.model import ClusterView, Figures, Memory, Round, Shedding, Skip
 from strategies.errors import SettingsError
+from strategies.figures.usage import weighted_usage
 from strategies.java.release_defaults import RELEASES, PulsarRelease
-from strategies.model import ClusterView, Figures, Memory, Round, Shedding, Skip
 from strategies.settings import Mode, RoundSettings, Weights
-from strategies.usage import weighted_usage
 
 #: Report period of brokers with default settings (statsUpdateFrequencyInSecs).
 USUAL_PERIOD_S = 60.0

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from strategies.load_history import LoadHistory
-from strategies.model import NO_MEMORY, BrokerMemory, Memory
+from strategies.cluster.load_history import LoadHistory
+from strategies.cluster.model import NO_MEMORY, BrokerMemory, Memory
 
 
 def with_ewmas(memory: Memory, ewmas: Mapping[str, float]) -> Memory:

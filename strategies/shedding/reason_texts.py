@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from strategies.model import MIB, Decision, Evidence, Skip
+from strategies.cluster.model import MIB, Decision, Evidence, Skip
 
 #: Up to this number of brokers with the same reason, each has its own sentence; in larger clusters
 #: they share one.

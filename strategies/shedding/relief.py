@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from strategies.model import BrokerLoad, ClusterView, Decision, Evidence, Skip
+from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Evidence, Skip
 from strategies.shedding.candidates import (
     JavaTies,
     at_least,

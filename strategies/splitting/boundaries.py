@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import Literal
 
 from strategies.bundles.ranges import KeyRange, divided, topic_hash, topics_inside
+from strategies.cluster.model import MIB
 from strategies.java.release_defaults import RELEASES, PulsarRelease
-from strategies.model import MIB
 from strategies.settings import Mode
 
 Algorithm = Literal[

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from strategies.bundles.ranges import parse_bundle
+from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView, Decision, Skip
 from strategies.filters.contract import Refusal
 from strategies.filters.pipeline import LoadManager
-from strategies.model import BrokerLoad, BundleStats, ClusterView, Decision, Skip
 from strategies.settings import Mode
 from strategies.splitting.boundaries import Cuts
 from strategies.splitting.limits import SplitSettings

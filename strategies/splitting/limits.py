@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.model import MIB, Evidence
+from strategies.cluster.model import MIB, Evidence
 from strategies.settings import Setting
 from strategies.splitting.boundaries import Algorithm, FlowSettings
 

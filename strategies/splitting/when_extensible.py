@@ -15,9 +15,9 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import Ints
 from strategies.bundles.ranges import KeyRange, hexadecimal, parse_bundle
+from strategies.cluster.model import BundleStats, Decision, Skip
 from strategies.filters.contract import namespace_of
 from strategies.java.hash_order import concurrent_hash_map_order
-from strategies.model import BundleStats, Decision, Skip
 from strategies.splitting import limits
 from strategies.splitting.boundaries import Cuts, SplitFault
 from strategies.splitting.when_modular import namespace_full, stays_whole

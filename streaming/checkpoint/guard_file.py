@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from sinks.topics.files.flushing import write_durably
-from strategies.engine import EngineSettings, placement_of
 from strategies.errors import StateVersionError
+from strategies.fold.engine import EngineSettings, placement_of
 from strategies.java.release_defaults import PULSAR_VERSION, RELEASES
 from streaming.checkpoint.warm_start import WarmStart
 from streaming.settings import JobSettings

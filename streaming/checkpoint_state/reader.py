@@ -17,13 +17,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import BrokerState
 from strategies.errors import StateVersionError
-from strategies.state import ClusterState
-from strategies.store import BrokerState
-from strategies.vanished_clusters import is_forgotten
+from strategies.fold.vanished_clusters import is_forgotten
 from streaming.checkpoint.guard import SPARK_LOG
 from streaming.checkpoint.guard_file import GUARD, STATE_FORMAT, read_guard
-from streaming.state.checkpoint_rows import spark_for, state_rows
+from streaming.checkpoint_state.checkpoint_rows import spark_for, state_rows
 from streaming.state.cluster_bytes import from_bytes
 from streaming.state.compacted_log import LogEntry
 from streaming.state.rows import (

@@ -36,10 +36,7 @@ from streaming.checkpoint.guard_file import (
 )
 from streaming.checkpoint.schema_names import name_schemas
 from streaming.checkpoint.settings_changes import committed_batch
-from streaming.processor import OUTPUT
-from streaming.session import query_settings
-from streaming.settings import JobSettings
-from streaming.state.checkpoint_rows import (
+from streaming.checkpoint_state.checkpoint_rows import (
     Shards,
     clusters_of,
     content,
@@ -47,6 +44,9 @@ from streaming.state.checkpoint_rows import (
     read_shards,
     spark_for,
 )
+from streaming.processor import OUTPUT
+from streaming.session import query_settings
+from streaming.settings import JobSettings
 from streaming.state.row_writer import RowWriter
 from streaming.state.shards import shard_keys
 

@@ -15,15 +15,15 @@ from itertools import takewhile
 import msgspec
 
 from sinks.wire.output_rows import OutputRow
-from strategies.intents.contract import ENDED
+from strategies.cluster.intent_contract import ENDED
 
 #: Kind of a row with facts.
 FACTS = "facts"
 
 
 class ForecastFigures(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The forecast in a round's record (`strategies.round_figures.Forecast`), where the strategy
-    predicts. `error`: a fraction.
+    """The forecast in a round's record (`strategies.cluster.round_figures.Forecast`), where the
+    strategy predicts. `error`: a fraction.
     """
 
     error: float | None = None

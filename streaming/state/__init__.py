@@ -1,1 +1,1 @@
-"""The state of a cluster in Spark: rows, store, and reading it from a checkpoint."""
+"""The state of a cluster in Spark: rows and store."""

@@ -12,9 +12,9 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from strategies.cluster.log_start import EarlyRecord
+from strategies.cluster.state import ClusterState
 from strategies.errors import StateVersionError
-from strategies.log_start import EarlyRecord
-from strategies.state import ClusterState
 
 #: Version of the state of a cluster: to be raised whenever the meaning of stored bytes changes.
 STATE_VERSION = 4

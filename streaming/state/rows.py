@@ -15,7 +15,7 @@ import msgspec
 import zstandard
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from strategies.store import BrokerState
+from strategies.cluster.store import BrokerState
 from streaming.state.vanished import Watch
 
 STATE_KEY = StructType([StructField("name", StringType())])

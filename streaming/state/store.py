@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from secrets import randbits
 from typing import Any, Protocol
 
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import BrokerState
 from strategies.errors import StateVersionError
-from strategies.state import ClusterState
-from strategies.store import BrokerState
-from strategies.vanished_clusters import can_be_forgotten, forget
+from strategies.fold.vanished_clusters import can_be_forgotten, forget
 from streaming.state.cluster_bytes import changed_bytes, from_bytes
 from streaming.state.compacted_log import CompactedLog
 from streaming.state.rows import (

@@ -137,7 +137,7 @@ def test_the_zip_for_spark_submit_runs_by_itself(tmp_path: Path) -> None:
     used = run(
         sys.executable,
         "-c",
-        "import rebalancer.cli.main, sinks.wire.codec, strategies.engine, streaming.settings; "
+        "import rebalancer.cli.main, sinks.wire.codec, strategies.fold.engine, streaming.settings; "
         "print(rebalancer.cli.main.__file__)",
         folder=tmp_path,
         environment={"PYTHONPATH": str(target)},

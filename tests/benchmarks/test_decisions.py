@@ -20,12 +20,12 @@ from benchmarks.figures import Sample
 from benchmarks.java_decisions import Comparison, decided_by, read_java, shown
 from benchmarks.pulsar_jars import pulsar_jars
 from strategies.averages.bundle_averages import unpack_history
-from strategies.clock import Clock
-from strategies.engine import Engine, EngineSettings
-from strategies.model import NO_MEMORY, Command, Sweep
+from strategies.cluster.clock import Clock
+from strategies.cluster.model import NO_MEMORY, Command, Sweep
+from strategies.cluster.state import ClusterState
+from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import Mode
 from strategies.shedding.registry import SHEDDERS
-from strategies.state import ClusterState
 
 pytestmark = pytest.mark.lab
 

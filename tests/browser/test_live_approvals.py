@@ -13,7 +13,7 @@ from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import read_secret
 from sinks.wire.encoding import encode_round
 from sinks.wire.signing import SigningKey
-from strategies.model import Command, Round
+from strategies.cluster.model import Command, Round
 from tests.browser.live import OpenLive, opener
 from tests.control_topic import Control, command, now_ms
 from tests.live_server import OPERATOR, page_of

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser
 
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.encoding import encode_round
-from strategies.intents.contract import IntentStatus
+from strategies.cluster.intent_contract import IntentStatus
 from tests.browser.live import OpenLive, opener
 from tests.live_server import page_of
 from tests.live_topics import MadeUpCluster, publish

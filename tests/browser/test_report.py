@@ -19,8 +19,8 @@ from rebalancer.simulation.closed_loop import EngineDecider, closed_loop
 from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.timeline import Membership, Move, Timeline
 from rebalancer.simulation.tracing import Tracer
-from strategies.engine import EngineSettings
-from strategies.model import LARGEST_TIME
+from strategies.cluster.model import LARGEST_TIME
+from strategies.fold.engine import EngineSettings
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.steady.settings import SteadySettings
 from strategies.shedding.threshold.settings import ThresholdSettings

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rebalancer.settings.load import load
-from strategies.model import Expected
+from strategies.cluster.model import Expected
 from tests.architecture.command_line import unknown_options
 from tests.architecture.layers import parsed
 from tests.architecture.readme import shown_commands
@@ -125,7 +125,7 @@ def a_run(folder: Path) -> list[str]:
 
 
 def test_the_page_lists_every_code_of_an_answer() -> None:
-    tree = parsed(ROOT / "strategies" / "approvals.py")
+    tree = parsed(ROOT / "strategies" / "executor" / "approvals.py")
     places = {"_refused": 0, "ApprovalObjection": 1}
     codes = {
         given.value

@@ -23,7 +23,7 @@ from pathlib import Path
 from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected
 from sinks.wire.position import Position
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
 from tests.control_topic import TOPICS, Control, command
 from tests.faults.installation import running
 from tests.faults.real_executor import TOKEN, RealExecutor

@@ -28,8 +28,8 @@ from pathlib import Path
 
 from rebalancer.settings.load import load
 from sinks.wire.codec import decode_command, decode_outcome
-from strategies.engine import EngineSettings
-from strategies.model import Command, Outcome, OutcomeStatus
+from strategies.cluster.model import Command, Outcome, OutcomeStatus
+from strategies.fold.engine import EngineSettings
 from tests.control_topic import TOPICS, Control
 from tests.faults.installation import VICTIMS, Installation, Kill, Victim
 from tests.faults.kill_options import say, verdict

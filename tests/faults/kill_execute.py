@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from sinks.wire.codec import decode_outcome
-from strategies.model import Command
+from strategies.cluster.model import Command
 from tests.control_topic import TOPICS, Control, command
 from tests.faults.real_executor import TOKEN, RealExecutor
 from tests.pulsar_fake.model import Cluster, Request

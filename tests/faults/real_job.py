@@ -20,7 +20,7 @@ from rebalancer.settings.load import load
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.topics.uri import file_topic_uri
 from sinks.wire.size_limits import WireLimits
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
 from tests.spark_classes import JAVA_OPTIONS, short_java
 
 PROJECT = Path(__file__).parents[2]

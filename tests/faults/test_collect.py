@@ -15,7 +15,7 @@ import pytest
 
 from rebalancer.cli import exit_codes
 from sinks.wire.codec import decode
-from strategies.model import LoadReport, Sweep
+from strategies.cluster.model import LoadReport, Sweep
 from tests.control_topic import Control
 from tests.faults.real_executor import TOKEN, login
 from tests.faults.started import started

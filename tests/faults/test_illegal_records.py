@@ -18,7 +18,7 @@ from sinks.wire.codec import decode_rejected
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
 from tests.faults.placing import PLACEMENTS, Bad, Mixed, lines, mix, places
 from tests.faults.real_job import RealJob, eager, recording
 from tests.illegal_records import CODES, oversized

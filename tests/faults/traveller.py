@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from sinks.executor.journal import Journal
-from strategies.model import Command, Outcome
+from strategies.cluster.model import Command, Outcome
 from tests.control_topic import command
 from tests.faults.real_executor import RealExecutor
 from tests.waiting import eventually

@@ -54,6 +54,8 @@ from rebalancer.simulation.executor_model import REACTION_S
 from rebalancer.simulation.noise import Wobble
 from rebalancer.simulation.scenarios.schema import Machine
 from rebalancer.simulation.tracing import proof_of
+from strategies.cluster.intent_contract import Intent, IntentAction
+from strategies.cluster.model import Command, Outcome, Policies, TelemetryRecord
 from strategies.describe import (
     counted,
     describe_command,
@@ -61,9 +63,7 @@ from strategies.describe import (
     describe_round,
     describe_skip,
 )
-from strategies.engine import EngineSettings
-from strategies.intents.contract import Intent, IntentAction
-from strategies.model import Command, Outcome, Policies, TelemetryRecord
+from strategies.fold.engine import EngineSettings
 from tests.modelled import carry, steady_cluster
 
 RULER = "----"

@@ -20,10 +20,10 @@ from sinks.executor.executor import Executor
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret
 from sinks.wire.signing import SigningKey
-from strategies.bulkhead.settings import BulkheadSettings
 from strategies.bundles.bundle_loads import Floats
-from strategies.engine import EngineSettings
-from strategies.model import Outcome
+from strategies.cluster.model import Outcome
+from strategies.cluster.quota_settings import BulkheadSettings
+from strategies.fold.engine import EngineSettings
 from tests.control_topic import Control
 from tests.monitoring.installation import GIB, Installation
 from tests.monitoring.scrapes import Scrapes

@@ -34,9 +34,9 @@ from sinks.wire.codec import decode_command, encode_intent, read_command
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningSettings
 from sinks.wire.size_limits import WireLimits
-from strategies.engine import EngineSettings
-from strategies.intents.contract import Intent, IntentAction
-from strategies.model import Outcome, OutcomeStatus, Sweep
+from strategies.cluster.intent_contract import Intent, IntentAction
+from strategies.cluster.model import Outcome, OutcomeStatus, Sweep
+from strategies.fold.engine import EngineSettings
 from streaming.decode import decoding
 from streaming.job_metrics import JobMetrics
 from streaming.outputs.facts import FACTS, read_facts

@@ -20,9 +20,9 @@ from rebalancer.simulation.closed_loop import EngineDecider, outcome_reports
 from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.intents import encode_intent
-from strategies.engine import EngineSettings
-from strategies.intents.contract import Intent
-from strategies.model import LoadReport, Outcome
+from strategies.cluster.intent_contract import Intent
+from strategies.cluster.model import LoadReport, Outcome
+from strategies.fold.engine import EngineSettings
 from tests.control_topic import TOPICS, Control, command
 from tests.monitoring.boards import Expression, expressions
 from tests.monitoring.incidents import CLUSTER, UNEVEN, cluster

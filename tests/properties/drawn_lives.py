@@ -15,9 +15,8 @@ import numpy as np
 from benchmarks.uncertified import UNCERTIFIED
 from scripts.invariants import Invariants
 from scripts.steady_invariants import SteadyInvariants
-from strategies.engine import Engine, EngineSettings
-from strategies.limits.settings import LimitSettings
-from strategies.model import (
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import (
     BundleStats,
     Command,
     Event,
@@ -33,9 +32,10 @@ from strategies.model import (
     TelemetryRecord,
     Traffic,
 )
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.steady.settings import SteadySettings
-from strategies.store import InMemoryStore
 from tests.unit.telemetry_builders import T0, bundle
 
 PERIOD_MS = 60_000

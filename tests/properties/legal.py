@@ -16,8 +16,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.load_history import Episode, LoadHistory, LoadLevel, LoadSample, RecentMove
-from strategies.model import (
+from strategies.cluster.load_history import Episode, LoadHistory, LoadLevel, LoadSample, RecentMove
+from strategies.cluster.model import (
     NO_MEMORY,
     BrokerLoad,
     BrokerMemory,

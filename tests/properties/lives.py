@@ -12,10 +12,10 @@ import numpy as np
 
 from sinks.wire.origin import pack_origin
 from sinks.wire.position import Position
-from strategies import model
-from strategies.engine import Engine, EngineSettings
+from strategies.cluster import model
+from strategies.cluster.store import InMemoryStore, StateStore
+from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
-from strategies.store import InMemoryStore, StateStore
 from tests.properties.legal import EAGER, MODES
 from tests.unit.telemetry_builders import T0, bundle
 

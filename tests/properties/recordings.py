@@ -14,10 +14,8 @@ from random import Random
 import numpy as np
 
 from sinks.recordings.columnar_writing import ColumnarRecording
-from strategies.dispatch_limits.throttle_advice import AdviceSettings
-from strategies.engine import EngineSettings
-from strategies.limits.settings import LimitSettings
-from strategies.model import (
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import (
     BundleStats,
     Figures,
     LoadReport,
@@ -27,6 +25,8 @@ from strategies.model import (
     TelemetryRecord,
     Traffic,
 )
+from strategies.dispatch_limits.throttle_advice import AdviceSettings
+from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings, Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from benchmarks.uncertified import UNCERTIFIED
-from strategies.engine import EngineSettings
-from strategies.intents.roll_view import RollRules
-from strategies.intents.settings import DrainSettings
-from strategies.limits.settings import LimitSettings
+from strategies.cluster.drain_settings import DrainSettings
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.fold.engine import EngineSettings
+from strategies.roll.view import RollRules
 from tests.properties.legal import EAGER, MODES
 
 MINUTE_MS = 60_000

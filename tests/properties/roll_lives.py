@@ -14,10 +14,8 @@ import numpy as np
 
 from rebalancer.simulation.intents.modelled_roll import ModelledEyes, ModelledRoll, RollActs
 from strategies.bundles.system_bundles import is_system_bundle
-from strategies.engine import Engine, EngineSettings
-from strategies.intents.contract import Intent, IntentAction
-from strategies.intents.roll_view import Observation, RollRules
-from strategies.model import (
+from strategies.cluster.intent_contract import Intent, IntentAction
+from strategies.cluster.model import (
     BundleStats,
     Command,
     Event,
@@ -31,7 +29,9 @@ from strategies.model import (
     TelemetryRecord,
     Tombstone,
 )
-from strategies.store import InMemoryStore
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
+from strategies.roll.view import Observation, RollRules
 from tests.properties.roll_draws import (
     MINUTE_MS,
     Faults,

@@ -9,11 +9,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from strategies.bundles.system_bundles import is_system_bundle
-from strategies.engine import EngineSettings
-from strategies.intents.contract import Intent, IntentStatus
-from strategies.intents.roll_view import ACTIVE_DRAIN, IN_WORK
-from strategies.limits.windows import is_open, read_windows
-from strategies.model import (
+from strategies.cluster.intent_contract import Intent, IntentStatus
+from strategies.cluster.model import (
     MIB,
     Command,
     LoadReport,
@@ -23,6 +20,9 @@ from strategies.model import (
     Round,
     TelemetryRecord,
 )
+from strategies.fold.engine import EngineSettings
+from strategies.limits.windows import is_open, read_windows
+from strategies.roll.view import ACTIVE_DRAIN, IN_WORK
 
 #: Rounds within which a drain makes progress or says what is in its way.
 PATIENCE = 20

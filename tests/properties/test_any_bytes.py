@@ -24,8 +24,8 @@ from sinks.wire.codec import (
     encode_outcome,
     encode_round,
 )
-from strategies.model import Round, Skip
-from strategies.round_figures import Spread
+from strategies.cluster.model import Round, Skip
+from strategies.cluster.round_figures import Spread
 from tests.control_topic import command
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import rebalancer

@@ -20,10 +20,10 @@ from rebalancer.settings.load import load
 from rebalancer.simulation.timeline import Timeline
 from sinks.recordings.columnar_reading import Block, read_blocks
 from sinks.wire.encoding import encode_command, encode_round
-from strategies.engine import EngineSettings
-from strategies.model import Command, Rejection, Round, Skip
-from strategies.round_state import RoundFacts, state_of
-from strategies.store import InMemoryStore
+from strategies.cluster.model import Command, Rejection, Round, Skip
+from strategies.cluster.round_state import RoundFacts, state_of
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import EngineSettings
 from tests.properties.costly import costly
 from tests.properties.legal import seeds
 from tests.properties.recordings import a_recording, any_engine

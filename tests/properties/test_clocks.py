@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strategies.engine import Engine, EngineSettings
-from strategies.model import Event, Round, TelemetryRecord
+from strategies.cluster.model import Event, Round, TelemetryRecord
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
-from strategies.store import InMemoryStore
 from tests.unit.telemetry_builders import T0, report, sweep
 
 ROUND = RoundSettings()

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strategies.engine import Engine, EngineSettings
-from strategies.intents.contract import Intent, IntentAction
-from strategies.intents.settings import DrainSettings
-from strategies.limits.settings import LimitSettings
-from strategies.model import Command, Event, Owned, Round
-from strategies.packing import pack_record, unpack_record
-from strategies.store import InMemoryStore
+from strategies.cluster.drain_settings import DrainSettings
+from strategies.cluster.intent_contract import Intent, IntentAction
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import Command, Event, Owned, Round
+from strategies.cluster.packing import pack_record, unpack_record
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
 from tests.properties.costly import costly
 from tests.properties.legal import seeds
 from tests.properties.lives import (

@@ -12,8 +12,8 @@ from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.explain.subject import ExplainedSubject, Located
 from sinks.executor.judge import Judgement, judge
 from sinks.executor.settings import ExecutorConfig, ExecutorSettings, admission_rules
-from strategies.admission import AdmissionRules, ClusterFacts, CommandFacts
-from strategies.model import Command
+from strategies.cluster.model import Command
+from strategies.executor.admission import AdmissionRules, ClusterFacts, CommandFacts
 from tests.control_topic import command
 
 NOW_MS = 1_764_000_000_000

@@ -24,8 +24,7 @@ from strategies.bundles.bundle_loads import (
     BundleLoads,
     TableSummary,
 )
-from strategies.engine import Engine, EngineSettings
-from strategies.model import (
+from strategies.cluster.model import (
     Command,
     Event,
     Outcome,
@@ -33,10 +32,11 @@ from strategies.model import (
     Rejection,
     Round,
 )
-from strategies.outcomes import learn_outcome
-from strategies.packing import pack_record, unpack_record
-from strategies.state import ClusterState
-from strategies.store import BrokerState, InMemoryStore
+from strategies.cluster.packing import pack_record, unpack_record
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import BrokerState, InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
+from strategies.fold.outcomes import learn_outcome
 from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.properties.legal import seeds
 from tests.properties.lives import EAGER_ENGINES, ROUNDS, fold_again, live, moves

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import model
-from strategies.engine import Engine, EngineSettings
-from strategies.model import Event, TelemetryRecord
-from strategies.store import InMemoryStore
-from strategies.vanished_clusters import DAY_MS, can_be_forgotten
+from strategies.cluster import model
+from strategies.cluster.model import Event, TelemetryRecord
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
+from strategies.fold.vanished_clusters import DAY_MS, can_be_forgotten
 from streaming.state.store import StoreCache
 from tests.properties.costly import costly
 from tests.properties.legal import seeds

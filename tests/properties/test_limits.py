@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 
 from strategies.averages.bundle_averages import unpack_history
-from strategies.engine import EngineSettings, rules_of
+from strategies.cluster.budget import HOUR_MS, Spent
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import Command
 from strategies.filters.contract import namespace_of
 from strategies.filters.pipeline import FilterSettings, LoadManager
-from strategies.limits.budget import HOUR_MS, Spent
-from strategies.limits.settings import LimitSettings
-from strategies.model import Command
-from strategies.round import run_round
-from strategies.round_input import RoundInput, RoundResult
+from strategies.fold.engine import EngineSettings, rules_of
+from strategies.round.round import run_round
+from strategies.round.round_input import RoundInput, RoundResult
 from strategies.settings import Mode
 from strategies.shedding.registry import shedder
 from strategies.splitting.limits import SplitSettings

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from rebalancer.analysis.notices.decide import NoticeMemory, NoticeRules, after_silence
 from rebalancer.analysis.notices.notifier import decided
 from sinks.notices.notice import Notice
-from strategies.model import Round
-from strategies.round_state import STATES
+from strategies.cluster.model import Round
+from strategies.cluster.round_state import STATES
 from tests.notice_builders import MINUTE, T0, a_round
 
 SILENT_MS = 3 * MINUTE

@@ -13,11 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.filters.contract import namespace_of
-from strategies.filters.pipeline import Filters, FilterSettings
-from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
-from strategies.java.regex import JavaPattern
-from strategies.model import (
+from strategies.cluster.model import (
     BrokerLoad,
     ClusterView,
     Decision,
@@ -27,11 +23,15 @@ from strategies.model import (
     Skip,
     Traffic,
 )
+from strategies.figures.usage import weighted_usage
+from strategies.filters.contract import namespace_of
+from strategies.filters.pipeline import Filters, FilterSettings
+from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
+from strategies.java.regex import JavaPattern
 from strategies.placement.contract import Averages, Candidate, OpensRounds, Request
 from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
 from strategies.placement.registry import PLACERS, placer
 from strategies.settings import Mode
-from strategies.usage import weighted_usage
 from tests.properties.legal import (
     BROKERS,
     FIGURES,

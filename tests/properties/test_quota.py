@@ -18,11 +18,11 @@ from sinks.plain_loop import PlainLoop
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
-from strategies.bulkhead.quota import EMPTY, UnreadRecord, admit
-from strategies.bulkhead.settings import BulkheadSettings
-from strategies.clock import Clock
-from strategies.engine import Engine, EngineSettings
-from strategies.store import InMemoryStore
+from strategies.cluster.clock import Clock
+from strategies.cluster.quota import EMPTY, UnreadRecord, admit
+from strategies.cluster.quota_settings import BulkheadSettings
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
 from streaming.decode import decoding
 from streaming.processor import by_cluster, fold
 from streaming.state.cluster_bytes import from_bytes, to_bytes

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.chaos_rounds import chaos
-from strategies.engine import Engine, EngineSettings
-from strategies.limits.settings import LimitSettings
-from strategies.model import (
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import (
     Command,
     LoadReport,
     Outcome,
@@ -24,12 +23,13 @@ from strategies.model import (
     Owned,
     TelemetryRecord,
 )
-from strategies.rivals.settings import RivalSettings
-from strategies.rivals.state import ForeignMove
+from strategies.cluster.rival_settings import RivalSettings
+from strategies.cluster.rival_state import ForeignMove
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.registry import SHEDDERS
-from strategies.store import InMemoryStore
 from tests.properties.costly import costly
 from tests.properties.legal import seeds
 from tests.unit.telemetry_builders import T0, bundle, report, sweep

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from strategies.intents.contract import RollPhase
-from strategies.intents.roll import (
+from strategies.cluster.intent_contract import RollPhase
+from strategies.roll.next_step import (
     EndProcess,
     HaltRoll,
     KeepWaiting,
@@ -21,7 +21,7 @@ from strategies.intents.roll import (
     WriteRecord,
     next_step,
 )
-from strategies.intents.roll_view import (
+from strategies.roll.view import (
     IN_WORK,
     Observation,
     RestartRun,

@@ -16,14 +16,14 @@ import pytest
 
 from benchmarks.uncertified import UNCERTIFIED
 from sinks.wire.encoding import encode_command, encode_round
-from strategies.engine import Engine, EngineSettings
-from strategies.intents.contract import Intent
-from strategies.intents.roll_view import RollRules
-from strategies.intents.settings import DrainSettings
-from strategies.limits.settings import LimitSettings
-from strategies.model import Command, Event, Rejection, Round
-from strategies.packing import pack_record, unpack_record
-from strategies.store import InMemoryStore
+from strategies.cluster.drain_settings import DrainSettings
+from strategies.cluster.intent_contract import Intent
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import Command, Event, Rejection, Round
+from strategies.cluster.packing import pack_record, unpack_record
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
+from strategies.roll.view import RollRules
 from streaming.state.cluster_bytes import to_bytes
 from tests.properties.roll_draws import Faults
 from tests.properties.roll_lives import Decided, ModelledBroker, RollLife

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from sinks.wire.output_rows import event_row
 from strategies.averages.bundle_averages import BundleHistory, first_history, unpack_history
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.engine import EngineSettings, rules_of
-from strategies.model import BundleStats, ClusterView, Memory
-from strategies.round import run_round
-from strategies.round_input import RoundInput, RoundResult
+from strategies.cluster.model import BundleStats, ClusterView, Memory
+from strategies.cluster.state import Gained, InFlight
+from strategies.cluster.store import BrokerState
+from strategies.fold.engine import EngineSettings, rules_of
+from strategies.round.round import run_round
+from strategies.round.round_input import RoundInput, RoundResult
 from strategies.settings import Mode, RoundSettings
 from strategies.shedding.registry import SHEDDERS, shedder
-from strategies.state import Gained, InFlight
-from strategies.store import BrokerState
 from tests.properties.legal import (
     BROKERS,
     BUNDLES,

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.explain.sentences import round_lines
 from sinks.wire.codec import decode_round, encode_round
-from strategies.engine import EngineSettings, rules_of
-from strategies.limits.settings import LimitSettings
-from strategies.round import judge_cluster, run_round
-from strategies.round_input import RoundInput
-from strategies.round_state import MEANINGS, SILENT, STATES
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.round_state import MEANINGS, SILENT, STATES
+from strategies.fold.engine import EngineSettings, rules_of
+from strategies.round.round import judge_cluster, run_round
+from strategies.round.round_input import RoundInput
 from strategies.settings import Mode
 from strategies.shedding.registry import SHEDDERS, shedder
 from strategies.splitting.limits import SplitSettings

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from strategies.bundles.bundle_loads import BundleLoads
 from strategies.bundles.system_bundles import is_system_bundle
-from strategies.model import (
+from strategies.cluster.model import (
     BrokerLoad,
     BrokerMemory,
     ClusterView,

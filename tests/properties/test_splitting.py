@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.bundles.ranges import FULL, bundle_of, initial_boundaries, topic_hash
+from strategies.cluster.model import BundleStats
 from strategies.filters.policies import PoliciesView
-from strategies.model import BundleStats
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
 from strategies.splitting.boundaries import Algorithm, SplitFault, SplitRequest, applied, cuts
 from strategies.splitting.limits import SplitSettings

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from scripts.steady_invariants import infinite_figures
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.model import BrokerLoad, ClusterView, Figures, Memory, Resource, Traffic
+from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Memory, Resource, Traffic
+from strategies.cluster.store import InMemoryStore
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.settings import SteadySettings
-from strategies.store import InMemoryStore
 from streaming.state.cluster_bytes import from_bytes, to_bytes
 from streaming.state.rows import pack_entry, unpack_brokers
 from tests.properties.costly import costly

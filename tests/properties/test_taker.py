@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 
 from strategies.averages.bundle_averages import bundles_of, first_history
+from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView
 from strategies.filters.contract import namespace_of
 from strategies.filters.pipeline import FilteredBundle, FilterFacts, Filters
-from strategies.model import BrokerLoad, BundleStats, ClusterView
 from strategies.placement.contract import UNKNOWN
 from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
 from strategies.placement.ledger import CountedMove, Ledger

@@ -32,19 +32,26 @@ from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode, decode_command
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
-from strategies.engine import Engine, EngineSettings
-from strategies.limits.budget import HOUR_MS
-from strategies.limits.settings import LimitSettings
-from strategies.model import Command, Event, OutcomeReport, Rejection, Round, TelemetryRecord
-from strategies.outcomes import without_unseen
+from strategies.cluster.budget import HOUR_MS
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import (
+    Command,
+    Event,
+    OutcomeReport,
+    Rejection,
+    Round,
+    TelemetryRecord,
+)
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
+from strategies.fold.outcomes import without_unseen
+from strategies.fold.warm_start import MOST_SAMPLES, faded_after, warm_window_ms
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.contract import StrategyMemory
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
-from strategies.store import InMemoryStore
-from strategies.warm_start import MOST_SAMPLES, faded_after, warm_window_ms
 from streaming.decode import Decoded
 from streaming.processor import end_of_window, fold
 from tests.properties.recordings import MINUTE_MS, some_records

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
 from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings

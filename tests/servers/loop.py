@@ -16,8 +16,8 @@ from uuid import uuid4
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import Reader, TopicAccess, open_reader
 from sinks.wire.codec import decode_answer, decode_command, decode_round
-from strategies.approvals import ApprovalOutcome
-from strategies.model import Command, Outcome, Round
+from strategies.cluster.model import Command, Outcome, Round
+from strategies.executor.approvals import ApprovalOutcome
 from tests.control_topic import TOPICS, Control
 from tests.faults.real_job import MARK, environment_of_a_short_run, kill_marked
 from tests.servers.jvm import dying_with_us

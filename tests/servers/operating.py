@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 
-from strategies.intents.contract import LASTING, IntentStatus
+from strategies.cluster.intent_contract import LASTING, IntentStatus
 from tests.servers.loop import Loop
 from tests.servers.process import Process
 

@@ -26,8 +26,8 @@ from rebalancer.cli.commands.status import as_document
 from rebalancer.cli.pause import Pause
 from rebalancer.settings.load import Settings, load
 from sinks.wire.signing import approvals_key
-from strategies.approvals import ApprovalOutcome
-from strategies.model import Outcome
+from strategies.cluster.model import Outcome
+from strategies.executor.approvals import ApprovalOutcome
 from tests.chromium import DESKTOP
 from tests.control_topic import now_ms
 from tests.monitoring.boards import expressions

@@ -17,7 +17,7 @@ import pytest
 
 from rebalancer.cli import exit_codes
 from sinks.executor.journal import Journal
-from strategies.model import Command
+from strategies.cluster.model import Command
 from tests.control_topic import TOPICS
 from tests.faults.topics import compare
 from tests.servers.kafka_broker import KafkaBroker

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from strategies.model import Command
+from strategies.cluster.model import Command
 from tests.control_topic import now_ms
 from tests.servers.loop import Loop, closed_loop
 from tests.servers.operating import Operator

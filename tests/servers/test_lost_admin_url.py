@@ -14,7 +14,7 @@ import pytest
 from rebalancer.cli import exit_codes
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import decode
-from strategies.model import Sweep
+from strategies.cluster.model import Sweep
 from tests.control_topic import Control
 from tests.servers.process import Process
 from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes

@@ -25,9 +25,9 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import open_publisher
 from sinks.wire.codec import decode
+from strategies.cluster.model import LoadReport, Policies, Sweep
 from strategies.errors import NotFound, Refused
 from strategies.filters.policies import read_policies
-from strategies.model import LoadReport, Policies, Sweep
 from tests.control_topic import Control, command
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_users import Bundles, around, bundles, execute, traffic, words

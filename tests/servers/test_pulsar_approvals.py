@@ -20,7 +20,7 @@ from sinks.executor.journal import unfinished_commands
 from sinks.secret_file import Secret
 from sinks.wire.codec import encode_approval, encode_round
 from sinks.wire.signing import SigningKey
-from strategies.model import Command
+from strategies.cluster.model import Command
 from tests.control_topic import TOPICS, Control, command, now_ms
 from tests.faults.real_executor import RealExecutor
 from tests.servers.pulsar_cluster import PulsarCluster

@@ -19,7 +19,7 @@ from sinks.secret_file import Secret
 from sinks.topics.access import TopicAccess
 from sinks.wire.codec import decode
 from sinks.wire.signing import SigningKey
-from strategies.model import LoadReport, Sweep
+from strategies.cluster.model import LoadReport, Sweep
 from tests.control_topic import TOPICS, Control, command, now_ms
 from tests.faults.real_job import environment_of_a_short_run
 from tests.faults.started import started

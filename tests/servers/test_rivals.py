@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from strategies.model import Round
+from strategies.cluster.model import Round
 from tests.servers.loop import Loop, closed_loop
 from tests.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster
 from tests.servers.skewed_users import Users, skewed_users

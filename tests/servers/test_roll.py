@@ -20,8 +20,8 @@ from typing import Literal
 import pytest
 
 from sinks.wire.codec import decode_outcome
-from strategies.intents.contract import LASTING
-from strategies.model import Round
+from strategies.cluster.intent_contract import LASTING
+from strategies.cluster.model import Round
 from tests.servers.loop import GOAL, Loop, closed_loop
 from tests.servers.operating import Operator
 from tests.servers.process import Process

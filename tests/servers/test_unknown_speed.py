@@ -20,10 +20,10 @@ from sinks.plain_loop import PlainLoop
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import decode, decode_round
 from sinks.wire.position import Position
-from strategies.capacities import CapacitySettings
-from strategies.engine import EngineSettings
-from strategies.model import Figures, LoadReport, Round
-from strategies.usage import percent
+from strategies.cluster.model import Figures, LoadReport, Round
+from strategies.figures.usage import percent
+from strategies.fold.engine import EngineSettings
+from strategies.round.capacities import CapacitySettings
 from tests.servers.pulsar_cluster import Manager
 from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 

@@ -12,7 +12,7 @@ import pytest
 
 from sinks.collector.collector import Collector
 from sinks.wire.codec import decode
-from strategies.model import LoadReport, Sweep, Tombstone
+from strategies.cluster.model import LoadReport, Sweep, Tombstone
 from tests.control_topic import Control
 from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 from tests.servers.pulsar_users import bundles, traffic

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from strategies.model import Outcome
+from strategies.cluster.model import Outcome
 from tests.servers.connections import Connection, connections_log, read_connections
 
 _NS = 1_000_000

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 
 from sinks.wire.codec import decode_answer
-from strategies.model import Outcome
+from strategies.cluster.model import Outcome
 from tests.servers.loop import Loop
 
 

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Literal
 import httpx
 
 from sinks.pulsar_api.admin import PulsarAdmin
+from strategies.cluster.model import Command, Outcome
 from strategies.errors import AdminError
-from strategies.model import Command, Outcome
 from tests.control_topic import command
 from tests.faults.real_executor import RealExecutor
 from tests.servers.pulsar_cluster import CLUSTER, Manager, PulsarCluster

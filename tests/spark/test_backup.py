@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from streaming.checkpoint_state.repartition import repartition
 from streaming.job import run_job
-from streaming.state.repartition import repartition
 from tests.spark.workshop import Workshop, eager, recording
 
 pytestmark = pytest.mark.spark

@@ -15,9 +15,9 @@ from sinks.wire.codec import decode
 from sinks.wire.origin import pack_origin
 from sinks.wire.output_rows import event_row
 from sinks.wire.position import Position
-from strategies.engine import Engine, EngineSettings
-from strategies.limits.settings import LimitSettings
-from strategies.store import InMemoryStore
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
 from streaming.job import run_job
 from tests.replayed import Published
 from tests.spark.workshop import Workshop, eager, recording

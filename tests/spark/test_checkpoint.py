@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from strategies.cluster.limit_settings import LimitSettings
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
-from strategies.engine import EngineSettings
 from strategies.errors import SettingsError, SinkError, StateVersionError
-from strategies.limits.settings import LimitSettings
+from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.registry import SHEDDERS
 from streaming.checkpoint.guard import checkpoint_folder, guarded

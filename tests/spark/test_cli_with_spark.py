@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from rebalancer.analysis.replay import decisions, plain
 from rebalancer.analysis.replay import spark as through_spark
 from sinks.topics.files.topic import FileTopicWriter
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
 from streaming.job import JobResult, run_job
 from streaming.outputs.output_counts import Written
 from streaming.settings import JobSettings

@@ -22,9 +22,9 @@ from sinks.wire.position import Position
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningKey, SigningSettings
 from sinks.wire.size_limits import WireLimits
-from strategies.intents.contract import Intent
-from strategies.model import LoadReport, Sweep
-from strategies.packing import pack_record
+from strategies.cluster.intent_contract import Intent
+from strategies.cluster.model import LoadReport, Sweep
+from strategies.cluster.packing import pack_record
 from streaming.decode import Decoded, DecodedEntry, decoding, pack_entries, packer, unpacking
 from streaming.processor import by_cluster
 from streaming.state.shards import shard_of

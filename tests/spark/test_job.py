@@ -17,14 +17,14 @@ from pyspark.sql import SparkSession
 from sinks.stopping import Stop
 from sinks.wire.codec import decode_rejected
 from sinks.wire.signing import SigningSettings, intents_key
-from strategies.engine import EngineSettings
 from strategies.errors import SettingsError, StateVersionError
+from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings
+from streaming.checkpoint_state.reader import CheckpointState, read_state
 from streaming.job import JobResult, check_job, run_job
 from streaming.outputs.output_counts import Written
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
-from streaming.state.reader import CheckpointState, read_state
 from streaming.state.shards import shard_keys, shard_of
 from tests.lanes import variant
 from tests.raising_strategy import WITH_RAISING, RaisingSettings

@@ -25,8 +25,8 @@ from sinks.wire.encoding import encode_outcome_telemetry
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningSettings, signing_key
 from sinks.wire.size_limits import WireLimits
-from strategies.engine import EngineSettings
-from strategies.model import Outcome, OutcomeStatus
+from strategies.cluster.model import Outcome, OutcomeStatus
+from strategies.fold.engine import EngineSettings
 from streaming.decode import ReadRows, decoding, packer, unpacking
 from streaming.outputs.output_counts import KINDS
 from streaming.processor import ClusterProcessor

@@ -13,9 +13,9 @@ from strategies.errors import StateVersionError
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import read_guard
 from streaming.checkpoint.locks import CheckpointInUse
+from streaming.checkpoint_state.checkpoint_rows import clusters_of, content, read_shards
+from streaming.checkpoint_state.repartition import repartition
 from streaming.job import run_job
-from streaming.state.checkpoint_rows import clusters_of, content, read_shards
-from streaming.state.repartition import repartition
 from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, uneven
 
 pytestmark = pytest.mark.spark

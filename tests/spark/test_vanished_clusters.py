@@ -17,7 +17,8 @@ from sinks.metrics.settings import MetricsSettings
 from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.signing import SigningSettings
 from sinks.wire.size_limits import WireLimits
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
+from streaming.checkpoint_state.reader import read_state
 from streaming.decode import decoding
 from streaming.job import run_job
 from streaming.outputs.facts import FACTS, read_facts
@@ -25,7 +26,6 @@ from streaming.outputs.output_counts import KINDS
 from streaming.processor import ClusterProcessor
 from streaming.progress import BatchProgress
 from streaming.sources.records import record_batch
-from streaming.state.reader import read_state
 from streaming.state.shards import shard_of
 from streaming.state.store import StoreCache
 from streaming.state.vanished import Patience

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.topics.files.topic import FileTopicWriter
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard_file import GUARD, read_guard, write_guard
 from streaming.job import run_job
 from streaming.progress import BatchProgress

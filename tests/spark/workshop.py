@@ -15,7 +15,7 @@ from sinks.plain_loop import PlainLoop
 from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.topics.uri import file_topic_uri
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.registry import SHEDDERS
 from streaming.outputs.output_counts import KINDS

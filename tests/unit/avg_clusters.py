@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from strategies.model import ClusterView
+from strategies.cluster.model import ClusterView
 from tests.unit.shedding_builders import Load, broker, talking, view
 
 

@@ -24,8 +24,8 @@ from sinks.wire.intents import check_signature
 from sinks.wire.origin import pack_origin
 from sinks.wire.output_rows import OutputRow, rejected_row
 from sinks.wire.signing import SigningKey
+from strategies.cluster.model import Command, Round
 from strategies.errors import WireError
-from strategies.model import Command, Round
 from tests.control_topic import Control, now_ms, outcome
 from tests.telemetry_lines import T0, bundle, load_report, sweep
 from tests.waiting import eventually

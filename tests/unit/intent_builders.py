@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Any
 
-from strategies.intents.contract import Intent, IntentAction
+from strategies.cluster.intent_contract import Intent, IntentAction
 from tests.unit.telemetry_builders import T0
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from strategies.engine import Engine, EngineSettings
-from strategies.model import (
+from strategies.cluster.model import (
     BundleStats,
     Command,
     Event,
@@ -21,8 +20,9 @@ from strategies.model import (
     TelemetryRecord,
     Tombstone,
 )
-from strategies.move_cost import NOT_MEASURED, MoveCost
-from strategies.store import InMemoryStore
+from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
 from tests.unit.telemetry_builders import T0, outcome, report, sweep
 
 #: What an executor answers to a command; None: nothing.

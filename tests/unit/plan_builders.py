@@ -8,8 +8,8 @@ from sinks.secret_file import Secret
 from sinks.wire.codec import encode_approval, encode_command
 from sinks.wire.command_digest import command_digest
 from sinks.wire.signing import SigningKey
-from strategies.approvals import Approval, ApprovalAction, ApprovedCommand, plan_id
-from strategies.model import Command
+from strategies.cluster.model import Command
+from strategies.executor.approvals import Approval, ApprovalAction, ApprovedCommand, plan_id
 from tests.control_topic import Control, now_ms
 
 APPROVALS_KEY = SigningKey(Secret(b"a" * 32))

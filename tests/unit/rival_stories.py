@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from strategies.engine import Engine, EngineSettings
-from strategies.model import Event, LoadReport, Outcome, OutcomeReport, Owned, Round, Skip
-from strategies.rivals.own_moves import commanded
-from strategies.rivals.settings import RivalSettings
-from strategies.rivals.state import ForeignMove
+from strategies.cluster.model import Event, LoadReport, Outcome, OutcomeReport, Owned, Round, Skip
+from strategies.cluster.own_moves import commanded
+from strategies.cluster.rival_settings import RivalSettings
+from strategies.cluster.rival_state import ForeignMove
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.overload.settings import OverloadSettings
-from strategies.store import InMemoryStore
 from tests.control_topic import command as any_command
 from tests.unit.telemetry_builders import T0, bundle, report, sweep
 

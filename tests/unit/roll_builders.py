@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, fields, replace
 from random import Random
 from typing import Any, TypeVar
 
-from strategies.intents.contract import Intent, IntentAction, IntentStatus, RollPhase
-from strategies.intents.roll import (
+from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus, RollPhase
+from strategies.cluster.model import Round
+from strategies.cluster.round_state import RoundState
+from strategies.roll.next_step import (
     EndProcess,
     HaltRoll,
     KeepWaiting,
@@ -20,7 +22,7 @@ from strategies.intents.roll import (
     WriteRecord,
     next_step,
 )
-from strategies.intents.roll_view import (
+from strategies.roll.view import (
     Observation,
     RestartRun,
     RollMemory,
@@ -32,8 +34,6 @@ from strategies.intents.roll_view import (
     with_record,
     with_restart,
 )
-from strategies.model import Round
-from strategies.round_state import RoundState
 from tests.unit.test_wire_encoding import ROUND
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
+from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.settings import Weights
 
 MIB = 1048576

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.model import ClusterView, Memory, Shedding, Skip
+from strategies.cluster.model import ClusterView, Memory, Shedding, Skip
 from strategies.shedding.contract import Shedder
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import BundleLoads
 from strategies.bundles.ranges import topic_hash
-from strategies.model import BrokerLoad, BundleStats, Figures
+from strategies.cluster.model import BrokerLoad, BundleStats, Figures
 
 PREFIX = "persistent://t/ns/"
 _DIGITS = 64

@@ -7,8 +7,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from strategies.engine import Engine
-from strategies.model import (
+from strategies.cluster.model import (
     BundleStats,
     Event,
     Figures,
@@ -21,7 +20,8 @@ from strategies.model import (
     TelemetryRecord,
     Traffic,
 )
-from strategies.store import InMemoryStore, StateStore
+from strategies.cluster.store import InMemoryStore, StateStore
+from strategies.fold.engine import Engine
 
 MIB = 1024 * 1024
 T0 = 1_795_000_000_000

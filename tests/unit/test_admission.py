@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from sinks.executor.settings import ExecutorSettings, admission_rules, pause_file
-from strategies import admission
 from strategies.errors import SettingsError
+from strategies.executor import admission
 from strategies.filters.policies import read_policies
 from tests.control_topic import command
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import pytest
 
+from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.dispatch_limits.throttle_advice import (
     Advice,
     AdviceSettings,
     ReliefOptions,
     due_advice,
 )
-from strategies.model import BrokerLoad, ClusterView
 from strategies.splitting.limits import SplitSettings
 from tests.unit.shedding_builders import MIB, ns, view
 from tests.unit.shedding_builders import broker as a_broker

@@ -24,7 +24,7 @@ from rebalancer.cli.spark_launcher import check_spark, with_those_of_spark
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
 from sinks.topics.uri import parse_topic
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
 from streaming.checkpoint.locks import CheckpointInUse, java_lock

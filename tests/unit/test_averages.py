@@ -14,8 +14,8 @@ from strategies.averages.bundle_averages import (
     unpack_history,
 )
 from strategies.bundles.bundle_loads import TableSummary
+from strategies.cluster.model import BundleStats
 from strategies.errors import StateVersionError
-from strategies.model import BundleStats
 
 
 def stats(**rates: float) -> BundleStats:

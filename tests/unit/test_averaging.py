@@ -17,9 +17,9 @@ from rebalancer.conformance.averaging import (
     summed_averages,
 )
 from strategies.averages.bundle_order import lightest_first, newest_order, ranks
-from strategies.model import Figures, Resource, Traffic
+from strategies.cluster.model import Figures, Resource, Traffic
+from strategies.figures.usage import unweighted_usage, weighted_usage
 from strategies.settings import Mode, Weights
-from strategies.usage import unweighted_usage, weighted_usage
 
 NOTHING = np.zeros(1, dtype=np.int64)
 

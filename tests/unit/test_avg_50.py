@@ -11,17 +11,17 @@ import pytest
 
 from rebalancer.simulation.leader import Leader
 from sinks.wire.codec import decode
-from strategies.engine import Engine, EngineSettings, rules_of
+from strategies.cluster.model import ClusterMemory, Decision, Memory, Skip
+from strategies.cluster.store import InMemoryStore
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
+from strategies.fold.engine import Engine, EngineSettings, rules_of
 from strategies.java.release_defaults import PulsarRelease
-from strategies.model import ClusterMemory, Decision, Memory, Skip
 from strategies.placement.avg import AvgPlacementSettings, ParityAvgPlacement50
 from strategies.placement.contract import Candidate, Placement
 from strategies.placement.destinations import Destinations
 from strategies.shedding.avg.parity import ParityAvgShedder, parity_50
 from strategies.shedding.avg.settings import AvgSettings
-from strategies.store import InMemoryStore
 from tests.unit.placement_builders import brokers, candidate, policies, policy, request
 from tests.unit.shedding_builders import WEIGHTS, broker, ns, talking, view
 from tests.unit.shedding_rounds import hits, picked, play

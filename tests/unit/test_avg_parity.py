@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from strategies.model import BrokerLoad
+from strategies.cluster.model import BrokerLoad
 from strategies.shedding.avg.parity import ParityAvgShedder, plan_key
 from strategies.shedding.avg.settings import AvgSettings
 from tests.unit.avg_clusters import five_uneven_brokers, ten_ninety

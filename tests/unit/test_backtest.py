@@ -21,8 +21,8 @@ from sinks.recordings.columnar_reading import read_blocks
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic_uri
 from strategies.bundles.bundle_loads import THROUGHPUT_IN
+from strategies.cluster.model import LoadReport
 from strategies.errors import SinkError
-from strategies.model import LoadReport
 from tests.unit.command_line import rebalancer
 from tests.unit.test_columnar_fold import a_cluster, an_hour, recorded
 

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.fleet import Fleet
 from benchmarks.rounds import main
 from sinks.wire.codec import decode
-from strategies.model import LoadReport, Sweep
+from strategies.cluster.model import LoadReport, Sweep
 
 
 @pytest.mark.heavy

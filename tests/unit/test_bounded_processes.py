@@ -21,7 +21,7 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import FilePublisher
 from sinks.topics.files.topic import FileTopicReader
 from strategies.errors import SinkError
-from strategies.gate import GateRules
+from strategies.executor.gate import GateRules
 
 ROOT = Path(__file__).parents[2]
 #: Packages whose objects live as long as a process.
@@ -134,15 +134,15 @@ BOUNDS: Mapping[str, str] = {
     "streaming/sources/pulsar_plan.py PulsarPlanner._read_to": PARTITIONS,
     "streaming/sources/pulsar_plan.py PulsarPlanner._readers": PARTITIONS,
     "streaming/sources/pulsar_plan.py PulsarPlanner._stop_at": PARTITIONS,
-    "streaming/state/checkpoint_rows.py MemoryVariable.rows": CALL,
+    "streaming/checkpoint_state/checkpoint_rows.py MemoryVariable.rows": CALL,
     "streaming/state/compacted_log.py CompactedLog._items": "items of the log, and as many again",
     "streaming/state/compacted_log.py CompactedLog._names": "items of the log, and as many again",
     "streaming/state/compacted_log.py CompactedLog._newest": "items of the log, and as many again",
     "streaming/state/compacted_log.py CompactedLog._newest_values": "items of the log",
     "streaming/state/compacted_log.py CompactedLog._where": "items of the log, and as many again",
     "streaming/state/compacted_log.py CompactedLog.values": STATE,
-    "streaming/state/reader.py CheckpointState.brokers": CALL,
-    "streaming/state/reader.py CheckpointState.forgotten": CALL,
+    "streaming/checkpoint_state/reader.py CheckpointState.brokers": CALL,
+    "streaming/checkpoint_state/reader.py CheckpointState.forgotten": CALL,
     "streaming/state/store.py ShardStore._open": CALL,
     "streaming/state/store.py ShardStore._read": STATE,
     "streaming/state/store.py SparkStore.changed_brokers": CALL,

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from strategies.bulkhead.quota import Bulkhead
-from strategies.engine import EngineSettings
-from strategies.intents.state import Drain, Intents, Roll
-from strategies.model import BrokerMemory, ClusterMemory, Command, OutcomeStatus
-from strategies.move_cost import MoveCost
-from strategies.rivals.state import Rivals
+from strategies.cluster.intent_state import Drain, Intents, Roll
+from strategies.cluster.model import BrokerMemory, ClusterMemory, Command, OutcomeStatus
+from strategies.cluster.move_cost import MoveCost
+from strategies.cluster.quota import Bulkhead
+from strategies.cluster.rival_state import Rivals
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import BrokerState, InMemoryStore
+from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings
-from strategies.state import ClusterState
-from strategies.store import BrokerState, InMemoryStore
 from streaming.state.cluster_bytes import to_bytes
 from tests.unit.intent_builders import drain, undrain
 from tests.unit.little_cluster import LittleCluster

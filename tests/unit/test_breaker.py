@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.breaker import (
+from strategies.executor.breaker import (
     BreakerRules,
     MoveResult,
     breaker_objection,

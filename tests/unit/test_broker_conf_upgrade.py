@@ -13,7 +13,7 @@ from rebalancer.settings.broker_conf.convert import Conversion, convert
 from rebalancer.settings.broker_conf.upgrade import OmittedKey, Upgrade, as_written, upgrade_of
 from rebalancer.settings.load import resolved
 from rebalancer.settings.sources import Assignment
-from strategies.engine import EngineSettings, placement_of
+from strategies.fold.engine import EngineSettings, placement_of
 from strategies.java.release_defaults import RELEASE_DEFAULTS, PulsarRelease
 from tests.unit.command_line import rebalancer
 

@@ -6,10 +6,15 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.model import Figures
-from strategies.state import ClusterState
-from strategies.store import BrokerState
-from streaming.state.checkpoint_rows import MemoryVariable, clusters_of, content, distributed
+from strategies.cluster.model import Figures
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import BrokerState
+from streaming.checkpoint_state.checkpoint_rows import (
+    MemoryVariable,
+    clusters_of,
+    content,
+    distributed,
+)
 from streaming.state.shards import shard_keys
 from streaming.state.store import Rows, ShardStore
 

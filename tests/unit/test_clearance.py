@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from strategies.clearance import Leaving, LeavingRules, decide
+from strategies.cluster.budget import Budget
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import BrokerMemory, ClusterMemory, Decision, Memory, Shedding
+from strategies.cluster.state import Gained
 from strategies.filters.contract import Refusal
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
-from strategies.limits.budget import Budget
-from strategies.limits.settings import LimitSettings
-from strategies.model import BrokerMemory, ClusterMemory, Decision, Memory, Shedding
 from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
 from strategies.placement.registry import placer
+from strategies.round.clearance import Leaving, LeavingRules, decide
 from strategies.settings import MODE_RULES, Mode
-from strategies.state import Gained
 from tests.unit.placement_builders import policies
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, ns, view
 

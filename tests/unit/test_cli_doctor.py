@@ -22,8 +22,8 @@ from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.uri import file_topic_uri
 from sinks.wire.signing import SigningSettings
-from strategies.engine import EngineSettings
-from strategies.limits.settings import LimitSettings
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of

@@ -17,8 +17,8 @@ from rebalancer.settings.load import load
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode, encode_round
 from sinks.wire.signing import SigningKey
-from strategies.intents.contract import Intent
-from strategies.model import Round
+from strategies.cluster.intent_contract import Intent
+from strategies.cluster.model import Round
 from tests.control_topic import TOPICS, Control, now_ms
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.folding_job import FoldingJob

@@ -22,7 +22,7 @@ from rebalancer.simulation.closed_loop import outcome_reports
 from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.wire.codec import decode_command, decode_round
-from strategies.model import Command, Outcome, Round
+from strategies.cluster.model import Command, Outcome, Round
 from tests.telemetry_lines import load_report, sweep
 from tests.unit.command_line import rebalancer
 

@@ -11,8 +11,8 @@ import pytest
 from rebalancer.cli.commands.execute import used_topics
 from rebalancer.settings.load import load
 from sinks.wire.codec import decode_approval, encode_approval_outcome, encode_round
-from strategies.approvals import ApprovalOutcome
-from strategies.model import Command
+from strategies.cluster.model import Command
+from strategies.executor.approvals import ApprovalOutcome
 from tests.control_topic import TOPICS, Control, command, now_ms, outcome
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.command_line import Answer, rebalancer

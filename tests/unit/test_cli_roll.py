@@ -14,8 +14,8 @@ import pytest
 
 from rebalancer.cli.commands.roll import RollOptions
 from sinks.wire.intents import encode_intent
-from strategies.intents.contract import Intent, IntentStatus
-from strategies.intents.roll_view import RollRules
+from strategies.cluster.intent_contract import Intent, IntentStatus
+from strategies.roll.view import RollRules
 from tests.architecture.command_line import ROOT
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster

@@ -18,8 +18,8 @@ from rebalancer.settings.leaves import Leaf, all_leaves
 from rebalancer.settings.load import Settings, load
 from rebalancer.settings.tree import json_schema
 from sinks.topics.connections import Connections
-from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
+from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import SHEDDERS
 from streaming.settings import JobSettings
 from tests.unit.command_line import rebalancer

@@ -21,8 +21,8 @@ from sinks.wire.codec import decode_command, decode_round, encode_rejected, enco
 from sinks.wire.encoding import encode_outcome
 from sinks.wire.origin import Origin
 from sinks.wire.position import Position
+from strategies.cluster.round_figures import Certificate
 from strategies.errors import WireError
-from strategies.round_figures import Certificate
 from strategies.settings import RoundSettings
 from tests.changed_records import changed
 from tests.control_topic import outcome

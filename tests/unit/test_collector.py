@@ -21,10 +21,10 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import open_publisher
 from sinks.wire.codec import decode
+from strategies.cluster.model import LoadReport, Policies, Sweep
 from strategies.errors import Unauthorized
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView, read_policies
-from strategies.model import LoadReport, Policies, Sweep
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Answer, Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault, Faults

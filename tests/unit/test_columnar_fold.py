@@ -26,16 +26,16 @@ from sinks.wire.codec import decode_round
 from sinks.wire.output_rows import OutputRow, event_row
 from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS
-from strategies.capacities import CapacitySettings
-from strategies.engine import EngineSettings
-from strategies.round_state import RoundFacts, state_of
+from strategies.cluster.round_state import RoundFacts, state_of
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import EngineSettings
+from strategies.round.capacities import CapacitySettings
 from strategies.settings import RoundSettings
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
 from strategies.splitting.limits import SplitSettings
-from strategies.store import InMemoryStore
 from tests.architecture.command_line import ROOT
 from tests.modelled import carry, steady_cluster
 

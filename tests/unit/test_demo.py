@@ -38,9 +38,9 @@ from rebalancer.simulation.closed_loop import EngineDecider, RoundAnswer, Step, 
 from rebalancer.simulation.clusters.skewed import skewed_cluster
 from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.codec import decode_outcome, decode_round
-from strategies.engine import EngineSettings
+from strategies.cluster.model import Sweep, TelemetryRecord
 from strategies.errors import SettingsError
-from strategies.model import Sweep, TelemetryRecord
+from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from streaming.starting import StartLines, StartNews
 from tests.live_topics import MadeUpCluster

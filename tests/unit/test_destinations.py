@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from strategies.cluster.model import BrokerLoad, ClusterMemory, Decision, Memory, Skip
 from strategies.filters.contract import Refusal
 from strategies.filters.pipeline import Allowed, Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
-from strategies.model import BrokerLoad, ClusterMemory, Decision, Memory, Skip
 from strategies.placement.answers import nowhere_at_all
 from strategies.placement.contract import UNKNOWN
 from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings

@@ -16,7 +16,7 @@ from rebalancer.cli.doctor.finding import Finding
 from rebalancer.cli.doctor.job_health import check_job
 from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import KafkaSettings
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
 from streaming.checkpoint.locks import LOCKS, holder

@@ -13,14 +13,14 @@ import pytest
 
 from rebalancer.settings.broker_conf.keys import KEYS
 from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate
+from strategies.cluster.model import Figures, Resource
+from strategies.figures.usage import weighted_usage
 from strategies.java.pulsar_version import PulsarVersion
-from strategies.model import Figures, Resource
 from strategies.placement.registry import placer
 from strategies.settings import Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.registry import shedder
 from strategies.shedding.transfer.settings import TransferSettings
-from strategies.usage import weighted_usage
 from tests.unit.placement_builders import best, brokers
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, talking, view
 from tests.unit.shedding_rounds import codes, play

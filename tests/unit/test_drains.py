@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.engine import EngineSettings
-from strategies.intents.contract import IntentStatus
-from strategies.intents.settings import DrainSettings
-from strategies.limits.settings import LimitSettings
-from strategies.model import Command, OutcomeStatus, Round
+from strategies.cluster.drain_settings import DrainSettings
+from strategies.cluster.intent_contract import IntentStatus
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import Command, OutcomeStatus, Round
+from strategies.fold.engine import EngineSettings
 from strategies.settings import Mode
 from tests.unit.intent_builders import drain, id_of, of_roll, roll, undrain
 from tests.unit.little_cluster import LittleCluster, applies, spread_out

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.engine import Engine, EngineSettings
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import Command, Event, OutcomeStatus, Round, TelemetryRecord
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import InMemoryStore
 from strategies.filters.pipeline import FilterSettings
-from strategies.limits.settings import LimitSettings
-from strategies.model import Command, Event, OutcomeStatus, Round, TelemetryRecord
+from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import Mode
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.splitting.limits import SplitSettings
-from strategies.state import ClusterState
-from strategies.store import InMemoryStore
 from tests.unit.telemetry_builders import bundle, fold_all, outcome, report, sweep
 from tests.unit.test_round_stories import with_topics
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.engine import Engine, EngineSettings
-from strategies.limits.settings import LimitSettings
-from strategies.model import (
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import (
     NO_MEMORY,
     Command,
     Event,
@@ -20,9 +19,10 @@ from strategies.model import (
     TelemetryRecord,
     Tombstone,
 )
-from strategies.reports import MOVING_AT_MOST
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
+from strategies.fold.reports import MOVING_AT_MOST
 from strategies.settings import Mode, RoundSettings
-from strategies.store import InMemoryStore
 from tests.unit.telemetry_builders import T0, bundle, fold_all, outcome, report, sweep
 
 

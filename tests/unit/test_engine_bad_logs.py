@@ -10,9 +10,9 @@ from itertools import permutations
 
 import pytest
 
-from strategies.engine import Engine, EngineSettings
-from strategies.model import Event, LoadReport, Rejection, Round, TelemetryRecord, Tombstone
-from strategies.store import InMemoryStore
+from strategies.cluster.model import Event, LoadReport, Rejection, Round, TelemetryRecord, Tombstone
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
 from tests.unit.telemetry_builders import T0, fold_all, report, sweep
 
 YEAR_S = 365 * 24 * 3600.0

@@ -12,8 +12,8 @@ from rebalancer.cli.doctor.finding import Finding
 from sinks.metrics.liveness import Liveness
 from sinks.topics.connections import Connections
 from sinks.topics.epochs import histories, next_epoch
-from strategies.engine import EngineSettings
 from strategies.errors import SinkError
+from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
 from streaming.settings import JobSettings

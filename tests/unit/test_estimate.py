@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import astuple
 
-from strategies.estimate import Estimate
-from strategies.model import Decision, Expected, Figures
+from strategies.cluster.model import Decision, Expected, Figures
+from strategies.figures.estimate import Estimate
 from tests.unit.shedding_builders import broker, bundles, ns, view
 
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from strategies.clearance import Leaving, LeavingRules, decide
+from strategies.cluster.budget import Budget
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import BrokerLoad, Decision, Memory, Shedding
 from strategies.filters.pipeline import Filters, FilterSettings
-from strategies.limits.budget import Budget
-from strategies.limits.settings import LimitSettings
-from strategies.model import BrokerLoad, Decision, Memory, Shedding
 from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
+from strategies.round.clearance import Leaving, LeavingRules, decide
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, ns, view
 
 #: Even distribution allows b2 one bundle more than b1 would have left.

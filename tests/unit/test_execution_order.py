@@ -4,7 +4,7 @@ bundles as they were picked.
 
 from __future__ import annotations
 
-from strategies.model import Decision, Memory
+from strategies.cluster.model import Decision, Memory
 from strategies.shedding.execution_order import as_executed
 
 

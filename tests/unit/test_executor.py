@@ -20,9 +20,9 @@ from sinks.secret_file import Secret
 from sinks.wire.codec import decode, decode_rejected, encode_command
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey
-from strategies.admission import AdmissionRules
+from strategies.cluster.model import Command, OutcomeReport
+from strategies.executor.admission import AdmissionRules
 from strategies.java.release_defaults import PulsarRelease
-from strategies.model import Command, OutcomeReport
 from tests.control_topic import Control, command, now_ms
 from tests.pulsar_fake.model import Applied, Request
 from tests.pulsar_fake.server import FakePulsar, Fault

@@ -13,7 +13,7 @@ from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode, decode_rejected, encode_approval
 from sinks.wire.signing import SigningKey
-from strategies.admission import AdmissionRules
+from strategies.executor.admission import AdmissionRules
 from strategies.limits.windows import read_windows
 from tests.control_topic import Control, command, now_ms
 from tests.pulsar_fake.server import FakePulsar

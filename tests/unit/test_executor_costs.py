@@ -12,7 +12,7 @@ import pytest
 from sinks.executor.costs import WaveFigures
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
-from strategies.move_cost import NOT_MEASURED
+from strategies.cluster.move_cost import NOT_MEASURED
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Request
 from tests.pulsar_fake.server import FakePulsar, Fault

@@ -25,7 +25,7 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import Consumer, Publisher, TopicRecord, open_consumer, open_publisher
 from sinks.wire.codec import decode_answer, encode_approval
 from sinks.wire.contracts.commands import CommandRecord
-from strategies.model import Outcome
+from strategies.cluster.model import Outcome
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar

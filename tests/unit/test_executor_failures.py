@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from sinks.executor.settings import ExecutorConfig, GuardRules
+from strategies.cluster.model import Command
 from strategies.errors import Unauthorized
-from strategies.model import Command
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Applied, Request
 from tests.pulsar_fake.server import FakePulsar, Fault, Faults

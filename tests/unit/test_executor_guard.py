@@ -22,10 +22,10 @@ from sinks.executor.move_journal import MoveJournal
 from sinks.executor.settings import ExecutorConfig, GuardRules
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
-from strategies.breaker import BreakerRules
 from strategies.bundles.ranges import parse_bundle, topic_hash
-from strategies.gate import GateRules
-from strategies.model import Command
+from strategies.cluster.model import Command
+from strategies.executor.breaker import BreakerRules
+from strategies.executor.gate import GateRules
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Request
 from tests.pulsar_fake.server import FakePulsar, Fault

@@ -19,7 +19,7 @@ from sinks.wire.codec import (
 )
 from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry
 from strategies.bundles.ranges import parse_bundle, topic_hash
-from strategies.model import Command, Outcome, Skip
+from strategies.cluster.model import Command, Outcome, Skip
 from tests.control_topic import outcome
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import Answer, rebalancer

@@ -13,7 +13,7 @@ from sinks.topics.pulsar.message_id import MessageId, id_at
 from sinks.topics.readable import Placed, Skipped, place, readable
 from sinks.wire.codec import decode_command, encode_command
 from sinks.wire.position import Position
-from strategies.model import LARGEST_TIME
+from strategies.cluster.model import LARGEST_TIME
 from tests.control_topic import Control, command
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import Answer, rebalancer

@@ -9,9 +9,9 @@ import pytest
 from rebalancer.analysis.goal import Goal, goal_of
 from rebalancer.simulation.closed_loop import EngineDecider, closed_loop
 from rebalancer.simulation.clusters.skewed import skewed_cluster
-from strategies.engine import EngineSettings
-from strategies.estimate import spread
-from strategies.model import Round, Skip
+from strategies.cluster.model import Round, Skip
+from strategies.figures.estimate import spread
+from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.transfer.settings import TransferSettings
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.engine import Engine, EngineSettings
-from strategies.intents.contract import Intent
-from strategies.intents.state import NO_INTENTS
-from strategies.model import Event, Rejection, Round, TelemetryRecord
-from strategies.store import InMemoryStore
+from strategies.cluster.intent_contract import Intent
+from strategies.cluster.intent_state import NO_INTENTS
+from strategies.cluster.model import Event, Rejection, Round, TelemetryRecord
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
 from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.unit.intent_builders import drain, id_of, of_roll, roll, undrain
 from tests.unit.telemetry_builders import T0, fold_all, report, sweep

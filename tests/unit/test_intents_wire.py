@@ -12,9 +12,9 @@ from sinks.secret_file import Secret
 from sinks.wire.codec import decode, decode_round, encode_intent, encode_round
 from sinks.wire.signing import SigningKey, SigningSettings, intents_key
 from sinks.wire.size_limits import DEFAULT_LIMITS
+from strategies.cluster.intent_contract import Intent, IntentStatus
+from strategies.cluster.packing import pack_record, unpack_record
 from strategies.errors import SettingsError, WireError
-from strategies.intents.contract import Intent, IntentStatus
-from strategies.packing import pack_record, unpack_record
 from tests.telemetry_lines import intent as line
 from tests.unit.intent_builders import drain, id_of, intent, of_roll, roll
 from tests.unit.test_wire_encoding import ROUND

@@ -18,8 +18,8 @@ from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.journal import Journal, Received, unfinished_commands
 from sinks.executor.move_journal import MoveJournal
 from sinks.wire.position import Position
-from strategies.breaker import MoveResult
 from strategies.errors import SinkError, StateVersionError
+from strategies.executor.breaker import MoveResult
 from tests.unit.test_wire_encoding import APPROVAL, COMMAND, PAUSE
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from sinks.executor.judge import judge
 from sinks.executor.settings import ExecutorConfig
-from strategies.admission import ClusterFacts, CommandFacts
+from strategies.cluster.model import Command
 from strategies.errors import AdminError, BrokerUnavailable, NotOwned, Unauthorized
-from strategies.model import Command
+from strategies.executor.admission import ClusterFacts, CommandFacts
 from tests.control_topic import command, now_ms
 from tests.unit.executor_lives import ONE
 

@@ -8,10 +8,10 @@ from math import inf, nan
 import pytest
 
 from rebalancer.settings.load import load
+from strategies.cluster.budget import HOUR_MS, Budget, Spent, within_the_hour
+from strategies.cluster.limit_settings import LimitSettings
 from strategies.errors import SettingsError
-from strategies.limits.budget import HOUR_MS, Budget, Spent, within_the_hour
 from strategies.limits.names import matcher, of_namespaces
-from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import is_open, read_windows
 
 MIB = 1024 * 1024

@@ -13,7 +13,7 @@ from rebalancer.analysis.live.packed import packed
 from rebalancer.analysis.live.snapshot import LiveCluster
 from rebalancer.analysis.status import CollectionPass
 from sinks.wire.encoding import encode_round
-from strategies.model import Round
+from strategies.cluster.model import Round
 from tests.control_topic import command, outcome
 from tests.live_topics import MadeUpCluster
 

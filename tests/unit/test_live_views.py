@@ -18,8 +18,8 @@ from rebalancer.analysis.live.snapshot import LiveCluster, LiveSnapshot, TopicHe
 from rebalancer.analysis.status import CollectionPass
 from sinks.wire.command_digest import command_digest
 from sinks.wire.encoding import encode_command
-from strategies.approvals import ApprovalOutcome
-from strategies.intents.contract import IntentStatus
+from strategies.cluster.intent_contract import IntentStatus
+from strategies.executor.approvals import ApprovalOutcome
 from tests.live_topics import MadeUpCluster
 
 NOW = 1_795_000_000_000

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.clock import Clock
-from strategies.log_start import EarlyRecord, better_time, is_sure
+from strategies.cluster.clock import Clock
+from strategies.cluster.log_start import EarlyRecord, better_time, is_sure
 
 JUMP = 300
 

@@ -22,8 +22,8 @@ from rebalancer.settings.leaves import all_leaves
 from rebalancer.settings.load import Settings, load
 from rebalancer.settings.tree import json_schema
 from sinks.wire.codec import decode_command
-from strategies.engine import Engine
 from strategies.errors import SettingsError
+from strategies.fold.engine import Engine
 from strategies.shedding.registry import SHEDDERS
 from tests.made_up_strategy import HALVING, HalvingSettings, HalvingShedder
 from tests.unit.test_columnar_fold import an_hour, recorded

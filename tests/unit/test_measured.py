@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from strategies.capacities import CapacitySettings
-from strategies.engine import Engine, EngineSettings
+from strategies.cluster.model import Command, Event, Figures, LoadReport, Resource, Round, Skip
+from strategies.cluster.store import InMemoryStore
 from strategies.errors import SettingsError
-from strategies.model import Command, Event, Figures, LoadReport, Resource, Round, Skip
+from strategies.fold.engine import Engine, EngineSettings
+from strategies.round.capacities import CapacitySettings
 from strategies.settings import Weights
-from strategies.store import InMemoryStore
 from tests.unit.telemetry_builders import bundle, report, sweep
 
 #: kbit/s of a card with 10 Gbit/s, and what is used of it.

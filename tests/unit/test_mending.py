@@ -18,11 +18,11 @@ from rebalancer.analysis.explain.subject import locate
 from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode, decode_rejected, decode_round
 from sinks.wire.position import Position
-from strategies.engine import EngineSettings
+from strategies.cluster.model import Figures, LoadReport, Policies, Resource, Round, Skip, Tombstone
+from strategies.cluster.packing import pack_record, unpack_record
 from strategies.errors import WireError
 from strategies.filters.policies import read_policies
-from strategies.model import Figures, LoadReport, Policies, Resource, Round, Skip, Tombstone
-from strategies.packing import pack_record, unpack_record
+from strategies.fold.engine import EngineSettings
 from tests.changed_records import changed, without
 from tests.illegal_records import bad_figure
 from tests.telemetry_lines import (

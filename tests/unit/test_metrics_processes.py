@@ -19,8 +19,8 @@ from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.labels import MOST_CLUSTERS
 from sinks.metrics.liveness import Liveness
 from sinks.wire.output_rows import OutputRow
-from strategies.intents.contract import LASTING
-from strategies.round_state import STATES
+from strategies.cluster.intent_contract import LASTING
+from strategies.cluster.round_state import STATES
 from streaming.job_metrics import JobMetrics
 from streaming.outputs.facts import (
     BatchFacts,

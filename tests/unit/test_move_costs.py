@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from rebalancer.analysis.explain.answers import in_short
 from rebalancer.analysis.move_costs import move_costs
-from strategies.model import Outcome
-from strategies.move_cost import MoveCost
+from strategies.cluster.model import Outcome
+from strategies.cluster.move_cost import MoveCost
 
 MOVED = Outcome("id", "c", "t/ns/0x00000000_0x80000000", "applied", None, "a:1", "b:1", 90, 5)
 

@@ -22,8 +22,8 @@ from rebalancer.analysis.notices.notifier import Observed, decided
 from rebalancer.analysis.notices.picture import picture_of
 from sinks.notices.notice import Notice
 from sinks.notices.settings import NoticeSettings, notice_kinds
-from strategies.approvals import ApprovedCommand, plan_id
-from strategies.model import Outcome, OutcomeStatus, Round
+from strategies.cluster.model import Outcome, OutcomeStatus, Round
+from strategies.executor.approvals import ApprovedCommand, plan_id
 from tests.notice_builders import MINUTE, T0, a_round
 
 RULES = NoticeRules(

@@ -22,7 +22,7 @@ from sinks.topics.access import Consumer, TopicRecord, open_consumer
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.codec import encode_command, encode_outcome, encode_round
 from sinks.wire.position import Position
-from strategies.model import Outcome
+from strategies.cluster.model import Outcome
 from tests.control_topic import command
 from tests.notice_builders import MINUTE, T0, a_round
 from tests.topic_uris import topic_of

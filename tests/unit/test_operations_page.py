@@ -13,8 +13,8 @@ import pytest
 from rebalancer.cli import exit_codes
 from rebalancer.cli.lazy import COMMANDS as COMMAND_NAMES
 from rebalancer.settings.load import load
-from strategies.limits.budget import HOUR_MS
-from strategies.warm_start import warm_window_ms
+from strategies.cluster.budget import HOUR_MS
+from strategies.fold.warm_start import warm_window_ms
 from tests.architecture.command_line import unknown_options
 from tests.architecture.readme import shown_commands
 from tests.unit.command_line import rebalancer

@@ -20,7 +20,7 @@ from sinks.collector.leader import NO_FACTS, LeaderFacts
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import open_consumer
-from strategies.model import Command
+from strategies.cluster.model import Command
 from tests.control_topic import TOPICS, Control
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault

@@ -11,11 +11,11 @@ import pytest
 from sinks.collector.broker_poll import Report
 from sinks.collector.encoding_telemetry import encode_owned
 from sinks.wire.codec import decode
-from strategies.engine import Engine, EngineSettings
-from strategies.model import Note, Owned, Round, TelemetryRecord, Tombstone
-from strategies.owned import read_owned
-from strategies.packing import pack_record, unpack_record
-from strategies.store import InMemoryStore, StateStore
+from strategies.cluster.model import Note, Owned, Round, TelemetryRecord, Tombstone
+from strategies.cluster.packing import pack_record, unpack_record
+from strategies.cluster.store import InMemoryStore, StateStore
+from strategies.fold.engine import Engine, EngineSettings
+from strategies.fold.owned import read_owned
 from streaming.state.store import StoreCache
 from tests.spark.state_variables import Spark
 from tests.telemetry_lines import bundle, line

@@ -11,11 +11,10 @@ from math import inf, isnan, nan
 import numpy as np
 import pytest
 
-from strategies.clock import Clock
-from strategies.errors import StateVersionError
-from strategies.load_history import Episode, RecentMove
-from strategies.log_start import EarlyRecord
-from strategies.model import (
+from strategies.cluster.clock import Clock
+from strategies.cluster.load_history import Episode, RecentMove
+from strategies.cluster.log_start import EarlyRecord
+from strategies.cluster.model import (
     ClusterMemory,
     LoadReport,
     Note,
@@ -24,10 +23,11 @@ from strategies.model import (
     TelemetryRecord,
     Tombstone,
 )
-from strategies.move_cost import MoveCost
-from strategies.packing import pack_record, unpack_record
-from strategies.quick_replace import quick_replace
-from strategies.state import ClusterState, Departed, Gained, InFlight, Order, Rehearsal
+from strategies.cluster.move_cost import MoveCost
+from strategies.cluster.packing import pack_record, unpack_record
+from strategies.cluster.state import ClusterState, Departed, Gained, InFlight, Order, Rehearsal
+from strategies.errors import StateVersionError
+from strategies.fold.quick_replace import quick_replace
 from streaming.state.cluster_bytes import changed_bytes, from_bytes, to_bytes
 from tests.unit.telemetry_builders import T0, outcome, report, sweep
 

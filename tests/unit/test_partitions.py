@@ -10,8 +10,8 @@ import pytest
 from rebalancer.settings.load import load
 from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicWriter
-from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
+from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
 from streaming.partitions import clusters_seen, cores_of, first_partitions, with_partitions

@@ -8,7 +8,7 @@ import pytest
 
 from sinks.wire.codec import decode
 from sinks.wire.peek import Peeked, peek
-from strategies.intents.contract import Intent
+from strategies.cluster.intent_contract import Intent
 from tests.telemetry_lines import T0, intent, line, load_report, one_of_each
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from strategies.cluster.model import BrokerMemory, ClusterMemory, Memory
 from strategies.errors import SettingsError
-from strategies.model import BrokerMemory, ClusterMemory, Memory
 from strategies.placement.avg import AvgPlacement, AvgPlacementSettings
 from strategies.placement.contract import Candidate, OpensRounds
 from strategies.placement.least_long_term_rate import LeastLongTermRate, LeastLongTermRateSettings

@@ -14,7 +14,7 @@ from sinks.wire.codec import decode_rejected, decode_round
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
 from tests.illegal_records import CODES, mixed
 from tests.telemetry_lines import bundle, load_report, sweep
 

@@ -18,7 +18,8 @@ from rebalancer.analysis.plans import (
 )
 from sinks.wire.codec import encode_command
 from sinks.wire.command_digest import command_digest
-from strategies.approvals import (
+from strategies.cluster.model import Command, Outcome, OutcomeStatus
+from strategies.executor.approvals import (
     Approval,
     ApprovalOutcome,
     ApprovalStatus,
@@ -26,7 +27,6 @@ from strategies.approvals import (
     fits_its_commands,
     plan_id,
 )
-from strategies.model import Command, Outcome, OutcomeStatus
 from tests.control_topic import command, outcome
 from tests.unit.test_wire_encoding import ROUND
 

@@ -12,7 +12,7 @@ import pytest
 from rebalancer.simulation.metrics.churn import returns
 from rebalancer.simulation.metrics.predictions import prediction_error, useless_moves
 from rebalancer.simulation.timeline import Move, Timeline
-from strategies.model import Expected
+from strategies.cluster.model import Expected
 
 A, B, C = "a:1", "b:1", "c:1"
 MINUTE_MS = 60_000

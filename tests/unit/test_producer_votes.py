@@ -7,12 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.clock import Clock
-from strategies.engine import Engine, EngineSettings
-from strategies.errors import SettingsError
-from strategies.limits.budget import Spent
-from strategies.load_history import Episode, RecentMove
-from strategies.model import (
+from strategies.cluster.budget import Spent
+from strategies.cluster.clock import Clock
+from strategies.cluster.load_history import Episode, RecentMove
+from strategies.cluster.model import (
     BrokerMemory,
     ClusterMemory,
     Event,
@@ -21,10 +19,12 @@ from strategies.model import (
     TelemetryRecord,
     Tombstone,
 )
-from strategies.producer_votes import strayed
+from strategies.cluster.state import ClusterState, InFlight, Order, Rehearsal
+from strategies.cluster.store import InMemoryStore
+from strategies.errors import SettingsError
+from strategies.fold.engine import Engine, EngineSettings
+from strategies.fold.producer_votes import strayed
 from strategies.settings import RoundSettings
-from strategies.state import ClusterState, InFlight, Order, Rehearsal
-from strategies.store import InMemoryStore
 from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.unit.telemetry_builders import T0, bundle, fold_all, outcome, report, sweep
 

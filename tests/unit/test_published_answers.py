@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.model import BrokerLoad, ClusterView, Shedding
+from strategies.cluster.model import BrokerLoad, ClusterView, Shedding
 from strategies.placement.registry import placer
 from strategies.shedding.registry import shedder
 from strategies.shedding.uniform.settings import UniformSettings

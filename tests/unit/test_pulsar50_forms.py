@@ -20,8 +20,8 @@ from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import open_publisher
 from sinks.wire.codec import decode
+from strategies.cluster.model import LoadReport, Policies
 from strategies.filters.policies import read_policies
-from strategies.model import LoadReport, Policies
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar

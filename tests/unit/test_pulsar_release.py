@@ -21,8 +21,8 @@ from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.broker_versions import versions_of
 from sinks.wire.size_limits import WireLimits
-from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
+from strategies.fold.engine import EngineSettings
 from strategies.java.broker_versions import read_version, release_of
 from strategies.java.release_defaults import PulsarRelease
 from streaming.checkpoint.guard import guarded

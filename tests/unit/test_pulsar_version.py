@@ -13,8 +13,8 @@ from rebalancer.settings.broker_conf.keys import KEYS
 from rebalancer.settings.leaves import all_leaves
 from rebalancer.settings.load import SettingEntry, Settings, load
 from rebalancer.settings.tree import json_schema
-from strategies.engine import Engine, EngineSettings, placement_of, rules_of
 from strategies.errors import SettingsError
+from strategies.fold.engine import Engine, EngineSettings, placement_of, rules_of
 from strategies.java.release_defaults import RELEASE_DEFAULTS
 from strategies.placement.registry import PLACERS
 from strategies.shedding.registry import SHEDDERS

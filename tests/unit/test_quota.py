@@ -11,17 +11,17 @@ from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected, decode_round
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
-from strategies.bulkhead.quota import (
+from strategies.cluster.model import Round
+from strategies.cluster.quota import (
     EMPTY,
     Aside,
     Bulkhead,
     UnreadRecord,
     admit,
 )
-from strategies.bulkhead.settings import BulkheadSettings
-from strategies.engine import EngineSettings
-from strategies.model import Round
-from strategies.state import ClusterState
+from strategies.cluster.quota_settings import BulkheadSettings
+from strategies.cluster.state import ClusterState
+from strategies.fold.engine import EngineSettings
 from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.telemetry_lines import T0, line, load_report, sweep
 

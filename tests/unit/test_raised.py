@@ -13,9 +13,7 @@ import pytest
 
 from sinks.wire.codec import decode_round
 from sinks.wire.output_rows import event_row
-from strategies.engine import Engine, EngineSettings
-from strategies.errors import StateVersionError
-from strategies.model import (
+from strategies.cluster.model import (
     BrokerMemory,
     ClusterMemory,
     ClusterView,
@@ -27,11 +25,13 @@ from strategies.model import (
     Skip,
     TelemetryRecord,
 )
-from strategies.raised import RecordChanges, raised_text
-from strategies.round_figures import Certificate, Forecast
+from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.cluster.store import BrokerState, InMemoryStore, StateStore
+from strategies.errors import StateVersionError
+from strategies.fold.engine import Engine, EngineSettings
+from strategies.fold.rule_errors import RecordChanges, raised_text
 from strategies.settings import Weights
 from strategies.shedding.registry import SHEDDERS
-from strategies.store import BrokerState, InMemoryStore, StateStore
 from streaming.state.cluster_bytes import to_bytes
 from streaming.state.store import StoreCache
 from tests.raising_strategy import RAISING, WITH_RAISING, RaisingSettings

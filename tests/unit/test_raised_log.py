@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.engine import Engine
+from strategies.fold.engine import Engine
 from streaming.raised_log import RaisedLog
 from tests.unit.little_cluster import LittleCluster
 from tests.unit.test_raised import BROKERS, raising

@@ -10,8 +10,8 @@ import pytest
 
 from sinks.wire.codec import decode
 from sinks.wire.raw import RawKind, RecordMetadata, SourceSettings, check_source, enveloped
+from strategies.cluster.model import LoadReport, OutcomeReport, TelemetryRecord, Tombstone
 from strategies.errors import SettingsError, WireError
-from strategies.model import LoadReport, OutcomeReport, TelemetryRecord, Tombstone
 from tests.telemetry_lines import T0, broker_load, load_report, outcome, top_bundles
 from tests.unit.command_line import rebalancer
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 
 from rebalancer.settings.load import load
+from strategies.cluster.model import ClusterView, Decision, Memory, Shedding, Skip
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import PoliciesView
-from strategies.model import ClusterView, Decision, Memory, Shedding, Skip
 from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
 from strategies.placement.registry import placer
 from strategies.settings import Mode, Weights

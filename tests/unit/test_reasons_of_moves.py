@@ -28,10 +28,10 @@ from rebalancer.simulation.closed_loop import EngineDecider, Step, closed_loop
 from rebalancer.simulation.clusters.skewed import skewed_cluster
 from sinks.wire.command_digest import command_digest
 from sinks.wire.encoding import encode_command
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import Command, Round
 from strategies.describe import describe_round
-from strategies.engine import EngineSettings
-from strategies.limits.settings import LimitSettings
-from strategies.model import Command, Round
+from strategies.fold.engine import EngineSettings
 from strategies.settings import Mode, RoundSettings
 from strategies.shedding.registry import SHEDDERS
 

@@ -21,12 +21,12 @@ from sinks.wire.codec import (
 from sinks.wire.fitting import LARGEST_ROUND, encode_fitting
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
-from strategies.engine import EngineSettings
+from strategies.cluster.model import Skip
 from strategies.errors import WireError
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import read_policies
-from strategies.model import Skip
-from strategies.round import bounded
+from strategies.fold.engine import EngineSettings
+from strategies.round.round import bounded
 from tests.hostile_records import hostile
 from tests.telemetry_lines import line, load_report, sweep
 from tests.unit.test_wire_encoding import COMMAND, ROUND

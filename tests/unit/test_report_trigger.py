@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.simulation.report_trigger import Reported, ReportTrigger
-from strategies.model import Traffic
+from strategies.cluster.model import Traffic
 
 AT_ONCE = 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.model import Decision, Skip
+from strategies.cluster.model import Decision, Skip
 from strategies.shedding.reason_texts import revised
 
 DECISION = Decision("t/ns/0x00000000_0x80000000", "hot:1", None, "overloaded", "it is overloaded")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.engine import EngineSettings
-from strategies.intents.settings import DrainSettings
-from strategies.rivals.ownership import Listing, listed
-from strategies.rivals.settings import RivalSettings
-from strategies.rivals.state import Rivals, Sighting
+from strategies.cluster.drain_settings import DrainSettings
+from strategies.cluster.rival_settings import RivalSettings
+from strategies.cluster.rival_state import Rivals, Sighting
+from strategies.fold.engine import EngineSettings
+from strategies.fold.ownership import Listing, listed
 from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.unit.intent_builders import drain
 from tests.unit.little_cluster import LittleCluster, spread_out

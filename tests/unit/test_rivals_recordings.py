@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from sinks.wire.codec import decode
-from strategies.engine import Engine, EngineSettings
-from strategies.limits.settings import LimitSettings
-from strategies.model import Round
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import Round
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
-from strategies.store import InMemoryStore
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT / "tests" / "data" / "recordings", ROOT.parent / "shared" / "recordings")

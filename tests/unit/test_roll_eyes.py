@@ -14,8 +14,8 @@ from rebalancer.settings.load import load
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.topics.connections import Connections
 from sinks.wire.codec import encode_outcome
+from strategies.cluster.intent_contract import RollPhase
 from strategies.errors import Unauthorized
-from strategies.intents.contract import RollPhase
 from tests.control_topic import Control, command, now_ms, outcome
 from tests.pulsar_fake.model import Answer, Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault

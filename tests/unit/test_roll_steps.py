@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from strategies.intents.contract import RollPhase
-from strategies.intents.roll import (
+from strategies.cluster.intent_contract import RollPhase
+from strategies.roll.next_step import (
     EndProcess,
     HaltRoll,
     KeepWaiting,
@@ -20,7 +20,7 @@ from strategies.intents.roll import (
     WriteRecord,
     next_step,
 )
-from strategies.intents.roll_view import (
+from strategies.roll.view import (
     Absences,
     Observation,
     RestartRun,

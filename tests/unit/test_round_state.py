@@ -14,8 +14,8 @@ from typing import get_args, get_type_hints
 import pytest
 
 from sinks.wire.contracts.rounds import StateRecord
-from strategies.model import Skip
-from strategies.round_state import (
+from strategies.cluster.model import Skip
+from strategies.cluster.round_state import (
     MEANINGS,
     SILENT,
     STATES,
@@ -41,11 +41,11 @@ OTHERS = {
     "apply_record",
     "breaker",
     "gate",
-    "roll",
-    "roll_view",
-    "accept",
-    "fold",
-    "progress",
+    "next_step",
+    "view",
+    "accept_intent",
+    "fold_intent",
+    "drain_progress",
 }
 #: Codes of decisions and of placements that found a broker, names of topics and statuses.
 NO_SKIPS = {

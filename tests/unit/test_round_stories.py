@@ -15,16 +15,24 @@ from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.explain.sentences import explain
 from rebalancer.analysis.explain.subject import locate
 from sinks.wire.codec import decode_command, encode_command
+from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.model import (
+    Command,
+    Event,
+    LoadReport,
+    Policies,
+    Round,
+    Skip,
+    TelemetryRecord,
+)
+from strategies.cluster.store import InMemoryStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
-from strategies.engine import Engine, EngineSettings, rules_of
 from strategies.errors import SettingsError
 from strategies.filters.pipeline import FilterSettings
-from strategies.limits.settings import LimitSettings
-from strategies.model import Command, Event, LoadReport, Policies, Round, Skip, TelemetryRecord
+from strategies.fold.engine import Engine, EngineSettings, rules_of
 from strategies.settings import Mode
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.splitting.limits import SplitSettings
-from strategies.store import InMemoryStore
 from tests.unit.telemetry_builders import T0, bundle, fold_all, report, sweep
 
 HEAVY = {bundle(0): 200.0, bundle(1): 190.0, bundle(2): 150.0}

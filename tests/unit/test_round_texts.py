@@ -18,8 +18,8 @@ from rebalancer.analysis.round_texts import (
     sentences,
 )
 from rebalancer.simulation.timeline import Proof
-from strategies.model import Skip
-from strategies.round_figures import Certificate, Forecast
+from strategies.cluster.model import Skip
+from strategies.cluster.round_figures import Certificate, Forecast
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import rebalancer
 from tests.unit.uneven_log import recorded, uneven

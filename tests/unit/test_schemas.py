@@ -24,8 +24,8 @@ from sinks.wire.codec import (
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.schemas import schemas
-from strategies.engine import EngineSettings
 from strategies.errors import WireError
+from strategies.fold.engine import EngineSettings
 from tests.illegal_records import (
     Maker,
     illegal_lines,

@@ -16,8 +16,8 @@ from rebalancer.settings.load import Settings, load
 from sinks.topics.access import open_publisher
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.wire.codec import decode
+from strategies.cluster.model import LoadReport, Sweep
 from strategies.errors import PublishTimeout, SettingsError, SinkError, Unauthorized
-from strategies.model import LoadReport, Sweep
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar

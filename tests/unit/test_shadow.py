@@ -12,7 +12,7 @@ from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.shadow.agreement import Agreement, compare
 from rebalancer.analysis.shadow.ownership import Moved, OwnershipWatch
 from rebalancer.cli.tables.shadow import sentence
-from strategies.model import Command
+from strategies.cluster.model import Command
 from tests.control_topic import Control, command
 from tests.telemetry_lines import T0, bundle, line, load_report
 from tests.unit.command_line import rebalancer

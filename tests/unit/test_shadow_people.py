@@ -15,8 +15,8 @@ from rebalancer.analysis.shadow.manual_moves import by_people, to_and_fro
 from rebalancer.analysis.shadow.traffic import TrafficWatch
 from rebalancer.analysis.shadow.window import ComparedWindow, window
 from sinks.wire.codec import decode_round
+from strategies.cluster.model import Command, Round
 from strategies.errors import SettingsError
-from strategies.model import Command, Round
 from tests.telemetry_lines import T0, bundle, line
 from tests.unit.command_line import rebalancer
 from tests.unit.test_shadow import RECORDINGS, A, B, C, has, moved, sweep, wanted

@@ -17,8 +17,8 @@ from rebalancer.simulation.leader import LongTermRates
 from rebalancer.simulation.noise import Wobble
 from rebalancer.simulation.scenarios.schema import Machine
 from rebalancer.simulation.telemetry_json import TelemetryWriter
-from strategies.model import Figures, LoadReport
-from strategies.usage import percent
+from strategies.cluster.model import Figures, LoadReport
+from strategies.figures.usage import percent
 from tests.modelled import carry, steady_cluster
 
 #: One core, 1 % of it per message/s, bytes are free.

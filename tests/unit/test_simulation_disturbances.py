@@ -13,7 +13,7 @@ from rebalancer.simulation.disturbances import DisturbedReports, Rival
 from rebalancer.simulation.scenarios.noise_schema import Disturbances
 from rebalancer.simulation.scenarios.schema import Scenario
 from rebalancer.simulation.world import World
-from strategies.model import LoadReport
+from strategies.cluster.model import LoadReport
 
 _ROUNDS = 200
 

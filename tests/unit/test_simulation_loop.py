@@ -11,9 +11,9 @@ from rebalancer.simulation.clock import START_MS
 from rebalancer.simulation.closed_loop import EngineDecider, PolledCluster, answer_of, closed_loop
 from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.executor_model import REACTION_S
-from strategies.engine import EngineSettings
+from strategies.cluster.model import Command, Expected, LoadReport
 from strategies.errors import ContractError
-from strategies.model import Command, Expected, LoadReport
+from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import SHEDDERS
 
 HALF = EngineSettings("avg", "fixed", SHEDDERS["avg"].settings(max_unload=0.5))

@@ -12,7 +12,7 @@ from rebalancer.simulation.run import SimulatedRun, SimulationTask, run
 from rebalancer.simulation.scenarios.catalog import Named
 from rebalancer.simulation.scenarios.complaints import complaints
 from rebalancer.simulation.scenarios.schema import Scenario
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
 
 A, B, C, D = (f"{name}:8080" for name in "abcd")
 

@@ -18,7 +18,7 @@ from sinks.wire.codec import decode
 from sinks.wire.origin import pack_origin
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
-from strategies.model import LoadReport, Outcome, OutcomeReport, Sweep, TelemetryRecord
+from strategies.cluster.model import LoadReport, Outcome, OutcomeReport, Sweep, TelemetryRecord
 
 REAL_REPORT = Path(__file__).parents[1] / "data" / "load-report-4.2.4.json"
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from strategies.cluster.model import Figures
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import BrokerState, InMemoryStore, StateStore
 from strategies.errors import StateVersionError
-from strategies.model import Figures
-from strategies.state import ClusterState
-from strategies.store import BrokerState, InMemoryStore, StateStore
 from streaming.state.store import ShardStore, SparkStore, StoreCache
 from tests.spark.state_variables import Spark
 

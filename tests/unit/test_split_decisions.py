@@ -12,7 +12,7 @@ import pytest
 
 from strategies.averages.bundle_averages import first_history
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.model import BrokerLoad, Figures
+from strategies.cluster.model import BrokerLoad, Figures
 from strategies.settings import Mode
 from strategies.splitting.boundaries import Cuts, SplitFault
 from strategies.splitting.due import SPLITTERS

@@ -12,8 +12,8 @@ import pytest
 
 from rebalancer.conformance.averaging import SmoothedLoad, SmoothingSettings
 from strategies.bundles.ranges import FULL, KeyRange, hexadecimal
+from strategies.cluster.model import BundleStats, Figures, Resource
 from strategies.filters.policies import PoliciesView
-from strategies.model import BundleStats, Figures, Resource
 from strategies.settings import Mode, Weights
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
 from strategies.splitting.boundaries import FlowSettings, SplitFault, SplitRequest, TopicFlow, cuts

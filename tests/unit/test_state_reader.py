@@ -11,25 +11,25 @@ from pathlib import Path
 import pytest
 
 from rebalancer.cli.commands.state import forgotten_line
-from strategies.clock import Clock
-from strategies.engine import EngineSettings
+from strategies.cluster.clock import Clock
+from strategies.cluster.model import BrokerMemory, Figures, Traffic
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import BrokerState
 from strategies.errors import StateVersionError
-from strategies.model import BrokerMemory, Figures, Traffic
-from strategies.state import ClusterState
-from strategies.store import BrokerState
-from strategies.vanished_clusters import remains
+from strategies.fold.engine import EngineSettings
+from strategies.fold.vanished_clusters import remains
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import STATE_FORMAT, guard_of
-from streaming.settings import JobSettings
-from streaming.state.cluster_bytes import to_bytes
-from streaming.state.reader import (
+from streaming.checkpoint_state.reader import (
     BrokerStateRow,
     CheckpointState,
     ForgottenRow,
     read_state,
     state_of,
 )
-from streaming.state.repartition import checked
+from streaming.checkpoint_state.repartition import checked
+from streaming.settings import JobSettings
+from streaming.state.cluster_bytes import to_bytes
 from streaming.state.rows import BROKERS, CLUSTERS, HEAD, Head, pack, pack_entry
 
 

@@ -10,7 +10,7 @@ import pytest
 from rebalancer.simulation.metrics import bounds
 from rebalancer.simulation.noise import Stream
 from strategies.bundles.bundle_loads import Floats
-from strategies.round_figures import Certificate
+from strategies.cluster.round_figures import Certificate
 from strategies.shedding.steady.certificate import (
     Movable,
     best_spread,

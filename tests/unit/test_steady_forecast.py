@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.load_history import Episode, LoadHistory, LoadSample, RecentMove
+from strategies.cluster.load_history import Episode, LoadHistory, LoadSample, RecentMove
 from strategies.shedding.steady.doubt import judged_moves, remembered
 from strategies.shedding.steady.fixed import returns
 

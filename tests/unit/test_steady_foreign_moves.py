@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strategies.load_history import Episode, LoadHistory, LoadSample
-from strategies.model import ClusterView, Memory, Shedding
+from strategies.cluster.load_history import Episode, LoadHistory, LoadSample
+from strategies.cluster.model import ClusterView, Memory, Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.gaps import LoadGap, widest_gap
 from strategies.shedding.steady.settings import PROFILES, SteadySettings

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from strategies.load_history import LoadHistory, LoadSample, RecentMove
-from strategies.model import BrokerLoad, ClusterView, Memory
+from strategies.cluster.load_history import LoadHistory, LoadSample, RecentMove
+from strategies.cluster.model import BrokerLoad, ClusterView, Memory
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.samples import counted, uncounted
 from strategies.shedding.steady.settings import SteadySettings

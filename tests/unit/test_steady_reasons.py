@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.model import BrokerLoad, Memory, Shedding
-from strategies.round_state import RoundFacts, state_of
+from strategies.cluster.model import BrokerLoad, Memory, Shedding
+from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.gaps import LoadGap
 from strategies.shedding.steady.reasons import gap_text

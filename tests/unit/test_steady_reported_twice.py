@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from strategies.bundles.bundle_loads import Bools
-from strategies.load_history import LoadHistory, LoadSample
+from strategies.cluster.load_history import LoadHistory, LoadSample
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import learned
 from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces

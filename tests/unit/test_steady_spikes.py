@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.load_history import LoadHistory
-from strategies.model import NO_MEMORY, ClusterView, Memory, Shedding
+from strategies.cluster.load_history import LoadHistory
+from strategies.cluster.model import NO_MEMORY, ClusterView, Memory, Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.samples import recorded
 from strategies.shedding.steady.settings import SteadySettings

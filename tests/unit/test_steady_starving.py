@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from strategies.load_history import LoadHistory, LoadSample
-from strategies.model import BrokerLoad, Memory, Shedding
+from strategies.cluster.load_history import LoadHistory, LoadSample
+from strategies.cluster.model import BrokerLoad, Memory, Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.samples import NO_SAMPLES, by_usage, continued
 from strategies.shedding.steady.settings import SteadySettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.model import ClusterView, Evidence
+from strategies.cluster.model import ClusterView, Evidence
 from strategies.settings import Mode
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.registry import shedder

@@ -9,7 +9,14 @@ from math import inf, nan
 
 import pytest
 
-from strategies.model import BrokerLoad, BrokerMemory, ClusterView, Memory, Resource, Shedding
+from strategies.cluster.model import (
+    BrokerLoad,
+    BrokerMemory,
+    ClusterView,
+    Memory,
+    Resource,
+    Shedding,
+)
 from strategies.shedding.threshold.fixed import ThresholdShedder
 from strategies.shedding.threshold.settings import ThresholdSettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, ns, view

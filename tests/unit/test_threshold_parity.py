@@ -8,7 +8,7 @@ from math import inf, nan
 import pytest
 
 from rebalancer.conformance.data_maps import only_active
-from strategies.model import BrokerLoad, ClusterView, Resource, Shedding
+from strategies.cluster.model import BrokerLoad, ClusterView, Resource, Shedding
 from strategies.shedding.threshold.parity import ParityThresholdShedder
 from strategies.shedding.threshold.settings import ThresholdSettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, ns, view

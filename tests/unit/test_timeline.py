@@ -11,10 +11,10 @@ from rebalancer.simulation.closed_loop import EngineDecider, closed_loop
 from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.timeline import Membership, Move, Timeline
 from rebalancer.simulation.tracing import Measured, Tracer
-from strategies.engine import EngineSettings
+from strategies.cluster.model import Outcome, Round
+from strategies.cluster.round_figures import Spread
 from strategies.errors import ContractError
-from strategies.model import Outcome, Round
-from strategies.round_figures import Spread
+from strategies.fold.engine import EngineSettings
 
 A, B, C = "a:8080", "b:8080", "c:8080"
 NOTHING = Spread(0.0, 0.0, 0.0)

@@ -7,8 +7,8 @@ from math import inf, nan
 import numpy as np
 import pytest
 
+from strategies.cluster.model import BundleStats
 from strategies.filters.policies import PoliciesView, isolation_policy
-from strategies.model import BundleStats
 from strategies.settings import Mode
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
 from tests.unit.shedding_builders import ns

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from strategies.model import BrokerLoad, ClusterView, Shedding
+from strategies.cluster.model import BrokerLoad, ClusterView, Shedding
 from strategies.settings import Mode
 from strategies.shedding.registry import shedder
 from strategies.shedding.transfer.settings import TransferSettings

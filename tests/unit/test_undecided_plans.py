@@ -29,8 +29,8 @@ from sinks.topics.uri import file_topic_uri
 from sinks.wire.codec import decode_command, decode_round, encode_command, encode_round
 from sinks.wire.command_digest import command_digest
 from sinks.wire.position import Position
-from strategies.model import Command, Round
-from strategies.reported import reported_spread, reported_usage
+from strategies.cluster.model import Command, Round
+from strategies.figures.reported import reported_spread, reported_usage
 from strategies.settings import RoundSettings
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.topic_uris import topics_of

@@ -6,7 +6,7 @@ from math import nan
 
 import pytest
 
-from strategies.model import BrokerLoad, Shedding
+from strategies.cluster.model import BrokerLoad, Shedding
 from strategies.shedding.uniform.fixed import UniformLoadShedder
 from strategies.shedding.uniform.parity import ParityUniformLoadShedder
 from strategies.shedding.uniform.settings import UniformSettings

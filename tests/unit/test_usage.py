@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.model import Figures, Resource
+from strategies.cluster.model import Figures, Resource
+from strategies.figures.usage import percent, weighted_usage, weighted_usages
 from strategies.settings import Weights
-from strategies.usage import percent, weighted_usage, weighted_usages
 
 numbers = st.floats() | st.sampled_from([0.0, -0.0, -1.0, 100.0, 5e-324, 1e300, 3.4e38])
 resources = st.builds(Resource, numbers, numbers)

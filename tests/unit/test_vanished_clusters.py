@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from strategies.bulkhead.quota import UnreadRecord
-from strategies.bulkhead.settings import BulkheadSettings
-from strategies.engine import Engine, EngineSettings
-from strategies.model import Command, Event, Policies, Rejection, Round, TelemetryRecord
+from strategies.cluster.model import Command, Event, Policies, Rejection, Round, TelemetryRecord
+from strategies.cluster.quota import UnreadRecord
+from strategies.cluster.quota_settings import BulkheadSettings
+from strategies.cluster.store import InMemoryStore
+from strategies.fold.engine import Engine, EngineSettings
+from strategies.fold.vanished_clusters import forget, remains
 from strategies.settings import RoundSettings
 from strategies.shedding.threshold.settings import ThresholdSettings
-from strategies.store import InMemoryStore
-from strategies.vanished_clusters import forget, remains
 from tests.unit.intent_builders import drain, id_of
 from tests.unit.telemetry_builders import T0, bundle, report, sweep
 

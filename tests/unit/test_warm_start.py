@@ -17,8 +17,8 @@ from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.pulsar.message_id import MessageId
 from sinks.topics.uri import file_topic_uri
-from strategies.engine import EngineSettings
 from strategies.errors import SinkError
+from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard
 from streaming.checkpoint.locks import LOCKS

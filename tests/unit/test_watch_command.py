@@ -36,9 +36,9 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import open_consumer, open_publisher
 from sinks.topics.uri import file_topic
 from sinks.wire.codec import decode, decode_round
+from strategies.cluster.intent_contract import IntentStateCode, IntentStatus
+from strategies.cluster.model import Command, OutcomeReport
 from strategies.errors import Refused, SettingsError
-from strategies.intents.contract import IntentStateCode, IntentStatus
-from strategies.model import Command, OutcomeReport
 from tests.control_topic import TOPICS, Control, command, now_ms
 from tests.live_topics import MadeUpCluster
 from tests.pulsar_fake.model import Cluster

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from strategies.intents.contract import RollPhase
-from strategies.intents.roll import EndProcess, HaltRoll
-from strategies.intents.roll_view import RollRounds, RollRules, after_round, roll_view
-from strategies.round_state import RoundState
+from strategies.cluster.intent_contract import RollPhase
+from strategies.cluster.round_state import RoundState
+from strategies.roll.next_step import EndProcess, HaltRoll
+from strategies.roll.view import RollRounds, RollRules, after_round, roll_view
 from tests.unit.roll_builders import (
     NOW,
     ROLL,

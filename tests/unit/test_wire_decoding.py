@@ -15,9 +15,9 @@ from sinks.wire.codec import cluster_of, decode
 from sinks.wire.origin import pack_origin
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits, clip
-from strategies import model
+from strategies.cluster import model
 from strategies.errors import WireError
-from strategies.usage import percent
+from strategies.figures.usage import percent
 from tests.changed_records import changed, without
 from tests.telemetry_lines import (
     T0,

@@ -37,11 +37,20 @@ from sinks.wire.origin import LARGEST_ORIGINAL, Origin, origin_size, pack_origin
 from sinks.wire.output_rows import OutputRow, event_row, rejected_row
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey
-from strategies.approvals import Approval, ApprovalOutcome, ApprovedCommand
+from strategies.cluster.model import (
+    Command,
+    Expected,
+    Note,
+    Outcome,
+    OutcomeReport,
+    Rejection,
+    Round,
+    Skip,
+)
+from strategies.cluster.move_cost import MoveCost
+from strategies.cluster.round_figures import Certificate, Forecast, Spread
 from strategies.errors import ContractError, WireError
-from strategies.model import Command, Expected, Note, Outcome, OutcomeReport, Rejection, Round, Skip
-from strategies.move_cost import MoveCost
-from strategies.round_figures import Certificate, Forecast, Spread
+from strategies.executor.approvals import Approval, ApprovalOutcome, ApprovedCommand
 from tests.telemetry_lines import T0, bundle
 
 COMMAND = Command(

@@ -15,9 +15,9 @@ from sinks.wire.codec import decode
 from sinks.wire.complaints import complaint
 from sinks.wire.contracts.telemetry import KINDS
 from sinks.wire.nesting_limits import check_shape, check_utf8
+from strategies.cluster.model import LoadReport, Policies
+from strategies.cluster.packing import pack_record
 from strategies.errors import WireError
-from strategies.model import LoadReport, Policies
-from strategies.packing import pack_record
 from tests.changed_records import changed
 from tests.hostile_records import COSTLY, FAULTS, costly_policies, hostile, hostile_records
 from tests.telemetry_lines import bundle, bundle_stats, load_report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.model import BrokerLoad, ClusterView
+from strategies.cluster.model import BrokerLoad, ClusterView
 from tests.unit.shedding_builders import broker, bundles, view
 
 

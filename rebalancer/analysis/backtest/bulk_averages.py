@@ -10,7 +10,7 @@ import numpy as np
 
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, BundleHistory
 from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.model import BundleStats
+from strategies.cluster.model import BundleStats
 
 _CAPS = (SHORT_SAMPLES, LONG_SAMPLES)
 

@@ -22,13 +22,13 @@ from rebalancer.analysis.backtest.segments import SWEEP, Known, Regular, regular
 from sinks.recordings.columnar_reading import Block, Column, counts_of
 from strategies.averages.bundle_averages import BundleHistory, unpack_history
 from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.clock import Clock
-from strategies.engine import Engine, EngineSettings
-from strategies.intents.state import NO_INTENTS
-from strategies.model import NO_MEMORY, Event, Figures, Memory, Skip, Sweep
-from strategies.rivals.census import after_calm, is_calm
-from strategies.state import ClusterState
-from strategies.store import BrokerState, InMemoryStore
+from strategies.cluster.clock import Clock
+from strategies.cluster.intent_state import NO_INTENTS
+from strategies.cluster.model import NO_MEMORY, Event, Figures, Memory, Skip, Sweep
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import BrokerState, InMemoryStore
+from strategies.fold.census import after_calm, is_calm
+from strategies.fold.engine import Engine, EngineSettings
 
 #: Maximum number of rounds that are examined together.
 _FURTHEST = 4096

@@ -14,16 +14,16 @@ import numpy as np
 
 from sinks.recordings.columnar_reading import figures_of
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
-from strategies.engine import EngineSettings, placement_of, rules_of
-from strategies.measured import same_resources
-from strategies.model import NO_MEMORY, Memory, Skip
+from strategies.cluster.model import NO_MEMORY, Memory, Skip
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import BrokerState
+from strategies.figures.usage import usages_of
+from strategies.fold.engine import EngineSettings, placement_of, rules_of
 from strategies.placement.registry import PLACERS
-from strategies.round import judge_cluster
-from strategies.round_input import RoundInput
+from strategies.round.measured import same_resources
+from strategies.round.round import judge_cluster
+from strategies.round.round_input import RoundInput
 from strategies.shedding.contract import RoundColumns
-from strategies.state import ClusterState
-from strategies.store import BrokerState
-from strategies.usage import usages_of
 
 #: Columns of usage and limit of CPU, direct memory, bandwidth in and out among the figures.
 _USED, _LIMIT = [0, 4, 6, 8], [1, 5, 7, 9]

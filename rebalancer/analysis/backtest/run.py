@@ -23,9 +23,9 @@ from sinks.rare_collections import rare_collections
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import Block, read_blocks
 from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.engine import placement_of
-from strategies.estimate import spread
-from strategies.model import Command, Event, Rejection, Round, Skip
+from strategies.cluster.model import Command, Event, Rejection, Round, Skip
+from strategies.figures.estimate import spread
+from strategies.fold.engine import placement_of
 
 Loop = Literal["open", "closed"]
 _SWEEP = KINDS.index("sweep")

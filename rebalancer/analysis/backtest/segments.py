@@ -12,8 +12,8 @@ from rebalancer.analysis.backtest.quiet_round_finder import leading
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import Block
 from strategies.bundles.bundle_loads import Bools, Ints
-from strategies.engine import EngineSettings
-from strategies.model import Sweep
+from strategies.cluster.model import Sweep
+from strategies.fold.engine import EngineSettings
 
 REPORT, SWEEP = KINDS.index("report"), KINDS.index("sweep")
 

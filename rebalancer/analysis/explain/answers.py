@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rebalancer.analysis.explain.history import DecisionHistory
-from strategies.model import Command, Outcome
+from strategies.cluster.model import Command, Outcome
 
 #: `applied` precedes `already-done`, which an executor publishes for a repeated command; then all
 #: others; a dry run comes last.

@@ -1,8 +1,8 @@
 """What an executor with given settings would answer now to commands for a bundle: to those on the
 control topic, and to those that no round has issued.
 
-The verdicts are those of `strategies/admission.py`, which the executor asks too. The owner and the
-destination are looked up by the executor only; no verdict here depends on them.
+The verdicts are those of `strategies/executor/admission.py`, which the executor asks too. The owner
+and the destination are looked up by the executor only; no verdict here depends on them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Literal
 from rebalancer.analysis.explain.answers import decisive
 from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.explain.subject import Located
-from strategies.admission import AdmissionRules, CommandFacts, Objection, may_be_considered
-from strategies.model import Command, Expected, OutcomeStatus
+from strategies.cluster.model import Command, Expected, OutcomeStatus
+from strategies.executor.admission import AdmissionRules, CommandFacts, Objection, may_be_considered
 
 Action = Literal["unload", "transfer", "split"]
 _ACTIONS: tuple[Action, ...] = ("unload", "transfer", "split")

@@ -19,9 +19,9 @@ from sinks.topics.uri import TopicUri, file_topic, parse_topic
 from sinks.wire.codec import decode_answer, decode_command, decode_round
 from sinks.wire.command_digest import command_digest
 from sinks.wire.signing import SigningKey
-from strategies.approvals import ApprovalOutcome
+from strategies.cluster.model import Command, Outcome, Round
 from strategies.errors import SettingsError, SinkError, WireError
-from strategies.model import Command, Outcome, Round
+from strategies.executor.approvals import ApprovalOutcome
 
 Kind = Literal["commands", "rounds", "outcomes", "telemetry"]
 #: A topic, a JSON Lines file, or a folder that holds either.

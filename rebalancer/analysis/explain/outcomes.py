@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from rebalancer.analysis.explain.answers import decisive
 from sinks.topics.readable import Placed
 from sinks.wire.codec import decode
+from strategies.cluster.model import Outcome, OutcomeReport
 from strategies.errors import WireError
-from strategies.model import Outcome, OutcomeReport
 
 #: Maximum size of an outcome record: some hundred bytes, and a sentence as the reason.
 _LONGEST = 65_536

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import msgspec
 
 from sinks.wire.codec import decode
+from strategies.cluster.model import LoadReport, Note, Owned
 from strategies.errors import WireError
-from strategies.model import LoadReport, Note, Owned
 
 
 class _OwnedBundlesNote(msgspec.Struct, tag_field="note", tag="owned-bundles"):

@@ -15,8 +15,8 @@ from typing import TypeVar
 from rebalancer.analysis.live.packed import PackedRound, packed
 from rebalancer.analysis.live.snapshot import LiveCluster, LiveDecisions
 from rebalancer.analysis.status import CollectionPass
-from strategies.approvals import Approval, ApprovalOutcome
-from strategies.model import Command, Outcome, Round
+from strategies.cluster.model import Command, Outcome, Round
+from strategies.executor.approvals import Approval, ApprovalOutcome
 
 Key = tuple[int, int]
 K = TypeVar("K")

@@ -30,8 +30,8 @@ from sinks.wire.command_digest import command_digest
 from sinks.wire.names import is_cluster
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningKey, signing_key
-from strategies.approvals import ApprovalOutcome
 from strategies.errors import RebalancerError, SettingsError, WireError
+from strategies.executor.approvals import ApprovalOutcome
 
 Add = Callable[[LiveFold, bytes], None]
 #: Telemetry and rejected records published within this time are read.

@@ -18,7 +18,7 @@ from rebalancer.analysis.live.packed import PackedRound
 from rebalancer.analysis.live.snapshot import LiveDecisions
 from rebalancer.analysis.live.views import ANSWERS, Document, answer_of, names_of
 from strategies.bundles.bundle_loads import Floats
-from strategies.model import Command
+from strategies.cluster.model import Command
 
 #: Rows of a heat map: with more brokers, a row is the highest usage of several.
 MOST_ROWS = 240

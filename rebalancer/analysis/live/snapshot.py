@@ -12,8 +12,8 @@ from rebalancer.analysis.explain.answers import decisive
 from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.live.packed import PackedRound
 from rebalancer.analysis.status import CollectionPass
-from strategies.approvals import Approval, ApprovalOutcome
-from strategies.model import Command, Outcome
+from strategies.cluster.model import Command, Outcome
+from strategies.executor.approvals import Approval, ApprovalOutcome
 
 T = TypeVar("T")
 

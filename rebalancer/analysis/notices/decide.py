@@ -18,9 +18,9 @@ from rebalancer.analysis.explain.sentences import when
 from rebalancer.analysis.notices.picture import picture_of
 from sinks.metrics.labels import code_of
 from sinks.notices.notice import Notice, NoticeCause
-from strategies.approvals import ApprovedCommand, plan_id
+from strategies.cluster.model import Outcome, OutcomeStatus, Round
 from strategies.describe import counted
-from strategies.model import Outcome, OutcomeStatus, Round
+from strategies.executor.approvals import ApprovedCommand, plan_id
 
 #: The condition of a cluster that no notice is wanted about.
 QUIET = ""

@@ -29,8 +29,8 @@ from sinks.wire.codec import decode_command, decode_outcome, decode_round
 from sinks.wire.command_digest import command_digest
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey
+from strategies.cluster.model import Outcome, Round
 from strategies.errors import WireError
-from strategies.model import Outcome, Round
 
 _RECORDS, _BYTES = 500, 16 * 2**20
 Observed = Round | PublishedCommand | Outcome

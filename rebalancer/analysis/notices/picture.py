@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from strategies.cluster.model import Round
 from strategies.describe import counted, counted_with
-from strategies.model import Round
-from strategies.reported import changes, expected_spread, reported_spread, reported_usage
+from strategies.figures.reported import changes, expected_spread, reported_spread, reported_usage
 
 #: Brokers above the rest that are named; the others are counted.
 _NAMED = 3

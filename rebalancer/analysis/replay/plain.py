@@ -11,7 +11,7 @@ from sinks.topics.readable import Placed
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
 
 
 def positioned(lines: Iterable[bytes], topic: str) -> Iterator[Placed]:

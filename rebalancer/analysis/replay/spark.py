@@ -26,8 +26,8 @@ from sinks.wire.position import Position
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningSettings
 from sinks.wire.size_limits import WireLimits
-from strategies.engine import EngineSettings
 from strategies.errors import WireError
+from strategies.fold.engine import EngineSettings
 from streaming.settings import JobSettings
 
 if TYPE_CHECKING:

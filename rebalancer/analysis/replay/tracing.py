@@ -12,8 +12,8 @@ from rebalancer.settings.load import Settings
 from rebalancer.simulation.timeline import Timeline
 from rebalancer.simulation.tracing import Tracer
 from sinks.wire.codec import decode_command, decode_round
-from strategies.engine import placement_of
-from strategies.model import Command, Outcome
+from strategies.cluster.model import Command, Outcome
+from strategies.fold.engine import placement_of
 
 
 def timelines(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rebalancer.settings.load import Settings
-from strategies.engine import placement_of
+from strategies.cluster.model import Scalar
+from strategies.fold.engine import placement_of
 from strategies.java.release_defaults import PULSAR_VERSION, RELEASES
-from strategies.model import Scalar
 
 #: Sections that do not influence decisions.
 _ELSEWHERE = (

@@ -19,7 +19,7 @@ from statistics import median
 from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.shadow.ownership import Moved
 from rebalancer.analysis.shadow.window import ComparedWindow
-from strategies.model import Command, Round
+from strategies.cluster.model import Command, Round
 from strategies.ordered_sum import ordered_sum
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rebalancer.analysis.shadow.ownership import Moved
 from rebalancer.analysis.shadow.traffic import TrafficWatch
-from strategies.model import Round
+from strategies.cluster.model import Round
 from strategies.ordered_sum import ordered_sum
 
 #: Time before a move from which figures are used: brokers report once a minute.

@@ -14,7 +14,7 @@ import msgspec
 
 from sinks.wire.codec import decode
 from strategies.bundles.system_bundles import is_system_bundle
-from strategies.model import LoadReport, Note, OutcomeReport, Owned, Sweep, TelemetryRecord
+from strategies.cluster.model import LoadReport, Note, OutcomeReport, Owned, Sweep, TelemetryRecord
 
 
 @dataclass(frozen=True, slots=True)

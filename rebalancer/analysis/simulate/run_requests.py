@@ -15,8 +15,8 @@ from rebalancer.settings.sources import Assignment, flattened, from_flags, parse
 from rebalancer.simulation.run import SimulationTask
 from rebalancer.simulation.scenarios import catalog
 from rebalancer.simulation.scenarios.schema import Scenario
-from strategies.engine import placement_of
 from strategies.errors import SettingsError
+from strategies.fold.engine import placement_of
 from strategies.shedding.registry import SHEDDERS
 
 #: Abbreviations of placements that are usual among Pulsar's users.

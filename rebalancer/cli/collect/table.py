@@ -14,10 +14,10 @@ from rebalancer.cli import console
 from sinks.collector.broker_poll import Pass, Report
 from sinks.collector.encoding_telemetry import encode_report
 from sinks.wire.codec import decode
+from strategies.cluster.model import LoadReport
 from strategies.errors import WireError
-from strategies.model import LoadReport
+from strategies.figures.usage import percent, weighted_usage
 from strategies.settings import Weights
-from strategies.usage import percent, weighted_usage
 
 
 class _ReportedTopics(msgspec.Struct):

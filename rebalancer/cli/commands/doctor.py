@@ -28,8 +28,8 @@ from rebalancer.cli.doctor.finding import Finding, ok
 from rebalancer.cli.doctor.running_release import in_release_of_checkpoint
 from rebalancer.settings.load import Settings
 from sinks.wall_clock import wall_clock_ms
-from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
+from strategies.fold.engine import EngineSettings
 from streaming.large_records import temporary_files
 from streaming.settings import JobSettings
 

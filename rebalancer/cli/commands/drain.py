@@ -20,7 +20,7 @@ from rebalancer.cli.intents import (
     without_durations,
 )
 from sinks.wall_clock import wall_clock_ms
-from strategies.intents.contract import ENDED, Intent, IntentStatus
+from strategies.cluster.intent_contract import ENDED, Intent, IntentStatus
 
 app = typer.Typer()
 

@@ -32,8 +32,8 @@ from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.uri import TopicUri
 from sinks.topics.watch import watched
 from sinks.wire.codec import encode_outcome
-from strategies.approvals import ApprovalOutcome
 from strategies.errors import SinkError
+from strategies.executor.approvals import ApprovalOutcome
 
 app = typer.Typer()
 _WIDEST_STATUS = len("already-done")

@@ -46,9 +46,9 @@ from sinks.topics.access import NO_SECURITY, TopicAccess
 from sinks.topics.uri import TopicUri
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
-from strategies.approvals import Approval
+from strategies.cluster.model import Command, Round
 from strategies.errors import SinkError
-from strategies.model import Command, Round
+from strategies.executor.approvals import Approval
 
 app = typer.Typer()
 

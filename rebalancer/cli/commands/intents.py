@@ -13,8 +13,8 @@ from rebalancer.cli import console, options
 from rebalancer.cli.doctor.finding import age
 from rebalancer.cli.intents import as_object, left_of
 from sinks.wall_clock import wall_clock_ms
-from strategies.intents.contract import LASTING, IntentStatus
-from strategies.model import Round
+from strategies.cluster.intent_contract import LASTING, IntentStatus
+from strategies.cluster.model import Round
 
 app = typer.Typer()
 

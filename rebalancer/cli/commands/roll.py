@@ -20,9 +20,9 @@ from rebalancer.settings.load import Settings
 from sinks.executor.settings import state_folder
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.wall_clock import wall_clock_ms
-from strategies.intents.contract import IntentStatus
-from strategies.intents.roll import EndProcess
-from strategies.intents.roll_view import RollMemory, RollRules
+from strategies.cluster.intent_contract import IntentStatus
+from strategies.roll.next_step import EndProcess
+from strategies.roll.view import RollMemory, RollRules
 
 app = typer.Typer()
 

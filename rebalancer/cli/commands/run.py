@@ -15,7 +15,7 @@ from sinks.metrics.disk import DiskMetrics, file_topics
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
 from sinks.stopping import Stop, stopping
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
 from strategies.java.release_defaults import PulsarRelease
 
 if TYPE_CHECKING:

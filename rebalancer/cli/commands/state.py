@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from rebalancer.cli import console, options
 
 if TYPE_CHECKING:
-    from streaming.state.reader import BrokerStateRow, ForgottenRow
+    from streaming.checkpoint_state.reader import BrokerStateRow, ForgottenRow
 
 _SHOW, _REPARTITION = "show", "repartition"
 _Checkpoint = Annotated[
@@ -60,7 +60,7 @@ def state(
     running. `rebalancer state repartition` gives a stopped job another number of partitions.
     """
     folder = checkpoint or options.installation(config, overrides).job.checkpoint
-    from streaming.state.reader import read_state
+    from streaming.checkpoint_state.reader import read_state
 
     found = read_state(folder)
     if as_json:
@@ -102,7 +102,7 @@ def repartition(
     """
     settings = options.installation(config, overrides)
     from streaming.checkpoint.guard import checkpoint_folder
-    from streaming.state.repartition import repartition as copy
+    from streaming.checkpoint_state.repartition import repartition as copy
 
     job = settings.job if checkpoint is None else replace(settings.job, checkpoint=checkpoint)
     result = copy(checkpoint_folder(job), partitions, to and to.absolute())

@@ -8,8 +8,8 @@ import typer
 
 from rebalancer.cli import options
 from rebalancer.cli.intents import intent_session, say_record, say_status
-from strategies.intents.contract import IntentStatus
-from strategies.model import Round
+from strategies.cluster.intent_contract import IntentStatus
+from strategies.cluster.model import Round
 
 app = typer.Typer()
 

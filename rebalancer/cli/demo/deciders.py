@@ -28,9 +28,9 @@ from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.uri import TopicUri
 from sinks.wire.codec import decode_command, decode_round, encode_outcome
 from sinks.wire.output_rows import OutputRow
-from strategies.engine import EngineSettings
+from strategies.cluster.model import Command, OutcomeReport, Round, TelemetryRecord
 from strategies.errors import ContractError, PublishTimeout
-from strategies.model import Command, OutcomeReport, Round, TelemetryRecord
+from strategies.fold.engine import EngineSettings
 from streaming.starting import StartNews
 
 #: Maximum time for the job's first answer, which includes the start of Spark on a busy machine (the

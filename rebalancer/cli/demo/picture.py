@@ -14,7 +14,7 @@ from rebalancer.settings.load import Settings
 from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.timeline import Timeline
 from rebalancer.simulation.tracing import Measured, Tracer
-from strategies.engine import placement_of
+from strategies.fold.engine import placement_of
 
 _NEXT_STEPS = (
     NextStep(

@@ -18,7 +18,7 @@ from rebalancer.cli.demo.result import Result, is_settled
 from rebalancer.simulation.closed_loop import Step, closed_loop
 from rebalancer.simulation.clusters.skewed import skewed_cluster
 from sinks.stopping import handling
-from strategies.engine import EngineSettings
+from strategies.fold.engine import EngineSettings
 
 
 class DemoProgress(Protocol):

@@ -15,8 +15,8 @@ from rebalancer.cli.demo.result import Result, files
 from rebalancer.simulation.closed_loop import Step
 from rebalancer.simulation.tracing import proof_of
 from sinks.topics.files.segments import segment_path
+from strategies.cluster.model import Round
 from strategies.describe import counted
-from strategies.model import Round
 
 #: Content of each file and folder of the run.
 _WHAT: Mapping[str, str] = {

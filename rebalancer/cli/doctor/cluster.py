@@ -33,8 +33,8 @@ from sinks.pulsar_api.cluster_name import check_cluster_name
 from sinks.pulsar_api.freezes import PATIENCE_MS, find_stuck, probing
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
-from strategies.engine import EngineSettings
 from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized
+from strategies.fold.engine import EngineSettings
 from strategies.java.release_defaults import matches_ids
 
 T = TypeVar("T")

@@ -11,11 +11,11 @@ from sinks.collector.broker_poll import Pass
 from sinks.collector.encoding_telemetry import encode_report
 from sinks.collector.open_cluster import Source, run_until_complete
 from sinks.wire.codec import decode
-from strategies.engine import EngineSettings, rules_of
+from strategies.cluster.model import Figures, LoadReport
+from strategies.cluster.round_state import reason_of
 from strategies.errors import WireError
-from strategies.measured import compared, remedy_of
-from strategies.model import Figures, LoadReport
-from strategies.round_state import reason_of
+from strategies.fold.engine import EngineSettings, rules_of
+from strategies.round.measured import compared, remedy_of
 
 _NO_FIGURES = (
     "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if that "

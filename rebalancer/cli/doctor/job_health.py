@@ -8,8 +8,8 @@ from pathlib import Path
 from rebalancer.analysis.status import INTERVALS
 from rebalancer.cli.doctor.finding import Finding, Status, age, ok
 from sinks.topics.epochs import RoundEpoch, newest_rounds
-from strategies.engine import EngineSettings
 from strategies.errors import RebalancerError
+from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import checkpoint_folder, guarded
 from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard
 from streaming.checkpoint.locks import CheckpointInUse, Holder, holder

@@ -19,10 +19,10 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.connections import Connections
 from sinks.topics.readable import check_read
 from sinks.wire.codec import decode_answer
+from strategies.cluster.intent_contract import RollPhase
+from strategies.cluster.model import Outcome
 from strategies.errors import AdminError, Unauthorized, WireError
-from strategies.intents.contract import RollPhase
-from strategies.intents.roll_view import Absences, Observation, after_look
-from strategies.model import Outcome
+from strategies.roll.view import Absences, Observation, after_look
 
 T = TypeVar("T")
 #: A call of a look, and a probe for frozen brokers (ms). A healthy broker answers in milliseconds.

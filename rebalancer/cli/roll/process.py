@@ -14,9 +14,10 @@ from rebalancer.cli.roll.restarts import RestartCommands
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.contracts.approvals import LONGEST_REASON
+from strategies.cluster.intent_contract import Intent
+from strategies.cluster.model import Round
 from strategies.errors import SinkError
-from strategies.intents.contract import Intent
-from strategies.intents.roll import (
+from strategies.roll.next_step import (
     EndProcess,
     HaltRoll,
     KeepWaiting,
@@ -26,7 +27,7 @@ from strategies.intents.roll import (
     WriteRecord,
     next_step,
 )
-from strategies.intents.roll_view import (
+from strategies.roll.view import (
     Observation,
     RestartRun,
     RollMemory,
@@ -36,7 +37,6 @@ from strategies.intents.roll_view import (
     with_answer,
     with_record,
 )
-from strategies.model import Round
 
 #: Pause between two looks, and after which the same wait is reported again (s).
 LOOK_S, _AGAIN_S = 0.5, 60.0

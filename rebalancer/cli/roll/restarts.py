@@ -6,7 +6,7 @@ import os
 import subprocess
 from dataclasses import dataclass, field, replace
 
-from strategies.intents.roll_view import RestartRun, RollMemory, with_restart
+from strategies.roll.view import RestartRun, RollMemory, with_restart
 
 #: Environment variable with the broker's id, which is also `$1`.
 BROKER_VARIABLE = "REBALANCER_BROKER"

@@ -11,9 +11,9 @@ from typing import Any
 from rebalancer.analysis.replay.decisions import ClusterSummary, Decisions
 from rebalancer.cli.console import Sheet
 from sinks.wire.codec import decode_rejected
-from strategies.engine import EngineSettings
-from strategies.model import Round
-from strategies.reported import reported_spread
+from strategies.cluster.model import Round
+from strategies.figures.reported import reported_spread
+from strategies.fold.engine import EngineSettings
 
 UNKNOWN = "(none named)"
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from sinks.topics.access import Consumer, Publisher
 from sinks.wire.codec import decode_command
 from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry
+from strategies.cluster.model import Command, Outcome
 from strategies.errors import WireError
-from strategies.model import Command, Outcome
 
 
 class DryRuns:

@@ -18,8 +18,8 @@ from sinks.topics.access import Consumer, open_consumer, open_publisher
 from sinks.topics.files.segments import delete_segments
 from sinks.topics.settings import Topics
 from sinks.wire.codec import decode_round
+from strategies.cluster.model import Command, Round
 from strategies.errors import WireError
-from strategies.model import Command, Round
 
 _TURN_S = 0.5
 #: Telemetry is kept for this time, in files of 64 MiB.

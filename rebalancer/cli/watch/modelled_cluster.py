@@ -13,7 +13,7 @@ from rebalancer.simulation.clock import PERIOD_MS
 from rebalancer.simulation.closed_loop import PolledCluster, outcome_reports
 from rebalancer.simulation.clusters.skewed import skewed_cluster
 from sinks.topics.uri import TopicUri
-from strategies.model import Command
+from strategies.cluster.model import Command
 
 CLUSTER = "demo"
 #: Passes before the present.

@@ -12,9 +12,9 @@ from rebalancer.analysis.intents import what_of
 from rebalancer.cli.intents import progress_of
 from rebalancer.cli.lines import put
 from rebalancer.cli.watch.folder import WatchFolder
+from strategies.cluster.model import Command, Round
 from strategies.describe import counted_with
-from strategies.model import Command, Round
-from strategies.reported import expected_spread, reported_spread
+from strategies.figures.reported import expected_spread, reported_spread
 
 #: Commands of a round that are printed.
 _MOST_COMMANDS = 5

@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from strategies.intents.contract import Intent, IntentAction
-from strategies.intents.roll import (
+from strategies.cluster.intent_contract import Intent, IntentAction
+from strategies.cluster.model import Round
+from strategies.roll.next_step import (
     EndProcess,
     HaltRoll,
     KeepWaiting,
@@ -18,7 +19,7 @@ from strategies.intents.roll import (
     WriteRecord,
     next_step,
 )
-from strategies.intents.roll_view import (
+from strategies.roll.view import (
     Absences,
     Observation,
     RestartRun,
@@ -31,7 +32,6 @@ from strategies.intents.roll_view import (
     with_record,
     with_restart,
 )
-from strategies.model import Round
 
 _BY = "operator"
 #: Steps in one look; more than any roll of a cluster has to take at once.

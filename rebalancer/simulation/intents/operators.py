@@ -12,8 +12,8 @@ from typing import Literal
 from rebalancer.simulation.clock import START_MS
 from rebalancer.simulation.intents.modelled_roll import ModelledEyes, ModelledRoll
 from rebalancer.simulation.scenarios.schema import Happening
-from strategies.intents.contract import Intent
-from strategies.model import Round
+from strategies.cluster.intent_contract import Intent
+from strategies.cluster.model import Round
 
 _BY = "operator"
 

@@ -11,7 +11,7 @@ from math import isfinite, nan
 import numpy as np
 
 from rebalancer.simulation.timeline import Move, Timeline
-from strategies.intents.contract import IntentStateCode, IntentStatus
+from strategies.cluster.intent_contract import IntentStateCode, IntentStatus
 
 #: Row of the timeline → what its round says about intents.
 Said = Mapping[int, Sequence[IntentStatus]]

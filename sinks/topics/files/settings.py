@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from strategies.limits.budget import HOUR_MS
+from strategies.cluster.budget import HOUR_MS
 from strategies.settings import Setting
 
 

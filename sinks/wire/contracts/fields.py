@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from strategies.model import LARGEST_TIME
+from strategies.cluster.model import LARGEST_TIME
 
 #: Largest integer that float64 represents exactly; figures from 2^63 on are refused as not
 #: measured.

@@ -19,8 +19,8 @@ from sinks.wire.contracts.fields import (
     Text,
     Version,
 )
-from strategies.intents.contract import IntentAction, IntentStateCode, RollPhase
-from strategies.round_state import StateCode
+from strategies.cluster.intent_contract import IntentAction, IntentStateCode, RollPhase
+from strategies.cluster.round_state import StateCode
 
 
 class SpreadRecord(Struct, frozen=True):

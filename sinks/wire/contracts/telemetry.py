@@ -28,7 +28,7 @@ from sinks.wire.contracts.fields import (
     Version,
 )
 from sinks.wire.contracts.outcomes import OutcomeRecord
-from strategies.intents.contract import IntentAction
+from strategies.cluster.intent_contract import IntentAction
 
 
 class ResourceUsage(Struct, frozen=True, gc=False):

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from strategies.model import ClusterView, Decision, Memory, Shedding, Skip
+from strategies.cluster.model import ClusterView, Decision, Memory, Shedding, Skip
+from strategies.figures.usage import usages_by_name
 from strategies.settings import Weights
 from strategies.shedding.avg.settings import (
     AvgSettings,
@@ -41,7 +42,6 @@ from strategies.shedding.candidates import (
 )
 from strategies.shedding.memory import hit_counts, with_hit_counts
 from strategies.shedding.reason_texts import gathered, settling, unusable
-from strategies.usage import usages_by_name
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from hashlib import blake2b
 import numpy as np
 
 from strategies.bundles.bundle_loads import BundleLoads, Floats
-from strategies.java.hash_order import INITIAL_TABLE, copied_order, double_keys, hash_map_order
-from strategies.model import (
+from strategies.cluster.model import (
     ClusterMemory,
     ClusterView,
     Decision,
@@ -24,6 +23,8 @@ from strategies.model import (
     Shedding,
     Skip,
 )
+from strategies.figures.usage import weighted_usages
+from strategies.java.hash_order import INITIAL_TABLE, copied_order, double_keys, hash_map_order
 from strategies.settings import Weights
 from strategies.shedding.avg import settings as avg
 from strategies.shedding.candidates import (
@@ -36,7 +37,6 @@ from strategies.shedding.candidates import (
 )
 from strategies.shedding.memory import hit_counts, with_hit_counts
 from strategies.shedding.reason_texts import gathered
-from strategies.usage import weighted_usages
 
 _SCORES = "avg-scores"
 #: Maximum size of the plan. Java never removes a planned destination. No round reads an old one, so

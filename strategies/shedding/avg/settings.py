@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats
-from strategies.model import BrokerLoad, Decision, Evidence, Skip
+from strategies.cluster.model import BrokerLoad, Decision, Evidence, Skip
 from strategies.settings import Setting
 from strategies.shedding.reason_texts import SPELLED_OUT, broker_skips, mib, msgs, setting
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.model import Round
+from strategies.cluster.model import Round
 from strategies.shedding.avg.fixed import AvgShedder
 from strategies.shedding.avg.parity import ParityAvgShedder, parity_50
 from strategies.shedding.avg.settings import AvgSettings

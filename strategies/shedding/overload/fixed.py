@@ -12,7 +12,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from math import isfinite
 
-from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.figures.usage import usages_by_name
 from strategies.settings import Weights
 from strategies.shedding.overload.settings import (
     OverloadSettings,
@@ -22,7 +23,6 @@ from strategies.shedding.overload.settings import (
 )
 from strategies.shedding.reason_texts import gathered, settling, unusable
 from strategies.shedding.relief import MARGIN, Room, no_taker, relieve
-from strategies.usage import usages_by_name
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strategies.model import Memory, Round, Skip
+from strategies.cluster.model import Memory, Round, Skip
 from strategies.shedding.contract import GoalFigure, QuietScreen, RoundColumns, SheddingStrategy
 from strategies.shedding.overload.fixed import OverloadShedder
 from strategies.shedding.overload.parity import ParityOverloadShedder, parity_usage

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.cluster.round_figures import Certificate
 from strategies.ordered_sum import ordered_sum
-from strategies.round_figures import Certificate
 from strategies.shedding.steady.count_search import counted_spread
 from strategies.shedding.steady.move_plan import LoadedBrokers, MovePlan, Pieces
 from strategies.shedding.steady.set_search import searched_spread

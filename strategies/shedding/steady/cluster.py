@@ -18,8 +18,8 @@ from strategies.bundles.bundle_loads import (
     Floats,
     Ints,
 )
-from strategies.load_history import LARGEST, LoadHistory, LoadSample
-from strategies.model import BrokerLoad, ClusterView
+from strategies.cluster.load_history import LARGEST, LoadHistory, LoadSample
+from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.candidates import Candidates, candidates
 from strategies.shedding.steady.cost import LEAST_TRAFFIC, LoadCost

@@ -15,7 +15,7 @@ from math import inf, sqrt
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats
-from strategies.load_history import LEVEL_BYTES, LoadHistory, LoadSample, level_columns
+from strategies.cluster.load_history import LEVEL_BYTES, LoadHistory, LoadSample, level_columns
 from strategies.ordered_sum import ordered_sum
 
 #: Usage without traffic that is assumed before anything is known.

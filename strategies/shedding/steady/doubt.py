@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from strategies.load_history import Episode, LoadHistory, RecentMove
+from strategies.cluster.load_history import Episode, LoadHistory, RecentMove
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.steady.samples import judged, load_of
 

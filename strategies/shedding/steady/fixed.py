@@ -11,10 +11,19 @@ from functools import cache, cached_property
 from math import isfinite
 from operator import attrgetter
 
-from strategies.load_history import Episode, LoadHistory, RecentMove
-from strategies.model import NO_MEMORY, BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
-from strategies.rivals.state import AGE_MS
-from strategies.round_figures import Certificate, Forecast
+from strategies.cluster.load_history import Episode, LoadHistory, RecentMove
+from strategies.cluster.model import (
+    NO_MEMORY,
+    BrokerLoad,
+    ClusterView,
+    Decision,
+    Memory,
+    Shedding,
+    Skip,
+)
+from strategies.cluster.rival_state import AGE_MS
+from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.figures.usage import weighted_usages
 from strategies.settings import Weights
 from strategies.shedding.memory import with_histories
 from strategies.shedding.reason_texts import unusable
@@ -31,7 +40,6 @@ from strategies.shedding.steady.obstacles import cluster_full, why_not_even
 from strategies.shedding.steady.plan import best_plan
 from strategies.shedding.steady.samples import counted, recorded, uncounted
 from strategies.shedding.steady.settings import PROFILES, SteadySettings
-from strategies.usage import weighted_usages
 
 _MINUTE_MS = 60_000
 #: Above a gap of this many points, bundles rest for this part of their time only: a wrong forecast

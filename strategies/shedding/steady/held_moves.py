@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from strategies.load_history import Episode, RecentMove
-from strategies.model import Skip
+from strategies.cluster.load_history import Episode, RecentMove
+from strategies.cluster.model import Skip
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.doubt import last_moves
 from strategies.shedding.steady.gaps import LoadGap

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Floats
-from strategies.load_history import LARGEST, Episode
+from strategies.cluster.load_history import LARGEST, Episode
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.gaps import LoadGap
 from strategies.shedding.steady.move_plan import TINY, MovePlan, spread_of

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from strategies.load_history import LoadHistory
-from strategies.model import NO_MEMORY, Memory, Skip
+from strategies.cluster.load_history import LoadHistory
+from strategies.cluster.model import NO_MEMORY, Memory, Skip
 from strategies.shedding.contract import QuietScreen, RoundColumns
 from strategies.shedding.memory import with_histories
 from strategies.shedding.steady.doubt import remembered

@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats
-from strategies.load_history import (
+from strategies.cluster.load_history import (
     LARGEST,
     LEVEL_BYTES,
     ROW_BYTES,
@@ -24,7 +24,7 @@ from strategies.load_history import (
     unpacked_at,
     unpacked_level,
 )
-from strategies.model import BrokerLoad
+from strategies.cluster.model import BrokerLoad
 from strategies.ordered_sum import ordered_sum
 
 #: Number of samples in memory: five blocks of four.

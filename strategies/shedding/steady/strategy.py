@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.model import Round
+from strategies.cluster.model import Round
 from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory
 from strategies.shedding.steady.doubt import JUDGED_AGE_MS
 from strategies.shedding.steady.fixed import SteadyShedder

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import fsum, isfinite
 
-from strategies.model import MIB, BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.cluster.model import MIB, BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.figures.usage import usages_by_name
 from strategies.settings import Weights
 from strategies.shedding.candidates import ordinary_bundles
 from strategies.shedding.memory import with_ewmas
@@ -31,7 +32,6 @@ from strategies.shedding.threshold.settings import (
     too_little_traffic,
     waiting_for_moves,
 )
-from strategies.usage import usages_by_name
 
 
 @dataclass(frozen=True, slots=True)

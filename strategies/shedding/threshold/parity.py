@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from strategies.cluster.model import MIB, BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.figures.usage import weighted_usages
 from strategies.java.hash_order import concurrent_hash_map_order
-from strategies.model import MIB, BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies
 from strategies.shedding.execution_order import as_executed
@@ -30,7 +31,6 @@ from strategies.shedding.threshold.settings import (
     none_below,
     too_little_traffic,
 )
-from strategies.usage import weighted_usages
 
 _RESULT = "threshold-result"
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from strategies.model import Evidence, Skip
+from strategies.cluster.model import Evidence, Skip
 from strategies.settings import Setting
 from strategies.shedding.reason_texts import broker_skips, mib, points, setting
 from strategies.shedding.relief import SheddingReason

@@ -9,7 +9,7 @@ from math import fsum
 
 import numpy as np
 
-from strategies.model import NO_MEMORY, Memory, Round, Skip
+from strategies.cluster.model import NO_MEMORY, Memory, Round, Skip
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.contract import (
     GoalFigure,

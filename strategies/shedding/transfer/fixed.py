@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite, sqrt
 
-from strategies.model import BrokerLoad, ClusterView, Skip
+from strategies.cluster.model import BrokerLoad, ClusterView, Skip
+from strategies.figures.usage import usages_by_name
 from strategies.ordered_sum import ordered_sum
 from strategies.settings import Weights
 from strategies.shedding.candidates import candidates
@@ -28,7 +29,6 @@ from strategies.shedding.transfer.settings import (
 )
 from strategies.shedding.transfer.topk import top_bundles
 from strategies.shedding.transfer.transfer_round import TransferShedder
-from strategies.usage import usages_by_name
 
 
 def transfer_shedder(settings: TransferSettings, weights: Weights) -> TransferShedder:

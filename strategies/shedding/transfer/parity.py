@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from strategies.cluster.model import BrokerLoad, ClusterView, Skip
+from strategies.figures.usage import weighted_usages
 from strategies.java.hash_order import concurrent_hash_map_order, double_keys
 from strategies.java.pulsar_version import before
-from strategies.model import BrokerLoad, ClusterView, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import java_candidates
 from strategies.shedding.transfer.loop import Loop, LoopRules
@@ -26,7 +27,6 @@ from strategies.shedding.transfer.settings import (
 )
 from strategies.shedding.transfer.topk import java_top_bundles
 from strategies.shedding.transfer.transfer_round import TransferShedder
-from strategies.usage import weighted_usages
 
 
 def parity_transfer_shedder(settings: TransferSettings, weights: Weights) -> TransferShedder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.model import Round
+from strategies.cluster.model import Round
 from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory
 from strategies.shedding.transfer.fixed import transfer_shedder
 from strategies.shedding.transfer.parity import parity_transfer_shedder

@@ -19,12 +19,12 @@ import numpy as np
 from strategies.averages.bundle_order import lightest_first, newest_order, ranks
 from strategies.bundles.bundle_loads import THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
 from strategies.bundles.system_bundles import has_java_namespace, is_system_bundle
+from strategies.cluster.model import BundleStats
 from strategies.filters.anti_affinity import group_of
 from strategies.filters.contract import namespace_of
 from strategies.filters.isolation import governing
 from strategies.filters.policies import PoliciesView
 from strategies.java.hash_order import concurrent_hash_map_order
-from strategies.model import BundleStats
 from strategies.settings import Setting
 
 _SYSTEM_NAMESPACE = re.compile(r"(?:pulsar|sla-monitor)/[^:]+:\d+|pulsar/system", re.ASCII)

@@ -18,9 +18,7 @@ from math import isfinite
 import numpy as np
 
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.filters.contract import namespace_of
-from strategies.filters.policies import PoliciesView
-from strategies.model import (
+from strategies.cluster.model import (
     NO_MEMORY,
     BrokerLoad,
     BundleStats,
@@ -31,6 +29,8 @@ from strategies.model import (
     Shedding,
     Skip,
 )
+from strategies.filters.contract import namespace_of
+from strategies.filters.policies import PoliciesView
 from strategies.settings import Weights
 from strategies.shedding.candidates import Candidates, bundles_left_alone, must_stay
 from strategies.shedding.memory import gave_at, with_transfers

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import (
     bundles_left_alone,

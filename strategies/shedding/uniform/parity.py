@@ -14,9 +14,9 @@ from math import isnan
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats
+from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.java.pulsar_version import before
-from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import (
     JavaTies,

@@ -14,8 +14,8 @@ from typing import Annotated, Literal
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats
+from strategies.cluster.model import BrokerLoad, Decision, Evidence, Skip
 from strategies.java.pulsar_version import Imitated
-from strategies.model import BrokerLoad, Decision, Evidence, Skip
 from strategies.settings import Setting
 from strategies.shedding.reason_texts import mib, msgs, setting
 

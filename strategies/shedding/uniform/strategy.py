@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.model import Round
+from strategies.cluster.model import Round
 from strategies.shedding.contract import GoalFigure, SheddingStrategy
 from strategies.shedding.uniform.fixed import UniformLoadShedder
 from strategies.shedding.uniform.parity import ParityUniformLoadShedder

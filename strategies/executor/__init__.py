@@ -1,0 +1,1 @@
+"""Rules that the executor asks before it carries out a command."""

@@ -1,0 +1,1 @@
+"""Usage of brokers: as reports show it, as commanded moves change it."""

@@ -1,0 +1,1 @@
+"""What a roll does next: one broker after the other is drained and restarted."""

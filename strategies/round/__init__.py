@@ -1,0 +1,1 @@
+"""One round, from the state of a cluster to commands, step by step."""
