@@ -17,13 +17,13 @@ from rebalancer.simulation.scenarios.default_bundles import UNNAMED
 from strategies.cluster.load_history import Episode, LoadHistory, LoadSample
 from strategies.cluster.model import BrokerLoad, BrokerMemory, ClusterMemory, Memory, Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
-from strategies.shedding.steady.lasting import ENOUGH, REMEMBERED_MS
+from strategies.shedding.steady.lasting import ENOUGH, REMEMBERED_MS, YOUNG
 from strategies.shedding.steady.settings import Steadiness, SteadySettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, view
 
 _MINUTE_MS = 60_000
 _NOW_MS = 1_000 * _MINUTE_MS
-#: Load rose and fell within the last hours.
+#: Plans of the last hours met load that had risen, and load that had fallen.
 _RESTLESS = Episode(rose_until_ms=_NOW_MS + 1, fell_until_ms=_NOW_MS + 1)
 _BATCHES = """title = "batches"
 minutes = 480
@@ -77,11 +77,11 @@ def test_a_gap_that_the_averages_do_not_show_moves_nothing() -> None:
 
 
 def test_a_gap_that_the_averages_show_as_well_moves_bundles() -> None:
-    assert _shed(_RESTLESS, now=(40, 10), usual=(38, 12)).decisions != ()
+    assert _shed(_RESTLESS, now=(40, 10), usual=(37, 12)).decisions != ()
 
 
 def test_young_averages_confirm_nothing() -> None:
-    shed = _shed(_RESTLESS, now=(40, 10), usual=(38, 12), averaged=ENOUGH - 1)
+    shed = _shed(_RESTLESS, now=(40, 10), usual=(37, 12), averaged=ENOUGH - 1)
 
     assert [one.code for one in shed.skips] == ["load-comes-and-goes"]
 
@@ -109,6 +109,11 @@ def test_a_step_after_load_fell_needs_the_averages_for_four_hours() -> None:
     assert _shed(fell, now=(40, 10), usual=(10, 10)).decisions == ()
     forgotten = fell._replace(fell_until_ms=_NOW_MS)
     assert _shed(forgotten, now=(40, 10), usual=(10, 10)).decisions != ()
+
+
+def test_load_that_goes_to_another_broker_at_once_is_a_step() -> None:
+    assert _shed(Episode(), now=(40, 10), usual=(25, 25)).decisions != ()
+    assert _shed(Episode(), now=(40, 10), usual=(25, 25), averaged=YOUNG - 1).decisions == ()
 
 
 def test_tight_follows_load_that_comes_and_goes() -> None:

@@ -13,12 +13,13 @@ from strategies.shedding.steady.gaps import LoadGap
 from strategies.shedding.steady.move_plan import TINY, MovePlan, spread_of
 
 #: Load rises, or falls, where brokers carry more, or less, than their bundles do on average, by
-#: this part of all load. It comes and goes where it did both within the time that this is
-#: remembered.
+#: this part of all load.
 CHANGED = 0.05
+#: How long that is remembered.
 REMEMBERED_MS = 14_400_000
-#: Samples of an average that can prove anything about load that comes and goes.
-ENOUGH = 60
+#: Samples of an average that can prove anything about load that comes and goes, and those without
+#: which it cannot be told from load that moves to another broker at once.
+ENOUGH, YOUNG = 60, 20
 
 
 def weighed(
@@ -30,19 +31,23 @@ def weighed(
     part: float,
     now_ms: int,
 ) -> tuple[bool, Episode]:
-    """Whether averages refute the plan, and the episode with how load changes. Averages refute it
-    if they show less than `part` of what it is to bring. They are asked where load comes and goes,
-    or has fallen and not yet for long.
+    """Whether averages refute the plan, because they show less than `part` of what it is to bring
+    or are too young, and the episode with how load changes. They are asked where load came and
+    goes, or went and comes, and where it has gone and not yet for long.
     """
-    rises, falls = _changes(cluster, plan)
-    until_ms = now_ms + REMEMBERED_MS
-    if rises >= CHANGED:
-        episode = episode._replace(rose_until_ms=until_ms)
-    if falls >= CHANGED:
-        episode = episode._replace(fell_until_ms=until_ms)
-    restless = now_ms < min(episode.rose_until_ms, episode.fell_until_ms)
-    asked = restless or (falls >= CHANGED and gap.code != "lasting-gap")
-    return asked and not _is_proven(cluster, plan, part), episode
+    rises, falls = (one >= CHANGED for one in _changes(cluster, plan))
+    rose, fell = now_ms < episode.rose_until_ms, now_ms < episode.fell_until_ms
+    if rises:
+        episode = episode._replace(rose_until_ms=now_ms + REMEMBERED_MS)
+    if falls:
+        episode = episode._replace(fell_until_ms=now_ms + REMEMBERED_MS)
+    averaged = _averaged(cluster, plan)
+    comes_and_goes = (rose and falls) or (fell and rises)
+    young = rises and falls and averaged < YOUNG
+    went = falls and not rises and gap.code != "lasting-gap"
+    if not (comes_and_goes or young or went):
+        return False, episode
+    return averaged < ENOUGH or not _is_proven(cluster, plan, part), episode
 
 
 def _changes(cluster: PlannedCluster, plan: MovePlan) -> tuple[float, float]:
@@ -58,9 +63,7 @@ def _changes(cluster: PlannedCluster, plan: MovePlan) -> tuple[float, float]:
 
 
 def _is_proven(cluster: PlannedCluster, plan: MovePlan, part: float) -> bool:
-    """Whether averages of enough samples show this part of what the plan cuts the spread of its
-    brokers by.
-    """
+    """Whether averages show this part of what the plan cuts the spread of its brokers by."""
     brokers = cluster.brokers
     involved = plan.rows
     before = brokers.usage.copy()
@@ -68,10 +71,7 @@ def _is_proven(cluster: PlannedCluster, plan: MovePlan, part: float) -> bool:
         before[row] = _usage(cluster, row)
     after = before.copy()
     for move in plan.moves:
-        table = cluster.known[move.source][0].bundles
-        at = table.names.index(move.bundle)
-        if table.long_samples[at] < ENOUGH:
-            return False
+        at = cluster.known[move.source][0].bundles.names.index(move.bundle)
         size = float(_usual(cluster, move.source)[at])
         after[move.source] -= size / brokers.capacity[move.source]
         after[move.destination] += size / brokers.capacity[move.destination]
@@ -80,6 +80,15 @@ def _is_proven(cluster: PlannedCluster, plan: MovePlan, part: float) -> bool:
         for old, new in ((brokers.usage, plan.after), (before, after))
     )
     return on_average >= part * now
+
+
+def _averaged(cluster: PlannedCluster, plan: MovePlan) -> int:
+    """Samples of the youngest average of a bundle that the plan moves."""
+    return min(
+        int(table.long_samples[table.names.index(move.bundle)])
+        for move in plan.moves
+        for table in (cluster.known[move.source][0].bundles,)
+    )
 
 
 def _usage(cluster: PlannedCluster, row: int) -> float:
