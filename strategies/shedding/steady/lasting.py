@@ -17,8 +17,8 @@ from strategies.shedding.steady.move_plan import TINY, MovePlan, spread_of
 CHANGED = 0.05
 #: How long that is remembered.
 REMEMBERED_MS = 14_400_000
-#: Samples of an average that can prove anything about load that comes and goes, and those without
-#: which it cannot be told from load that moves to another broker at once.
+#: Samples of an average that can prove anything about load that comes and goes; with fewer than the
+#: second number, such load looks like load that goes to another broker once.
 ENOUGH, YOUNG = 60, 20
 
 
