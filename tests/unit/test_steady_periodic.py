@@ -112,8 +112,15 @@ def test_a_step_after_load_fell_needs_the_averages_for_four_hours() -> None:
 
 
 def test_load_that_goes_to_another_broker_at_once_is_a_step() -> None:
-    assert _shed(Episode(), now=(40, 10), usual=(25, 25)).decisions != ()
-    assert _shed(Episode(), now=(40, 10), usual=(25, 25), averaged=YOUNG - 1).decisions == ()
+    once = _shed(Episode(), now=(40, 10), usual=(25, 25))
+    again = _shed(
+        once.memory.cluster.episode._replace(began_at_ms=-1), now=(40, 10), usual=(25, 25)
+    )
+    young = _shed(Episode(), now=(40, 10), usual=(25, 25), averaged=YOUNG - 1)
+
+    assert once.decisions != ()
+    assert again.decisions != ()  # nobody carried out the first plan
+    assert young.decisions == ()
 
 
 def test_tight_follows_load_that_comes_and_goes() -> None:

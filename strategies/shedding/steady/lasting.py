@@ -37,12 +37,13 @@ def weighed(
     """
     rises, falls = (one >= CHANGED for one in _changes(cluster, plan))
     rose, fell = now_ms < episode.rose_until_ms, now_ms < episode.fell_until_ms
-    if rises:
+    comes_and_goes = (rises and fell) or (falls and rose)
+    # Both at once, and nothing else before: load went from one broker to another, and stays there.
+    if rises and (comes_and_goes or not falls):
         episode = episode._replace(rose_until_ms=now_ms + REMEMBERED_MS)
-    if falls:
+    if falls and (comes_and_goes or not rises):
         episode = episode._replace(fell_until_ms=now_ms + REMEMBERED_MS)
     averaged = _averaged(cluster, plan)
-    comes_and_goes = (rose and falls) or (fell and rises)
     young = rises and falls and averaged < YOUNG
     went = falls and not rises and gap.code != "lasting-gap"
     if not (comes_and_goes or young or went):
