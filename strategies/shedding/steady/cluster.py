@@ -157,6 +157,10 @@ class PlannedCluster:
         """float64[n]: load of the bundles of a broker."""
         return self.cost.of_all(*self._traffic(row))
 
+    def usual_sizes(self, row: int) -> Floats:
+        """float64[n]: load of the bundles of a broker by their long-term averages."""
+        return self.cost.of_all(*_both_directions(_usable(self.known[row][0].bundles.long)))
+
     def _read(self, row: int) -> Pieces:
         table, found = self.known[row][0].bundles, self.candidates(row)
         movable = np.zeros(len(table.names), dtype=bool)
@@ -228,18 +232,28 @@ def traffic(table: BundleLoads, now: LoadSample) -> tuple[Floats, Floats]:
     which follow a step, and of their short-term averages, which even out what alternates, that adds
     up to the broker's load `now`.
     """
-    newest, average = (
-        np.where(np.isfinite(figures) & (figures > 0), np.minimum(figures, LARGEST), 0.0)
-        for figures in (table.current, table.short)
-    )
-    in_and_out = (THROUGHPUT_IN, THROUGHPUT_OUT), (RATE_IN, RATE_OUT)
+    newest, average = _usable(table.current), _usable(table.short)
     throughput, old_throughput = (
         # Sorted, because the order of the bundles must not change a sum.
-        float(np.sort(one[:, in_and_out[0]], axis=None).sum())
+        float(np.sort(one[:, (THROUGHPUT_IN, THROUGHPUT_OUT)], axis=None).sum())
         for one in (newest, average)
     )
     part = 0.5
     if abs(throughput - old_throughput) > ALIKE * max(throughput, old_throughput):
         part = (now.throughput - old_throughput) / (throughput - old_throughput)
     mixed = average + (newest - average) * min(max(part, 0.0), 1.0)
-    return tuple(mixed[:, columns].sum(axis=1) for columns in in_and_out)
+    return _both_directions(mixed)
+
+
+def _usable(figures: Floats) -> Floats:
+    """Traffic of bundles without figures that are nonsense."""
+    return np.where(np.isfinite(figures) & (figures > 0), np.minimum(figures, LARGEST), 0.0)
+
+
+def _both_directions(figures: Floats) -> tuple[Floats, Floats]:
+    """float64[n] twice: bytes/s and messages/s of bundles, in + out."""
+    throughput, rate = (
+        figures[:, columns].sum(axis=1)
+        for columns in ((THROUGHPUT_IN, THROUGHPUT_OUT), (RATE_IN, RATE_OUT))
+    )
+    return throughput, rate

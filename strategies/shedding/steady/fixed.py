@@ -298,10 +298,10 @@ class _Round:
         refuted, episode = weighed(
             cluster, plan, gap, self.episode, part=profile.proven, now_ms=self.view.now_ms
         )
-        weighing = replace(self, episode=episode)
         if refuted:
-            return weighing._quiet([reasons.comes_and_goes(self.view.cluster, gap)])
-        return weighing._moved(cluster, plan, gap, rest_minutes)
+            quiet = self._quiet([reasons.comes_and_goes(self.view.cluster, gap, profile.proven)])
+            return replace(quiet, episode=episode)
+        return replace(self, episode=episode)._moved(cluster, plan, gap, rest_minutes)
 
     def _moved(
         self, cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | float, rest_minutes: float

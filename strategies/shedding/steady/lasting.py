@@ -4,10 +4,12 @@ out what bundles carry on average as well.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Floats
-from strategies.cluster.load_history import LARGEST, Episode
+from strategies.bundles.bundle_loads import Floats
+from strategies.cluster.load_history import Episode
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.gaps import LoadGap
 from strategies.shedding.steady.move_plan import TINY, MovePlan, spread_of
@@ -35,7 +37,8 @@ def weighed(
     or are too young, and the episode with how load changes. They are asked where load came and
     goes, or went and comes, and where it has gone and not yet for long.
     """
-    rises, falls = (one >= CHANGED for one in _changes(cluster, plan))
+    usual = {row: cluster.usual_sizes(row) for row in plan.rows}
+    rises, falls = (one >= CHANGED for one in _changes(cluster, usual))
     rose, fell = now_ms < episode.rose_until_ms, now_ms < episode.fell_until_ms
     comes_and_goes = (rises and fell) or (falls and rose)
     # Both at once, and nothing else before: load went from one broker to another, and stays there.
@@ -48,32 +51,35 @@ def weighed(
     went = falls and not rises and gap.code != "lasting-gap"
     if not (comes_and_goes or young or went):
         return False, episode
-    return averaged < ENOUGH or not _is_proven(cluster, plan, part), episode
+    return averaged < ENOUGH or not _is_proven(cluster, plan, usual, part), episode
 
 
-def _changes(cluster: PlannedCluster, plan: MovePlan) -> tuple[float, float]:
+def _changes(cluster: PlannedCluster, usual: Mapping[int, Floats]) -> tuple[float, float]:
     """Parts of the load of a plan's brokers that they carry more than their bundles do on average,
     and less. Of brokers, not of bundles: where figures of bundles are noisy, they add up to a
     broker's load.
     """
-    load = np.array([_load(cluster, row) for row in plan.rows])
-    usual = np.array([_load(cluster, row, usual=True) for row in plan.rows])
-    total = max(float(load.sum()), TINY)
-    rises, falls = (float(np.maximum(one, 0).sum()) / total for one in (load - usual, usual - load))
+    now = np.array([_sum(cluster.sizes(row)) for row in usual])
+    average = np.array([_sum(sizes) for sizes in usual.values()])
+    total = max(float(now.sum()), TINY)
+    rises, falls = (
+        float(np.maximum(one, 0).sum()) / total for one in (now - average, average - now)
+    )
     return rises, falls
 
 
-def _is_proven(cluster: PlannedCluster, plan: MovePlan, part: float) -> bool:
+def _is_proven(
+    cluster: PlannedCluster, plan: MovePlan, usual: Mapping[int, Floats], part: float
+) -> bool:
     """Whether averages show this part of what the plan cuts the spread of its brokers by."""
-    brokers = cluster.brokers
-    involved = plan.rows
+    brokers, involved = cluster.brokers, list(usual)
     before = brokers.usage.copy()
-    for row in involved:
-        before[row] = _usage(cluster, row)
+    for row, sizes in usual.items():
+        before[row] = _usage(cluster, row, sizes)
     after = before.copy()
     for move in plan.moves:
-        at = cluster.known[move.source][0].bundles.names.index(move.bundle)
-        size = float(_usual(cluster, move.source)[at])
+        at = cluster.pieces(move.source).names.index(move.bundle)
+        size = float(usual[move.source][at])
         after[move.source] -= size / brokers.capacity[move.source]
         after[move.destination] += size / brokers.capacity[move.destination]
     now, on_average = (
@@ -85,36 +91,23 @@ def _is_proven(cluster: PlannedCluster, plan: MovePlan, part: float) -> bool:
 
 def _averaged(cluster: PlannedCluster, plan: MovePlan) -> int:
     """Samples of the youngest average of a bundle that the plan moves."""
-    return min(
-        int(table.long_samples[table.names.index(move.bundle)])
-        for move in plan.moves
-        for table in (cluster.known[move.source][0].bundles,)
-    )
+    samples = list[int]()
+    for move in plan.moves:
+        table = cluster.known[move.source][0].bundles
+        samples.append(int(table.long_samples[table.names.index(move.bundle)]))
+    return min(samples)
 
 
-def _usage(cluster: PlannedCluster, row: int) -> float:
+def _usage(cluster: PlannedCluster, row: int, usual: Floats) -> float:
     """Usage (points) that traffic explains on a broker whose bundles carry what is usual. Not what
     the broker shows: a full one shows no more than 100.
     """
     load, now = cluster.known[row]
-    more = _load(cluster, row, usual=True) - _load(cluster, row)
+    more = _sum(usual) - _sum(cluster.sizes(row))
     explained = 100.0 * cluster.cost.expected(load.broker, now)
     return explained + more / float(cluster.brokers.capacity[row])
 
 
-def _load(cluster: PlannedCluster, row: int, *, usual: bool = False) -> float:
-    """Load of all bundles of a broker now, or by their averages."""
-    sizes = _usual(cluster, row) if usual else cluster.sizes(row)
-    # Sorted, because the order of the bundles must not change a sum.
+def _sum(sizes: Floats) -> float:
+    """Sorted, because the order of the bundles must not change a sum."""
     return float(np.sort(sizes).sum())
-
-
-def _usual(cluster: PlannedCluster, row: int) -> Floats:
-    """float64[n]: load of the bundles of a broker by their long-term averages."""
-    figures = cluster.known[row][0].bundles.long
-    figures = np.where(np.isfinite(figures) & (figures > 0), np.minimum(figures, LARGEST), 0.0)
-    throughput, rate = (
-        figures[:, columns].sum(axis=1)
-        for columns in ((THROUGHPUT_IN, THROUGHPUT_OUT), (RATE_IN, RATE_OUT))
-    )
-    return cluster.cost.of_all(throughput, rate)

@@ -12,6 +12,7 @@ from strategies.shedding.candidates import bundles_left_alone, must_stay
 from strategies.shedding.reason_texts import setting, settling
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.gaps import LoadGap
+from strategies.shedding.steady.lasting import ENOUGH
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, spread_of
 from strategies.shedding.steady.settings import SteadySettings
 
@@ -249,11 +250,14 @@ def no_plan(cluster: str, gap: LoadGap, live: Sequence[BrokerLoad]) -> list[Skip
     return [skip, *settling(waiting)]
 
 
-def comes_and_goes(cluster: str, gap: LoadGap) -> Skip:
-    """Skip of a cluster whose bundles do not carry on average what their newest figures say."""
+def comes_and_goes(cluster: str, gap: LoadGap, part: float) -> Skip:
+    """Skip of a cluster whose bundles do not carry on average what their newest figures say.
+    `part`: of a plan's cut of the spread, which averages must show.
+    """
     text = (
         f"{gap_text(gap)}, but load comes and goes: by what bundles carry on average, the plan "
-        "would bring less than 0.4 of that, or their averages have fewer than 60 samples"
+        f"would bring less than {part:g} of that, or their averages have fewer than {ENOUGH} "
+        "samples"
     )
     evidence: Evidence = {"gap_points": gap.points}
     return Skip("cluster", (cluster,), "load-comes-and-goes", text, None, evidence)
