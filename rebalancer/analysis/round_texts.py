@@ -5,9 +5,9 @@ bundles cannot help.
 from __future__ import annotations
 
 from rebalancer.analysis.report.figure_texts import data_rate, figure, number
-from rebalancer.simulation.timeline import Proof
 from strategies.cluster.model import Skip
 from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.round.proof import Proof
 
 #: Gaps below this fraction read as 0.0 points.
 _NOTHING = 0.0005

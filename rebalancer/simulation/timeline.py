@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.cluster.model import Expected, OutcomeStatus, Scalar, Skip
-from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.cluster.model import Expected, OutcomeStatus, Scalar
 from strategies.errors import ContractError
+from strategies.round.proof import Proof
 
 #: `simulated`: a modelled cluster; `re-assigned`: recorded loads of bundles on the brokers that the
 #: moves assign; `recorded`: recorded reports, on which decisions have no effect; `live`: a real
@@ -75,17 +75,6 @@ class Membership:
     broker: str
     change: Literal["joined", "left"]
     why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """What the record of a round states about itself. `advice`: skips that say what helps where
-    moving bundles cannot.
-    """
-
-    certificate: Certificate | None
-    forecast: Forecast | None
-    advice: tuple[Skip, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

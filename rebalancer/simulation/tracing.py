@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from rebalancer.simulation.timeline import Kind, Membership, Move, Proof, Timeline
+from rebalancer.simulation.timeline import Kind, Membership, Move, Timeline
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.cluster.model import Command, Outcome, Round, Scalar, Skip
 from strategies.cluster.round_state import reason_of
-from strategies.shedding.registry import SHEDDERS
+from strategies.round.proof import Proof, proof_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,16 +186,6 @@ class Tracer:
                 Membership(record.ts, name, "left", "no longer listed") for name in gone
             ]
         self._present = there
-
-
-def proof_of(record: Round) -> Proof:
-    """What the record of a round states about itself; a strategy of another version gives no
-    advice.
-    """
-    strategy = SHEDDERS.get(record.strategy.partition("/")[0])
-    codes = strategy.advice if strategy else frozenset[str]()
-    advice = tuple(skip for skip in record.skips if skip.code in codes)
-    return Proof(record.certificate, record.forecast, advice)
 
 
 def unjudged(skips: Sequence[Skip]) -> Skip | None:

@@ -53,7 +53,6 @@ from rebalancer.simulation.closed_loop import (
 from rebalancer.simulation.executor_model import REACTION_S
 from rebalancer.simulation.noise import Wobble
 from rebalancer.simulation.scenarios.schema import Machine
-from rebalancer.simulation.tracing import proof_of
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import Command, Outcome, Policies, TelemetryRecord
 from strategies.describe import (
@@ -64,6 +63,7 @@ from strategies.describe import (
     describe_skip,
 )
 from strategies.fold.engine import EngineSettings
+from strategies.round.proof import proof_of
 from tests.modelled import carry, steady_cluster
 
 RULER = "----"

@@ -18,9 +18,10 @@ from rebalancer.analysis.report.page import render, write_page
 from rebalancer.analysis.report.summary import Summary
 from rebalancer.analysis.report.thinning import counts, extremes, peaks
 from rebalancer.analysis.report.verdict import ReportVerdict, judge_runs
-from rebalancer.simulation.timeline import Kind, Membership, Move, Proof, Timeline
+from rebalancer.simulation.timeline import Kind, Membership, Move, Timeline
 from strategies.cluster.model import Expected, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.round.proof import Proof
 
 A, B = "a:8080", "b:8080"
 NOBODY = float("nan")

@@ -17,9 +17,9 @@ from rebalancer.analysis.round_texts import (
     proves_bound,
     sentences,
 )
-from rebalancer.simulation.timeline import Proof
 from strategies.cluster.model import Skip
 from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.round.proof import Proof
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import rebalancer
 from tests.unit.uneven_log import recorded, uneven

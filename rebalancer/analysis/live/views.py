@@ -19,12 +19,12 @@ from rebalancer.analysis.live.snapshot import LiveCluster, LiveDecisions, LiveSn
 from rebalancer.analysis.plans import pauses_of
 from rebalancer.analysis.round_texts import proves_bound, sentences
 from rebalancer.analysis.status import INTERVALS, counted, late_after_ms
-from rebalancer.simulation.tracing import proof_of
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_state import counted_as_done
 from strategies.executor.approvals import PauseOrder
 from strategies.figures.reported import expected_spread, reported_spread
+from strategies.round.proof import proof_of
 from strategies.settings import RoundSettings
 
 Document = dict[str, Any]

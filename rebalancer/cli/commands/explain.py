@@ -40,7 +40,6 @@ from rebalancer.analysis.round_texts import sentences
 from rebalancer.cli import console, options
 from rebalancer.cli.pause import pause_of
 from rebalancer.settings.load import Settings
-from rebalancer.simulation.tracing import proof_of
 from sinks.executor.settings import admission_rules
 from sinks.topics.access import NO_SECURITY, TopicAccess
 from sinks.topics.uri import TopicUri
@@ -49,6 +48,7 @@ from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, Round
 from strategies.errors import SinkError
 from strategies.executor.approvals import Approval
+from strategies.round.proof import proof_of
 
 app = typer.Typer()
 

@@ -10,7 +10,8 @@ from rebalancer.analysis.goal import Goal
 from rebalancer.analysis.round_texts import least_text, optimum_text, sentences
 from rebalancer.cli.demo.plan import TOPICS, DemoPlan
 from rebalancer.simulation.closed_loop import Step
-from rebalancer.simulation.tracing import proof_of, unjudged
+from rebalancer.simulation.tracing import unjudged
+from strategies.round.proof import proof_of
 
 #: The strategy's goal must be reached for this many rounds without a command before the demo ends
 #: early.

@@ -13,10 +13,10 @@ from rebalancer.analysis.round_texts import advice_text, sentences
 from rebalancer.cli.demo.plan import BROKERS, BUNDLES, DemoPlan
 from rebalancer.cli.demo.result import Result, files
 from rebalancer.simulation.closed_loop import Step
-from rebalancer.simulation.tracing import proof_of
 from sinks.topics.files.segments import segment_path
 from strategies.cluster.model import Round
 from strategies.describe import counted
+from strategies.round.proof import proof_of
 
 #: Content of each file and folder of the run.
 _WHAT: Mapping[str, str] = {
