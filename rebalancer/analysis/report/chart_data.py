@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rebalancer.analysis.report.figure_texts import count, data_rate, figure, number, share
+from rebalancer.analysis.figure_texts import data_rate, figure, number
+from rebalancer.analysis.report.figure_texts import count, share
 from rebalancer.analysis.report.summary import Summary
 from rebalancer.analysis.report.thinning import bin_edges, counts, extremes, peaks
 from rebalancer.analysis.round_texts import proves_bound, sentences

@@ -1,4 +1,4 @@
-"""Formats figures for display."""
+"""Formats the figures of runs for display."""
 
 from __future__ import annotations
 
@@ -12,22 +12,9 @@ FORESIGHT = (
 )
 
 
-def number(count: int, thing: str, things: str = "") -> str:
-    """`1 bundle`, `1,204 bundles`, `no bundles`."""
-    if count == 1:
-        return f"1 {thing}"
-    plural = things or f"{thing}s"
-    return f"{count:,} {plural}" if count else f"no {plural}"
-
-
 def points(value: float) -> str:
     """`8.4 points`; a dash for an unknown value."""
     return "–" if isnan(value) else f"{value:.1f} points"
-
-
-def figure(value: float, unit: str = "") -> str:
-    """One decimal and a unit; a dash for an unknown value."""
-    return "–" if isnan(value) else f"{value:,.1f}{unit}"
 
 
 def count(value: float) -> str:
@@ -41,16 +28,6 @@ def share(value: float) -> str:
     if 0 < percent < 1:
         return "under 1 %"
     return "over 99 %" if 99 < percent < 100 else f"{percent:.0f} %"
-
-
-def data_rate(value: float) -> str:
-    """Bytes/s in the largest fitting unit."""
-    if isnan(value):
-        return "–"
-    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
-        if value >= size:
-            return f"{value / size:,.1f} {unit}"
-    return f"{value:,.0f} B/s"
 
 
 def duration(milliseconds: int) -> str:

@@ -7,14 +7,8 @@ from dataclasses import dataclass, replace
 from math import inf, isnan
 from typing import Literal
 
-from rebalancer.analysis.report.figure_texts import (
-    data_rate,
-    duration,
-    figure,
-    number,
-    points,
-    share,
-)
+from rebalancer.analysis.figure_texts import data_rate, figure, number
+from rebalancer.analysis.report.figure_texts import duration, points, share
 from rebalancer.analysis.report.summary import Summary
 
 #: `open`: recorded reports, which do not react to moves; `compared`: a comparison that leaves the

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from math import isnan
 
-from rebalancer.analysis.report.figure_texts import count, duration, number
+from rebalancer.analysis.figure_texts import number
+from rebalancer.analysis.report.figure_texts import count, duration
 from rebalancer.analysis.report.verdict import FEW_ROUNDS
 from rebalancer.analysis.upgrade_preview.effects import RunEffects
 from rebalancer.settings.broker_conf.strategy_pair import StrategyPair, class_name

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isnan
 
-from rebalancer.analysis.report.figure_texts import count, data_rate, figure
+from rebalancer.analysis.figure_texts import data_rate, figure
+from rebalancer.analysis.report.figure_texts import count
 from rebalancer.analysis.report.page import PageTable
 from rebalancer.analysis.upgrade_preview.effects import RunEffects
 from rebalancer.analysis.upgrade_preview.sentences import clock

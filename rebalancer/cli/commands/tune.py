@@ -117,7 +117,8 @@ def sentence(found: SearchResult) -> str:
     """The result as a sentence: whether something is better than the current settings, by how much,
     and on how much data.
     """
-    from rebalancer.analysis.report.figure_texts import duration, number, points
+    from rebalancer.analysis.figure_texts import number
+    from rebalancer.analysis.report.figure_texts import duration, points
     from rebalancer.analysis.report.verdict import FEW_ROUNDS
 
     now, best = found.current.test, found.best
