@@ -22,13 +22,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rebalancer.analysis.goal import goal_of
-from rebalancer.analysis.replay.plain import decide, of_recording
+from rebalancer.analysis.replay.plain import decide
 from rebalancer.analysis.simulate.run_requests import RunRequest
 from rebalancer.cli.demo.plan import TOPICS, DemoPlan, prepare_folder, write_settings
 from rebalancer.cli.demo.run import run_demo
 from rebalancer.settings.load import load
 from rebalancer.simulation.closed_loop import Step
 from rebalancer.simulation.run import run
+from sinks.recordings.placed_lines import of_recording
 from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from tests.golden.scenario import play, read_scenario, split_file

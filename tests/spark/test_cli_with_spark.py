@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from rebalancer.analysis.replay import decisions, plain
 from rebalancer.analysis.replay import spark as through_spark
+from sinks.recordings.placed_lines import positioned
 from sinks.topics.files.topic import FileTopicWriter
 from strategies.fold.engine import EngineSettings
 from streaming.job import JobResult, run_job
@@ -58,8 +59,8 @@ def test_a_replay_through_spark_writes_the_same_three_files(
     job = JobSettings(max_records_per_batch=records, shuffle_partitions=partitions)
     lines, engine = mixed(), EngineSettings()
 
-    by_loop = plain.decide(plain.positioned(lines, "log.jsonl"), engine, job.connections.wire)
-    placed = plain.positioned(lines, "log.jsonl")
+    by_loop = plain.decide(positioned(lines, "log.jsonl"), engine, job.connections.wire)
+    placed = positioned(lines, "log.jsonl")
     by_spark = through_spark.decide(
         placed, engine, job, lambda _: None, run=partial(run_job, session=spark)
     )

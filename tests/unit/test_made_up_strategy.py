@@ -21,6 +21,7 @@ from rebalancer.analysis.tune.search import drawn, search
 from rebalancer.settings.leaves import all_leaves
 from rebalancer.settings.load import Settings, load
 from rebalancer.settings.tree import json_schema
+from sinks.recordings.placed_lines import of_recording
 from sinks.wire.codec import decode_command
 from strategies.errors import SettingsError
 from strategies.fold.engine import Engine
@@ -66,7 +67,7 @@ def test_without_the_entry_there_is_no_such_strategy() -> None:
 @pytest.mark.heavy
 def test_replay_decides_by_it_and_reports_on_it(recording: tuple[list[bytes], Path]) -> None:
     settings = chosen()
-    lines = plain.of_recording(recording[1].with_suffix(".jsonl"))
+    lines = of_recording(recording[1].with_suffix(".jsonl"))
     rows = chain.from_iterable(plain.decide(lines, settings.engine, settings.connections.wire))
     made = decisions.collect(rows)
     assert {decode_command(row.value).strategy for row in made.commands} == {"halving/fixed"}

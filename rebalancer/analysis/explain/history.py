@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from rebalancer.analysis.replay.plain import of_recording
+from sinks.recordings.placed_lines import of_recording
 from sinks.recordings.recorder import topic_records
 from sinks.topics.access import NO_SECURITY, TopicAccess, TopicRecord
 from sinks.topics.files.segments import segments

@@ -21,6 +21,7 @@ from rebalancer.cli import console, exit_codes, options
 from rebalancer.cli.lines import put
 from rebalancer.cli.tables import replay as report
 from rebalancer.settings.load import Settings
+from sinks.recordings.placed_lines import of_recording, topic_name
 from sinks.recordings.recorder import as_line, check_use, topic_records
 from sinks.topics.connections import Connections
 from sinks.topics.readable import Placed, Skipped, readable
@@ -107,7 +108,7 @@ def replay(
     origin = recording or str(from_topic)
     if recording is not None:
         settings = options.in_recorded_release(settings, recording)
-        read = plain.of_recording(recording)
+        read = of_recording(recording)
     else:
         topic = parse_topic(origin)
         settings = options.in_recorded_release(settings, _values(topic, settings.connections))
@@ -236,7 +237,7 @@ def _write_html(
     from rebalancer.analysis.replay.tracing import timelines
     from rebalancer.analysis.report.page import render, write_page
 
-    name = plain.topic_name(origin)
+    name = topic_name(origin)
     write_page(
         html,
         render(
@@ -275,7 +276,7 @@ def _fail_on_imbalance(made: decisions.Decisions, settings: Settings) -> None:
 def _pipe(settings: Settings, rejected: Path | None) -> None:
     with rejected.open("wb") if rejected is not None else nullcontext() as file:
         _write_answers(
-            _answers(plain.of_recording("-"), settings, "plain"),
+            _answers(of_recording("-"), settings, "plain"),
             sys.stdout.buffer,
             sys.stderr,
             file,

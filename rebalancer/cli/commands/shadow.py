@@ -18,6 +18,7 @@ from rebalancer.analysis.shadow.window import window
 from rebalancer.cli import console, options
 from rebalancer.cli.tables import shadow as report
 from rebalancer.settings.load import Settings
+from sinks.recordings.placed_lines import of_recording
 from sinks.recordings.recorder import topic_records
 from sinks.topics.access import TopicRecord
 from sinks.topics.readable import Placed, Skipped, readable
@@ -126,7 +127,7 @@ def _read_input(recording: str | None, settings: Settings) -> _Input:
         )
         history = read_history(topics.rounds, topics.commands, settings.connections.access)
     else:
-        moved = _moves(watch, traffic, plain.of_recording(recording), skipped)
+        moved = _moves(watch, traffic, of_recording(recording), skipped)
         history = _decided(recording, options.in_recorded_release(settings, recording))
     console.warn([*skipped.lines(), *history.skipped])
     if watch.first_ms is None:
@@ -159,7 +160,7 @@ def _moves(
 def _decided(recording: str, settings: Settings) -> DecisionHistory:
     # Pulsar's shedder is what is compared with, not a rival.
     engine = replace(settings.engine, rivals=replace(settings.engine.rivals, moves_per_hour=0))
-    rows = plain.decide(plain.of_recording(recording), engine, settings.connections.wire)
+    rows = plain.decide(of_recording(recording), engine, settings.connections.wire)
     made = decisions.collect(row for answer in rows for row in answer)
     return DecisionHistory(
         tuple(decode_round(row.value) for row in made.rounds),
