@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,27 +28,11 @@ Overrides = Annotated[
         help="Override one setting, for example --set round.interval_ms=30000. Repeatable.",
     ),
 ]
-#: A recording of any form.
-Recording = Annotated[
-    Path,
-    typer.Argument(metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file."),
-]
 #: A recording as JSON Lines, for the commands that read a stream.
 JSON_LINES = typer.Argument(
     metavar="RECORDING", help="A .jsonl, .jsonl.gz or .jsonl.zst file; - is standard input."
 )
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
-Html = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write a report with charts as one HTML file.")
-]
-FailOnImbalance = Annotated[
-    bool,
-    typer.Option(
-        "--fail-on-imbalance",
-        help="Exit with 3 if the last round of a cluster is above its strategy's target spread, or "
-        "could not be judged.",
-    ),
-]
 #: A topic instead of the one in the settings.
 Topic = Annotated[
     str | None,
@@ -105,25 +89,6 @@ def nothing_found(what: str, settings: Settings) -> UnknownSubject:
         f"no {what} on {settings.connections.topics.rounds} and the other topics (settings: "
         f"{settings.source}). {step}"
     )
-
-
-def in_recorded_release(settings: Settings, recording: Path | str | Iterable[bytes]) -> Settings:
-    """The settings with the Pulsar release that a recording names, or telemetry records, if they
-    leave it open. Reports on standard error what differs from the usual. Raises SinkError.
-    """
-    if not settings.release_is_open:
-        return settings
-    from rebalancer.analysis.recorded_release import recorded_release, release_in
-    from rebalancer.cli import console
-    from strategies.java.release_defaults import PULSAR_VERSION, RELEASES
-
-    found = (
-        recorded_release(recording) if isinstance(recording, Path | str) else release_in(recording)
-    )
-    if found.release != RELEASES[0]:
-        console.progress(f"{PULSAR_VERSION}: {found.release} (auto, by the records: {found.why})")
-    console.warn([f"{PULSAR_VERSION}: {remark}" for remark in found.remarks])
-    return settings.in_release(found.release)
 
 
 def named_release(version: str, flag: str) -> PulsarRelease:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from rebalancer.analysis.report.target import check_target
-from rebalancer.cli import console, exit_codes, options
+from rebalancer.cli import console, exit_codes, lab_options, options
 from strategies.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ app = typer.Typer()
 
 @app.command()
 def backtest(
-    recording: options.Recording,
+    recording: lab_options.Recording,
     *,
     strategy: Annotated[
         list[str] | None,
@@ -45,8 +45,8 @@ def backtest(
     ] = "closed",
     config: options.Config = None,
     overrides: options.Overrides = None,
-    html: options.Html = None,
-    fail_on_imbalance: options.FailOnImbalance = False,
+    html: lab_options.Html = None,
+    fail_on_imbalance: lab_options.FailOnImbalance = False,
     as_json: options.Json = False,
 ) -> None:
     """Test strategies and settings on a recording, and compare them in a table and a report.
@@ -64,7 +64,7 @@ def backtest(
     tries = _tries(
         strategy or [wanted.engine.strategy], [[], *map(_parts, variant or [])], (config, overrides)
     )
-    wanted = options.in_recorded_release(wanted, recording)
+    wanted = lab_options.in_recorded_release(wanted, recording)
     tries = [(title, _alike(settings, wanted)) for title, settings in tries]
     with columnar(recording, wanted.connections.wire, console.progress) as path:
         jobs = [BacktestJob(path, title, settings, loop) for title, settings in tries]

@@ -17,7 +17,7 @@ from rebalancer.analysis.explain.outcomes import OutcomeCollector
 from rebalancer.analysis.goal import goal_of
 from rebalancer.analysis.replay import decisions, plain
 from rebalancer.analysis.report.target import check_target
-from rebalancer.cli import console, exit_codes, options
+from rebalancer.cli import console, exit_codes, lab_options, options
 from rebalancer.cli.lines import put
 from rebalancer.cli.tables import replay as report
 from rebalancer.settings.load import Settings
@@ -71,8 +71,8 @@ def replay(
             metavar="FILE", help="With -: write rejected records to this file as JSON lines."
         ),
     ] = None,
-    html: options.Html = None,
-    fail_on_imbalance: options.FailOnImbalance = False,
+    html: lab_options.Html = None,
+    fail_on_imbalance: lab_options.FailOnImbalance = False,
     as_json: options.Json = False,
 ) -> None:
     """Compute decisions for a recording or piped records; print or store them.
@@ -107,11 +107,11 @@ def replay(
     console.warn(settings.warnings)
     origin = recording or str(from_topic)
     if recording is not None:
-        settings = options.in_recorded_release(settings, recording)
+        settings = lab_options.in_recorded_release(settings, recording)
         read = of_recording(recording)
     else:
         topic = parse_topic(origin)
-        settings = options.in_recorded_release(settings, _values(topic, settings.connections))
+        settings = lab_options.in_recorded_release(settings, _values(topic, settings.connections))
         read = _of_topic(topic, settings.connections)
     source = OutcomeCollector(read)
     quiet = as_json or out is not None

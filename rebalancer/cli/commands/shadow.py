@@ -15,7 +15,7 @@ from rebalancer.analysis.shadow.manual_moves import by_people, to_and_fro
 from rebalancer.analysis.shadow.ownership import Moved, OwnershipWatch
 from rebalancer.analysis.shadow.traffic import TrafficWatch
 from rebalancer.analysis.shadow.window import window
-from rebalancer.cli import console, options
+from rebalancer.cli import console, lab_options, options
 from rebalancer.cli.tables import shadow as report
 from rebalancer.settings.load import Settings
 from sinks.recordings.placed_lines import of_recording
@@ -128,7 +128,7 @@ def _read_input(recording: str | None, settings: Settings) -> _Input:
         history = read_history(topics.rounds, topics.commands, settings.connections.access)
     else:
         moved = _moves(watch, traffic, of_recording(recording), skipped)
-        history = _decided(recording, options.in_recorded_release(settings, recording))
+        history = _decided(recording, lab_options.in_recorded_release(settings, recording))
     console.warn([*skipped.lines(), *history.skipped])
     if watch.first_ms is None:
         raise SinkError(

@@ -14,7 +14,7 @@ import typer
 from rebalancer.analysis.report.target import check_target
 from rebalancer.analysis.simulate import published_comparison, runs, shedder_ratings
 from rebalancer.analysis.simulate.run_requests import checked, run_requests
-from rebalancer.cli import console, options
+from rebalancer.cli import console, lab_options, options
 from rebalancer.cli.simulate import operation_tables, published_tables, rating_tables, tables
 from rebalancer.simulation.scenarios import catalog
 from strategies.java.release_defaults import RELEASES
@@ -79,7 +79,7 @@ def simulate(
         ),
     ] = None,
     overrides: options.Overrides = None,
-    html: options.Html = None,
+    html: lab_options.Html = None,
     as_json: options.Json = False,
 ) -> None:
     """Run strategies on modelled clusters in virtual time.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rebalancer.cli import console, options
+from rebalancer.cli import console, lab_options, options
 from sinks.recordings.recorder import ENDINGS, check_use
 from strategies.errors import SettingsError, SinkError
 from strategies.ordered_sum import ordered_sum
@@ -27,7 +27,7 @@ _ENOUGH = 0.95
 
 @app.command()
 def trace(
-    recording: options.Recording,
+    recording: lab_options.Recording,
     target: Annotated[
         Path, typer.Argument(metavar="FILE", help="The trace: .csv, in the folder of the scenario.")
     ],

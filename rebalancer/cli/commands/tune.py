@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rebalancer.analysis.report.target import check_target
-from rebalancer.cli import console, options
+from rebalancer.cli import console, lab_options, options
 
 if TYPE_CHECKING:
     from rebalancer.analysis.tune.search import Cost, SearchResult, Trial
@@ -20,7 +20,7 @@ app = typer.Typer()
 
 @app.command()
 def tune(
-    recording: options.Recording,
+    recording: lab_options.Recording,
     *,
     strategy: Annotated[
         str | None,
@@ -42,7 +42,7 @@ def tune(
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed for drawing the sets.")] = 1,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    html: options.Html = None,
+    html: lab_options.Html = None,
     as_json: options.Json = False,
 ) -> None:
     """Search for better settings on a recording.
@@ -58,7 +58,9 @@ def tune(
 
     check_target(html)
     named = options.flags(shedding__strategy=strategy)
-    current = options.in_recorded_release(options.settings(config, overrides, *named), recording)
+    current = lab_options.in_recorded_release(
+        options.settings(config, overrides, *named), recording
+    )
     release = current.engine.pulsar_version
     wanted = [_different(changes, current) for changes in drawn(current.engine.entry, trials, seed)]
     sets = [

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rebalancer.analysis.report.target import check_target
-from rebalancer.cli import console, options
+from rebalancer.cli import console, lab_options, options
 from strategies.errors import SettingsError, SinkError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _LISTED = 5
 
 @app.command("upgrade-preview")
 def upgrade_preview(
-    recording: options.Recording,
+    recording: lab_options.Recording,
     *,
     before: Annotated[
         str, typer.Option("--from", metavar="VERSION", help="Version of Pulsar that runs today.")
@@ -45,7 +45,7 @@ def upgrade_preview(
         ),
     ] = None,
     overrides: options.Overrides = None,
-    html: options.Html = None,
+    html: lab_options.Html = None,
     as_json: options.Json = False,
 ) -> None:
     """Show what an upgrade of Pulsar would do to a recorded cluster: how much more it would move,
