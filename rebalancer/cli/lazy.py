@@ -14,8 +14,7 @@ from typer.main import get_command
 
 from rebalancer.cli.errors import reported
 
-#: Command name → its line in `--help`. The module `rebalancer.cli.commands.<name>`, with _ for -,
-#: contains a typer application `app`.
+#: Command name → its line in `--help`.
 COMMANDS: Mapping[str, str] = {
     "demo": "Balance a simulated cluster on this machine, without servers.",
     "watch": "Watch a cluster on a live page: what would be moved, and why. Changes nothing.",
@@ -50,13 +49,29 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "Check the requirements and the health of the job.",
 }
 
+#: Command name → the module with its typer application `app`, where that is not
+#: `rebalancer.cli.commands.<name>`. As text: these rooms import the command line, not the reverse.
+ELSEWHERE: Mapping[str, str] = {
+    "doctor": "rebalancer.cli.commands.doctor",
+    "watch": "rebalancer.cli.commands.watch",
+    "demo": "rebalancer.cli.commands.demo",
+    "replay": "rebalancer.cli.commands.replay",
+    "simulate": "rebalancer.cli.commands.simulate",
+    "trace": "rebalancer.cli.commands.trace",
+    "backtest": "rebalancer.cli.commands.backtest",
+    "upgrade-preview": "rebalancer.cli.commands.upgrade_preview",
+    "tune": "rebalancer.cli.commands.tune",
+    "shadow": "rebalancer.cli.commands.shadow",
+    "conformance": "rebalancer.cli.commands.conformance",
+}
+
 #: Options that typer adds to every application.
 _ONLY_AT_THE_TOP = frozenset({"install_completion", "show_completion"})
 
 
 def load(name: str) -> Any:
     """Imports the module of a command and returns the command."""
-    module = f"rebalancer.cli.commands.{name.replace('-', '_')}"
+    module = ELSEWHERE.get(name, f"rebalancer.cli.commands.{name}")
     command = get_command(importlib.import_module(module).app)
     command.name = name
     command.help = command.help or COMMANDS[name]
@@ -64,6 +79,13 @@ def load(name: str) -> Any:
     for part in (command, *getattr(command, "commands", {}).values()):
         part.rich_markup_mode = None
     return command
+
+
+def laboratory(module: str) -> Any:
+    """A module of the laboratory, for a command that is called to use it. Nothing else outside
+    imports one. Raises ModuleNotFoundError where the laboratory is not installed.
+    """
+    return importlib.import_module(f"rebalancer.cli.{module}")
 
 
 class LazyGroup(TyperGroup):

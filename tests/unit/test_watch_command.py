@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from rebalancer.cli.demo.deciders import DemoTopics
+from rebalancer.cli.demo.watched_cluster import CLUSTER, modelled_cluster
 from rebalancer.cli.watch.dry_runs import DryRuns
 from rebalancer.cli.watch.folder import (
     check_same_clusters,
@@ -25,7 +26,6 @@ from rebalancer.cli.watch.folder import (
     write_settings,
 )
 from rebalancer.cli.watch.follow import follow, opened_rounds
-from rebalancer.cli.watch.modelled_cluster import CLUSTER, modelled_cluster
 from rebalancer.cli.watch.processes import Processes
 from rebalancer.cli.watch.screen import WatchScreen
 from rebalancer.settings.load import load

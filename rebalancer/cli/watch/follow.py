@@ -8,10 +8,10 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
+from rebalancer.cli.lazy import laboratory
 from rebalancer.cli.own_shedder import OwnShedder
 from rebalancer.cli.watch.dry_runs import DryRuns
 from rebalancer.cli.watch.folder import WatchFolder
-from rebalancer.cli.watch.modelled_cluster import modelled_cluster
 from rebalancer.cli.watch.processes import WHAT, Processes
 from rebalancer.cli.watch.screen import WatchScreen
 from sinks.topics.access import Consumer, open_consumer, open_publisher
@@ -110,5 +110,6 @@ def dry_runs(
 @contextmanager
 def modelling(topics: Topics, seed: int, clock_ms: Callable[[], int]) -> Iterator[CommandsAnswerer]:
     """The modelled cluster of `--demo`."""
-    with closing(modelled_cluster(dict(topics.named()), seed, clock_ms)) as model:
+    made = laboratory("demo.watched_cluster").modelled_cluster
+    with closing(made(dict(topics.named()), seed, clock_ms)) as model:
         yield model
