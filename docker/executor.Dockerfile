@@ -11,7 +11,7 @@ COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY strategies strategies
 COPY sinks sinks
 COPY streaming streaming
-COPY rebalancer rebalancer
+COPY pulsar_rebalancer pulsar_rebalancer
 RUN pip install --no-cache-dir --no-deps .
 
 FROM python:3.11.13-slim-bookworm

@@ -1,1 +1,1 @@
-"""The application: its command line, settings, analyses, modelled cluster and conformance tests."""
+"""The application: command line, settings, doctor, live page, readers of decisions; laboratory."""

@@ -1,8 +1,8 @@
-"""`python -m rebalancer`: the command line."""
+"""`python -m pulsar_rebalancer`: the command line."""
 
 from __future__ import annotations
 
-from rebalancer.cli.main import main
+from pulsar_rebalancer.cli.main import main
 
 if __name__ == "__main__":
     main()

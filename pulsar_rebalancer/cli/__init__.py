@@ -1,3 +1,1 @@
-"""The command line `rebalancer`: commands, options, tables and exit codes; the only package that
-uses typer and rich.
-"""
+"""The command line `rebalancer`: commands of the services, options, tables and exit codes."""

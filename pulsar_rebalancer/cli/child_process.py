@@ -132,7 +132,14 @@ def _environment(environment: Mapping[str, str], short_run: bool) -> dict[str, s
 
 def rebalancer_command(name: str, settings_file: Path) -> tuple[str, ...]:
     """The command line of a command of this program with a settings file."""
-    return (sys.executable, "-m", "rebalancer.cli.main", name, "--config", str(settings_file))
+    return (
+        sys.executable,
+        "-m",
+        "pulsar_rebalancer.cli.main",
+        name,
+        "--config",
+        str(settings_file),
+    )
 
 
 def _end(code: int) -> str:

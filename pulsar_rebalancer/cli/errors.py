@@ -15,8 +15,8 @@ from pathlib import Path
 import typer
 from typer.exceptions import TyperException
 
-from rebalancer.cli import exit_codes
-from rebalancer.cli.lines import put
+from pulsar_rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli.lines import put
 from sinks.full_disk import is_full, make_room
 from strategies.errors import RebalancerError, SettingsError
 

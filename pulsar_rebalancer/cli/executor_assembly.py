@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.load import Settings
 from sinks.collector.leader import LeaderPoll
 from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.approval_intake import Answered

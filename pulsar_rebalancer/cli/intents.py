@@ -16,7 +16,10 @@ from uuid import uuid4
 
 import typer
 
-from rebalancer.analysis.intents import (
+from pulsar_rebalancer.cli import console, exit_codes
+from pulsar_rebalancer.cli.finding import age
+from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
+from pulsar_rebalancer.decisions.intents import (
     IntentAnswers,
     IntentError,
     check_words,
@@ -25,11 +28,8 @@ from rebalancer.analysis.intents import (
     publish_intent,
     round_of_cluster,
 )
-from rebalancer.analysis.status import late_after_ms
-from rebalancer.cli import console, exit_codes
-from rebalancer.cli.doctor.finding import age
-from rebalancer.cli.log_lines import Line, Log, log_of
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.decisions.status import late_after_ms
+from pulsar_rebalancer.settings.load import Settings
 from sinks.stopping import Stop, stopping
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.intents import encode_intent

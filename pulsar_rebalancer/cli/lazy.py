@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from rebalancer.cli.errors import reported
+from pulsar_rebalancer.cli.errors import reported
 
 #: Command name → its line in `--help`.
 COMMANDS: Mapping[str, str] = {
@@ -50,19 +50,20 @@ COMMANDS: Mapping[str, str] = {
 }
 
 #: Command name → the module with its typer application `app`, where that is not
-#: `rebalancer.cli.commands.<name>`. As text: these rooms import the command line, not the reverse.
+#: `pulsar_rebalancer.cli.commands.<name>`. As text: these rooms import the command line, not the
+#: reverse.
 ELSEWHERE: Mapping[str, str] = {
-    "doctor": "rebalancer.cli.commands.doctor",
-    "watch": "rebalancer.cli.commands.watch",
-    "demo": "rebalancer.cli.commands.demo",
-    "replay": "rebalancer.cli.commands.replay",
-    "simulate": "rebalancer.cli.commands.simulate",
-    "trace": "rebalancer.cli.commands.trace",
-    "backtest": "rebalancer.cli.commands.backtest",
-    "upgrade-preview": "rebalancer.cli.commands.upgrade_preview",
-    "tune": "rebalancer.cli.commands.tune",
-    "shadow": "rebalancer.cli.commands.shadow",
-    "conformance": "rebalancer.cli.commands.conformance",
+    "doctor": "pulsar_rebalancer.doctor.command",
+    "watch": "pulsar_rebalancer.watch.command",
+    "demo": "pulsar_rebalancer.lab.commands.demo",
+    "replay": "pulsar_rebalancer.lab.commands.replay",
+    "simulate": "pulsar_rebalancer.lab.commands.simulate",
+    "trace": "pulsar_rebalancer.lab.commands.trace",
+    "backtest": "pulsar_rebalancer.lab.commands.backtest",
+    "upgrade-preview": "pulsar_rebalancer.lab.commands.upgrade_preview",
+    "tune": "pulsar_rebalancer.lab.commands.tune",
+    "shadow": "pulsar_rebalancer.lab.commands.shadow",
+    "conformance": "pulsar_rebalancer.lab.commands.conformance",
 }
 
 #: Options that typer adds to every application.
@@ -71,7 +72,7 @@ _ONLY_AT_THE_TOP = frozenset({"install_completion", "show_completion"})
 
 def load(name: str) -> Any:
     """Imports the module of a command and returns the command."""
-    module = ELSEWHERE.get(name, f"rebalancer.cli.commands.{name}")
+    module = ELSEWHERE.get(name, f"pulsar_rebalancer.cli.commands.{name}")
     command = get_command(importlib.import_module(module).app)
     command.name = name
     command.help = command.help or COMMANDS[name]
@@ -85,7 +86,7 @@ def laboratory(module: str) -> Any:
     """A module of the laboratory, for a command that is called to use it. Nothing else outside
     imports one. Raises ModuleNotFoundError where the laboratory is not installed.
     """
-    return importlib.import_module(f"rebalancer.cli.{module}")
+    return importlib.import_module(f"pulsar_rebalancer.lab.{module}")
 
 
 class LazyGroup(TyperGroup):

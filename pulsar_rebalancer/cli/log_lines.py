@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
-from rebalancer.cli.errors import reported
-from rebalancer.cli.lines import put
-from rebalancer.settings.load import Settings
-from rebalancer.settings.log import LogSettings
+from pulsar_rebalancer.cli.errors import reported
+from pulsar_rebalancer.cli.lines import put
+from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.log import LogSettings
 
 Level = Literal["info", "warning", "error"]
 
@@ -61,7 +61,7 @@ class Log:
 
     @contextmanager
     def errors(self, *, debug: bool) -> Iterator[None]:
-        """Logs the error that ends the process; see `rebalancer.cli.errors.reported`."""
+        """Logs the error that ends the process; see `pulsar_rebalancer.cli.errors.reported`."""
         with reported(debug, complain=lambda text: self.write(Line(text, "error", "error"))):
             yield
 

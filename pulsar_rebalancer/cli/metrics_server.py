@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry
 
-from rebalancer.cli.log_lines import Line, LogLine
+from pulsar_rebalancer.cli.log_lines import Line, LogLine
 from sinks.metrics.liveness import Liveness
 from sinks.metrics.server import serving
 from sinks.metrics.settings import MetricsSettings, listen_address

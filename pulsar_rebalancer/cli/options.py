@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rebalancer.analysis.explain.subject import UnknownSubject
-    from rebalancer.settings.load import Settings
+    from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
+    from pulsar_rebalancer.settings.load import Settings
     from strategies.java.release_defaults import PulsarRelease
 
 Config = Annotated[
@@ -59,7 +59,7 @@ def settings(config: Path | None, overrides: Sequence[str] | None, *more: str) -
     """Checked settings of a command. `more`: `path=value` of its own flags, which win.
     SettingsError has all complaints.
     """
-    from rebalancer.settings.load import load
+    from pulsar_rebalancer.settings.load import load
 
     return load(config, os.environ, [*(overrides or ()), *more])
 
@@ -68,7 +68,7 @@ def installation(config: Path | None, overrides: Sequence[str] | None, *more: st
     """As `settings`, for a command about the topics of an installation: names their source on
     standard error, because with other settings the same command answers about other topics.
     """
-    from rebalancer.cli import console
+    from pulsar_rebalancer.cli import console
 
     found = settings(config, overrides, *more)
     console.progress(f"settings: {found.source}")
@@ -77,7 +77,7 @@ def installation(config: Path | None, overrides: Sequence[str] | None, *more: st
 
 def nothing_found(what: str, settings: Settings) -> UnknownSubject:
     """The error of a command that found no record at all: most likely of other settings."""
-    from rebalancer.analysis.explain.subject import UnknownSubject
+    from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
 
     step = (
         "Start `rebalancer collect` and then `rebalancer run` with the same topics.* settings; "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from rebalancer.cli.log_lines import Level, Line
+from pulsar_rebalancer.cli.log_lines import Level, Line
 from sinks.collector.leader import LeaderFacts, LeaderPoll
 from sinks.collector.load_source import HASTY_DEADLINE, single_try
 from sinks.collector.settings import CollectorSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.load import Settings
 from sinks.executor.settings import pause_file
 
 

@@ -14,8 +14,8 @@ import sys
 import threading
 from typing import NoReturn
 
-from rebalancer.cli import exit_codes
-from rebalancer.cli.lines import put
+from pulsar_rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli.lines import put
 
 #: The compiled part of pulsar-client; importing the Python package alone does not load it.
 _NATIVE = "_pulsar"

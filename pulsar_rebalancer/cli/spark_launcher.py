@@ -59,7 +59,7 @@ def main() -> None:
         os.environ["REBALANCER_JOB__ENVIRONMENT"] = archive_here
     sys.argv[1:] = with_those_of_spark(sys.argv[1:], master, archive_here)
     try:
-        program = importlib.import_module("rebalancer.cli.main")
+        program = importlib.import_module("pulsar_rebalancer.cli.main")
     except ImportError as error:
         _end(f"{error}: {_why_missing(archive)}")
     program.main()

@@ -1,1 +1,1 @@
-"""Analyses of recordings and topics, which return data and print nothing."""
+"""Readers of what was decided: they return data and print nothing."""

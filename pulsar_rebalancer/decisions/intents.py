@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from rebalancer.analysis.explain.history import is_there
-from rebalancer.analysis.status import RECENT_MS, counted
+from pulsar_rebalancer.decisions.explain.history import is_there
+from pulsar_rebalancer.decisions.status import RECENT_MS, counted
 from sinks.topics.access import (
     Publisher,
     Reader,

@@ -12,8 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from rebalancer.analysis.explain.answers import decisive
-from rebalancer.analysis.explain.history import (
+from pulsar_rebalancer.decisions.explain.answers import decisive
+from pulsar_rebalancer.decisions.explain.history import (
     NO_HISTORY,
     DecisionHistory,
     is_there,

@@ -4,7 +4,7 @@ bundles cannot help.
 
 from __future__ import annotations
 
-from rebalancer.analysis.figure_texts import data_rate, figure, number
+from pulsar_rebalancer.decisions.figure_texts import data_rate, figure, number
 from strategies.cluster.model import Skip
 from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.round.proof import Proof

@@ -12,8 +12,8 @@ from typing import Literal, TypeVar, get_args
 
 import msgspec
 
-from rebalancer.analysis.explain.answers import decisive
-from rebalancer.analysis.explain.history import (
+from pulsar_rebalancer.decisions.explain.answers import decisive
+from pulsar_rebalancer.decisions.explain.history import (
     NO_HISTORY,
     DecisionHistory,
     is_there,
@@ -21,7 +21,7 @@ from rebalancer.analysis.explain.history import (
     with_outcomes,
     with_rounds,
 )
-from rebalancer.analysis.plans import Plan, noted, pauses_of, plans_of, read_approvals
+from pulsar_rebalancer.decisions.plans import Plan, noted, pauses_of, plans_of, read_approvals
 from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
 from sinks.wire.raw import RawKind, SourceSettings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rebalancer.cli.doctor.finding import Finding, age, ok
-from rebalancer.cli.doctor.key_files import and_previous, open_to_others
+from pulsar_rebalancer.cli.finding import Finding, age, ok
+from pulsar_rebalancer.doctor.key_files import and_previous, open_to_others
 from sinks.executor.settings import ExecutorSettings, check_approval
 from sinks.wire.signing import SigningSettings, approvals_key
 from strategies.errors import SettingsError

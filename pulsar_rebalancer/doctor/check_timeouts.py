@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from rebalancer.cli.doctor.finding import Finding, Status
+from pulsar_rebalancer.cli.finding import Finding, Status
 
 #: Time limit of all checks together.
 TOTAL_S = 240.0

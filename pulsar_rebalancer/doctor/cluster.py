@@ -13,17 +13,17 @@ from functools import partial
 from threading import Event
 from typing import TypeVar
 
-from rebalancer.cli.doctor.brokers import Broker, running_manager
-from rebalancer.cli.doctor.check_timeouts import Check
-from rebalancer.cli.doctor.disk_and_topics import pulsar_topics
-from rebalancer.cli.doctor.figures import check_figures
-from rebalancer.cli.doctor.finding import Finding, ok
-from rebalancer.cli.doctor.policies import check_policies
-from rebalancer.cli.doctor.running_release import check_release, used_release
-from rebalancer.cli.doctor.running_shedder import check_load_manager, check_shedder
-from rebalancer.cli.doctor.token import check_expiry
-from rebalancer.cli.own_shedder import SWITCH_OFF
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.cli.finding import Finding, ok
+from pulsar_rebalancer.cli.own_shedder import SWITCH_OFF
+from pulsar_rebalancer.doctor.brokers import Broker, running_manager
+from pulsar_rebalancer.doctor.check_timeouts import Check
+from pulsar_rebalancer.doctor.disk_and_topics import pulsar_topics
+from pulsar_rebalancer.doctor.figures import check_figures
+from pulsar_rebalancer.doctor.policies import check_policies
+from pulsar_rebalancer.doctor.running_release import check_release, used_release
+from pulsar_rebalancer.doctor.running_shedder import check_load_manager, check_shedder
+from pulsar_rebalancer.doctor.token import check_expiry
+from pulsar_rebalancer.settings.load import Settings
 from sinks.collector.open_cluster import opened
 from sinks.collector.settings import collector_folder
 from sinks.executor.settings import state_folder

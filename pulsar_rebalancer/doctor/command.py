@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from rebalancer.cli import console, exit_codes, options, process_exit
-from rebalancer.cli.doctor import (
+from pulsar_rebalancer.cli import console, exit_codes, options, process_exit
+from pulsar_rebalancer.cli.finding import Finding, ok
+from pulsar_rebalancer.doctor import (
     approvals,
     cluster,
     disk_and_topics,
@@ -22,11 +23,10 @@ from rebalancer.cli.doctor import (
     job_health,
     signing,
 )
-from rebalancer.cli.doctor.check_timeouts import TimeLimit
-from rebalancer.cli.doctor.epochs import check_epochs
-from rebalancer.cli.doctor.finding import Finding, ok
-from rebalancer.cli.doctor.running_release import in_release_of_checkpoint
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.doctor.check_timeouts import TimeLimit
+from pulsar_rebalancer.doctor.epochs import check_epochs
+from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
+from pulsar_rebalancer.settings.load import Settings
 from sinks.wall_clock import wall_clock_ms
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rebalancer.cli.doctor.finding import Finding, ok
+from pulsar_rebalancer.cli.finding import Finding, ok
 from sinks.topics.epochs import History, histories
 from sinks.topics.readable import Skipped
 from strategies.errors import RebalancerError

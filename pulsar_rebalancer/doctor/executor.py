@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rebalancer.cli.doctor.disk_and_topics import existing, writable
-from rebalancer.cli.doctor.finding import Finding, ok
+from pulsar_rebalancer.cli.finding import Finding, ok
+from pulsar_rebalancer.doctor.disk_and_topics import existing, writable
 from sinks.executor.journal import JournalInUse, unfinished_commands
 from sinks.executor.settings import ExecutorSettings, pause_file, state_folder
 from strategies.errors import RebalancerError, SettingsError

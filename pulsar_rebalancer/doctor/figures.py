@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from threading import Event
 
-from rebalancer.cli.doctor.finding import Finding, Status, ok
+from pulsar_rebalancer.cli.finding import Finding, Status, ok
 from sinks.collector.broker_poll import Pass
 from sinks.collector.encoding_telemetry import encode_report
 from sinks.collector.open_cluster import Source, run_until_complete

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rebalancer.cli.doctor.finding import Finding, ok
-from rebalancer.cli.doctor.key_files import and_previous, open_to_others
+from pulsar_rebalancer.cli.finding import Finding, ok
+from pulsar_rebalancer.doctor.key_files import and_previous, open_to_others
 from sinks.wire.signing import SigningSettings, intents_key
 from strategies.errors import SettingsError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rebalancer.analysis.status import INTERVALS
-from rebalancer.cli.doctor.finding import Finding, Status, age, ok
+from pulsar_rebalancer.cli.finding import Finding, Status, age, ok
+from pulsar_rebalancer.decisions.status import INTERVALS
 from sinks.topics.epochs import RoundEpoch, newest_rounds
 from strategies.errors import RebalancerError
 from strategies.fold.engine import EngineSettings

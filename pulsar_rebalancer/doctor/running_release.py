@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from rebalancer.cli.doctor.brokers import Broker
-from rebalancer.cli.doctor.finding import Finding, ok
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.cli.finding import Finding, ok
+from pulsar_rebalancer.doctor.brokers import Broker
+from pulsar_rebalancer.settings.load import Settings
 from strategies.errors import RebalancerError
 from strategies.java.broker_versions import ClusterRelease, release_of
 from strategies.java.release_defaults import PULSAR_VERSION, PulsarRelease

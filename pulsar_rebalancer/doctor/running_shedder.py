@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rebalancer.cli.doctor.brokers import Broker
-from rebalancer.cli.doctor.finding import Finding, ok
+from pulsar_rebalancer.cli.finding import Finding, ok
+from pulsar_rebalancer.doctor.brokers import Broker
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.shedding.registry import EXTENSIBLE, SHEDDERS
 

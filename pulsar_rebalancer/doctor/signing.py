@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Literal
 
-from rebalancer.cli.doctor.finding import Finding, ok
-from rebalancer.cli.doctor.key_files import open_to_others
+from pulsar_rebalancer.cli.finding import Finding, ok
+from pulsar_rebalancer.doctor.key_files import open_to_others
 from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
 from sinks.wire.signing import SigningKey, Verdict, signing_key

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rebalancer.cli.doctor.finding import Finding, age, ok
+from pulsar_rebalancer.cli.finding import Finding, age, ok
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.secret_file import read_secret
 from strategies.errors import SettingsError

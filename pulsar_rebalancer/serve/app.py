@@ -19,12 +19,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from rebalancer.analysis.live import pictures, plan_views, search, views
-from rebalancer.analysis.live.snapshot import LiveCluster, LiveSnapshot
-from rebalancer.serve.deciding import Deciding
-from rebalancer.serve.documents import Body, json_body
-from rebalancer.serve.signing_in import SigningIn, json_of
-from rebalancer.serve.viewer_news import ViewerNews
+from pulsar_rebalancer.decisions.live import pictures, plan_views, search, views
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot
+from pulsar_rebalancer.serve.deciding import Deciding
+from pulsar_rebalancer.serve.documents import Body, json_body
+from pulsar_rebalancer.serve.signing_in import SigningIn, json_of
+from pulsar_rebalancer.serve.viewer_news import ViewerNews
 
 #: Pause (s) between two messages to a viewer, and after which a silent stream shows that it lives.
 _BETWEEN_S, _ALIVE_S = 1.0, 15.0

@@ -14,8 +14,8 @@ from typing import Literal
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from rebalancer.analysis.live.snapshot import LiveCluster
-from rebalancer.analysis.plans import (
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster
+from pulsar_rebalancer.decisions.plans import (
     Plan,
     PlanError,
     approval_for,

@@ -53,7 +53,7 @@ def json_body(document: dict[str, Any]) -> Body:
 
 def assets() -> dict[str, Body]:
     """The files of the page by name."""
-    folder = files("rebalancer.serve.assets")
+    folder = files("pulsar_rebalancer.serve.assets")
     return {
         file.name: body_of(_TYPES[suffix], file.read_bytes())
         for file in folder.iterdir()

@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rebalancer.analysis.live.plan_views import PlanSettings
-from rebalancer.analysis.live.snapshot import LiveSnapshot
-from rebalancer.analysis.live.views import ViewSettings
-from rebalancer.serve.app import LivePage, routes_of
-from rebalancer.serve.deciding import NO_KEY, Deciding
-from rebalancer.serve.documents import assets
-from rebalancer.serve.request_check import LOOPBACK_NAMES, App, RequestGuard
-from rebalancer.serve.signing_in import NO_TOKENS, SigningIn
-from rebalancer.serve.tokens import FailureLimit, Sessions, TokenBook, read_tokens
-from rebalancer.serve.viewer_news import ViewerNews
-from rebalancer.settings.load import Settings
-from rebalancer.settings.serve import ServeSettings, host_names, is_loopback, serve_address
+from pulsar_rebalancer.decisions.live.plan_views import PlanSettings
+from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot
+from pulsar_rebalancer.decisions.live.views import ViewSettings
+from pulsar_rebalancer.serve.app import LivePage, routes_of
+from pulsar_rebalancer.serve.deciding import NO_KEY, Deciding
+from pulsar_rebalancer.serve.documents import assets
+from pulsar_rebalancer.serve.request_check import LOOPBACK_NAMES, App, RequestGuard
+from pulsar_rebalancer.serve.signing_in import NO_TOKENS, SigningIn
+from pulsar_rebalancer.serve.tokens import FailureLimit, Sessions, TokenBook, read_tokens
+from pulsar_rebalancer.serve.viewer_news import ViewerNews
+from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.serve import ServeSettings, host_names, is_loopback, serve_address
 from sinks.wire.signing import SigningKey, approvals_key
 
 

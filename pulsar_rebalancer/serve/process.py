@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from rebalancer.analysis.live.follow import FollowSettings, LiveTopics
-from rebalancer.analysis.live.snapshot import LiveSnapshot
-from rebalancer.serve.page import assembled_page
-from rebalancer.serve.server import check_certificate, opened, run_server
-from rebalancer.settings.load import Settings
-from rebalancer.settings.serve import serve_address
+from pulsar_rebalancer.decisions.live.follow import FollowSettings, LiveTopics
+from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot
+from pulsar_rebalancer.serve.page import assembled_page
+from pulsar_rebalancer.serve.server import check_certificate, opened, run_server
+from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.serve import serve_address
 from sinks.executor.settings import pause_file
 from sinks.metrics.page import PageMetrics
 from sinks.metrics.settings import ListenAddress

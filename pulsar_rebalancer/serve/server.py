@@ -13,8 +13,8 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from rebalancer.serve.request_check import App
-from rebalancer.serve.viewer_news import ViewerNews
+from pulsar_rebalancer.serve.request_check import App
+from pulsar_rebalancer.serve.viewer_news import ViewerNews
 from sinks.metrics.settings import ListenAddress
 from strategies.errors import SettingsError, SinkError
 

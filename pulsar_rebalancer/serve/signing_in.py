@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from rebalancer.serve.request_check import LARGEST_BODY
-from rebalancer.serve.tokens import LOCAL_VIEWER, FailureLimit, Sessions, TokenBook, Viewer
+from pulsar_rebalancer.serve.request_check import LARGEST_BODY
+from pulsar_rebalancer.serve.tokens import LOCAL_VIEWER, FailureLimit, Sessions, TokenBook, Viewer
 
 COOKIE = "rebalancer_session"
 #: The header with which the page proves that a change is its own.

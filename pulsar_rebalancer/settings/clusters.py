@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rebalancer.settings.sources import Assignment
+from pulsar_rebalancer.settings.sources import Assignment
 
 _TABLE = "clusters."
 

@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from rebalancer.settings.leaves import Leaf, words_of
-from rebalancer.settings.sources import Assignment, did_you_mean
+from pulsar_rebalancer.settings.leaves import Leaf, words_of
+from pulsar_rebalancer.settings.sources import Assignment, did_you_mean
 
 _WRONG_TYPE = {
     "int_type": "must be a whole number",

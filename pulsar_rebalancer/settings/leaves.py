@@ -13,8 +13,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
 
-from rebalancer.settings.log import LogSettings
-from rebalancer.settings.serve import ServeSettings
+from pulsar_rebalancer.settings.log import LogSettings
+from pulsar_rebalancer.settings.serve import ServeSettings
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings
 from sinks.metrics.settings import MetricsSettings

@@ -11,19 +11,25 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rebalancer.settings import complaints
-from rebalancer.settings.clusters import named_complaint, split_by_cluster
-from rebalancer.settings.leaves import (
+from pulsar_rebalancer.settings import complaints
+from pulsar_rebalancer.settings.clusters import named_complaint, split_by_cluster
+from pulsar_rebalancer.settings.leaves import (
     Leaf,
     Shedders,
     all_leaves,
     nested,
     sections,
 )
-from rebalancer.settings.log import LogSettings
-from rebalancer.settings.serve import ServeSettings, serve_address
-from rebalancer.settings.sources import Assignment, Kind, from_environment, from_file, from_flags
-from rebalancer.settings.tree import build_model
+from pulsar_rebalancer.settings.log import LogSettings
+from pulsar_rebalancer.settings.serve import ServeSettings, serve_address
+from pulsar_rebalancer.settings.sources import (
+    Assignment,
+    Kind,
+    from_environment,
+    from_file,
+    from_flags,
+)
+from pulsar_rebalancer.settings.tree import build_model
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings, admission_rules
 from sinks.metrics.settings import MetricsSettings, listen_address

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
-from rebalancer.settings.leaves import Leaf, is_optional, is_text
+from pulsar_rebalancer.settings.leaves import Leaf, is_optional, is_text
 from strategies.errors import SettingsError
 
 Kind = Literal["default", "file", "env", "flag"]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
-from rebalancer.settings.leaves import Leaf
+from pulsar_rebalancer.settings.leaves import Leaf
 
 SCHEMA_ID = "urn:pulsar-rebalancer:settings:v1"
 

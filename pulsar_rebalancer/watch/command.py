@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.cli import console, exit_codes, options
-from rebalancer.cli.doctor.environment import check_java
-from rebalancer.cli.watch.folder import (
+from pulsar_rebalancer.cli import console, exit_codes, options
+from pulsar_rebalancer.doctor.environment import check_java
+from pulsar_rebalancer.settings.load import Settings, load
+from pulsar_rebalancer.settings.serve import serve_address
+from pulsar_rebalancer.watch.folder import (
     DEFAULT_FOLDER,
     DEMO_FOLDER,
     WatchFolder,
@@ -19,9 +21,7 @@ from rebalancer.cli.watch.folder import (
     settings_of,
     write_settings,
 )
-from rebalancer.cli.watch.screen import WatchScreen
-from rebalancer.settings.load import Settings, load
-from rebalancer.settings.serve import serve_address
+from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.stopping import Stop, stopping
 from sinks.wall_clock import wall_clock_ms
 from strategies.errors import SettingsError
@@ -121,7 +121,7 @@ def _check_java() -> None:
 
 def _prepare(used: WatchFolder, settings: Settings, stop: Stop, modelled: bool) -> list[str]:
     """Writes the settings file, and describes each cluster. Raises AdminError, SettingsError."""
-    from rebalancer.cli.watch.processes import with_port
+    from pulsar_rebalancer.watch.processes import with_port
     from sinks.collector.discovery import discovered
 
     page = {"serve.listen": str(with_port(serve_address(settings.serve)))}
@@ -143,9 +143,9 @@ def _prepare(used: WatchFolder, settings: Settings, stop: Stop, modelled: bool) 
 def _watch(
     used: WatchFolder, subjects: list[str], stop: Stop, modelled: bool, open_page: bool
 ) -> None:
-    from rebalancer.cli.own_shedder import own_shedders
-    from rebalancer.cli.watch.follow import dry_runs, follow, modelling, opened_rounds
-    from rebalancer.cli.watch.processes import started
+    from pulsar_rebalancer.cli.own_shedder import own_shedders
+    from pulsar_rebalancer.watch.follow import dry_runs, follow, modelling, opened_rounds
+    from pulsar_rebalancer.watch.processes import started
     from streaming.checkpoint.guard import checkpoint_folder
     from streaming.starting import StartNews
 

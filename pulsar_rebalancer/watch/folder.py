@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from rebalancer.settings.file_text import by_table, settings_text, toml_key
-from rebalancer.settings.load import Settings, load
+from pulsar_rebalancer.settings.file_text import by_table, settings_text, toml_key
+from pulsar_rebalancer.settings.load import Settings, load
 from sinks.collector.discovery import DiscoveredCluster
 from sinks.full_disk import naming
 from sinks.pulsar_api.settings import PulsarSettings

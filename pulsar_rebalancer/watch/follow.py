@@ -8,12 +8,12 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from rebalancer.cli.lazy import laboratory
-from rebalancer.cli.own_shedder import OwnShedder
-from rebalancer.cli.watch.dry_runs import DryRuns
-from rebalancer.cli.watch.folder import WatchFolder
-from rebalancer.cli.watch.processes import WHAT, Processes
-from rebalancer.cli.watch.screen import WatchScreen
+from pulsar_rebalancer.cli.lazy import laboratory
+from pulsar_rebalancer.cli.own_shedder import OwnShedder
+from pulsar_rebalancer.watch.dry_runs import DryRuns
+from pulsar_rebalancer.watch.folder import WatchFolder
+from pulsar_rebalancer.watch.processes import WHAT, Processes
+from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.topics.access import Consumer, open_consumer, open_publisher
 from sinks.topics.files.segments import delete_segments
 from sinks.topics.settings import Topics

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from rebalancer.cli.child_process import STOP_SECONDS, ChildProcess, rebalancer_command
-from rebalancer.cli.watch.folder import WatchFolder
+from pulsar_rebalancer.cli.child_process import STOP_SECONDS, ChildProcess, rebalancer_command
+from pulsar_rebalancer.watch.folder import WatchFolder
 from sinks.metrics.settings import ListenAddress
 from strategies.errors import SinkError
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TextIO
 
-from rebalancer.analysis.explain.sentences import points
-from rebalancer.analysis.intents import what_of
-from rebalancer.cli.intents import progress_of
-from rebalancer.cli.lines import put
-from rebalancer.cli.watch.folder import WatchFolder
+from pulsar_rebalancer.cli.intents import progress_of
+from pulsar_rebalancer.cli.lines import put
+from pulsar_rebalancer.decisions.explain.sentences import points
+from pulsar_rebalancer.decisions.intents import what_of
+from pulsar_rebalancer.watch.folder import WatchFolder
 from strategies.cluster.model import Command, Round
 from strategies.describe import counted_with
 from strategies.figures.reported import expected_spread, reported_spread

@@ -1,8 +1,9 @@
 """Reads the imports of a source tree and says which of them cross the layers.
 
-rebalancer.cli → rebalancer.serve → rebalancer.{analysis, conformance} → rebalancer.{settings,
-simulation} → streaming → sinks → strategies, where simulation imports strategies only, conformance
-both, and serve not conformance; libraries only where they are declared and needed.
+pulsar_rebalancer.cli → pulsar_rebalancer.serve → rebalancer.{analysis, conformance} →
+rebalancer.{settings, simulation} → streaming → sinks → strategies, where simulation imports
+strategies only, conformance both, and serve not conformance; libraries only where they are
+declared and needed.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from pathlib import Path
 from scripts.packages import normalised
 
 #: The top-level packages of the product.
-PACKAGES = ("rebalancer", "sinks", "strategies", "streaming")
+PACKAGES = ("pulsar_rebalancer", "sinks", "strategies", "streaming")
 
 _CORE = frozenset({"streaming", "sinks", "strategies"})
 _ROOMS = frozenset(
     {
-        "rebalancer.analysis",
-        "rebalancer.conformance",
-        "rebalancer.serve",
-        "rebalancer.settings",
-        "rebalancer.simulation",
+        "pulsar_rebalancer.decisions",
+        "pulsar_rebalancer.lab.conformance",
+        "pulsar_rebalancer.serve",
+        "pulsar_rebalancer.settings",
+        "pulsar_rebalancer.lab.simulation",
     }
 )
 
@@ -39,16 +40,23 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "strategies": frozenset({"strategies"}),
     "sinks": frozenset({"sinks", "strategies"}),
     "streaming": _CORE,
-    "rebalancer.simulation": frozenset({"rebalancer.simulation", "strategies"}),
-    "rebalancer.conformance": frozenset(
-        {"rebalancer.conformance", "rebalancer.simulation", "strategies"}
+    "pulsar_rebalancer.lab.simulation": frozenset(
+        {"pulsar_rebalancer.lab.simulation", "strategies"}
     ),
-    "rebalancer.settings": _CORE | {"rebalancer.settings"},
-    "rebalancer.analysis": _CORE
-    | {"rebalancer.analysis", "rebalancer.settings", "rebalancer.simulation"},
-    "rebalancer.serve": _CORE | {"rebalancer.analysis", "rebalancer.serve", "rebalancer.settings"},
-    "rebalancer.cli": _CORE | _ROOMS | {"rebalancer.cli"},
-    "rebalancer": frozenset({"rebalancer.cli"}),
+    "pulsar_rebalancer.lab.conformance": frozenset(
+        {"pulsar_rebalancer.lab.conformance", "pulsar_rebalancer.lab.simulation", "strategies"}
+    ),
+    "pulsar_rebalancer.settings": _CORE | {"pulsar_rebalancer.settings"},
+    "pulsar_rebalancer.decisions": _CORE
+    | {
+        "pulsar_rebalancer.decisions",
+        "pulsar_rebalancer.settings",
+        "pulsar_rebalancer.lab.simulation",
+    },
+    "pulsar_rebalancer.serve": _CORE
+    | {"pulsar_rebalancer.decisions", "pulsar_rebalancer.serve", "pulsar_rebalancer.settings"},
+    "pulsar_rebalancer.cli": _CORE | _ROOMS | {"pulsar_rebalancer.cli"},
+    "rebalancer": frozenset({"pulsar_rebalancer.cli"}),
 }
 
 #: Only the command line formats output for a terminal; the layers below it return data.
@@ -61,11 +69,11 @@ CLIENTS = frozenset({"kafka", "pulsar", "httpcore", "httpx"})
 
 #: Of the extra `report`: these packages may use it, inside functions, so that everything else works
 #: without it.
-WITH_REPORTS = frozenset({"rebalancer.analysis", "rebalancer.cli", "sinks"})
+WITH_REPORTS = frozenset({"pulsar_rebalancer.decisions", "pulsar_rebalancer.cli", "sinks"})
 OPTIONAL = frozenset({"plotly", "pyarrow"})
 
 #: Of the extra `serve`: only this package has an HTTP server for people.
-WITH_PAGE = "rebalancer.serve"
+WITH_PAGE = "pulsar_rebalancer.serve"
 
 #: The deciding part sees no clock, no randomness, no environment, no files, no network and writes
 #: no logs.
@@ -177,8 +185,8 @@ def forbidden(package: str, item: Import, libraries: frozenset[str]) -> str | No
             f"{package} must not import {item.root} (see tests/architecture/layers.py and the "
             "dependencies in pyproject.toml)"
         )
-    if item.root in TERMINAL and package != "rebalancer.cli":
-        return f"{package} must not import {item.root}: only rebalancer.cli formats output"
+    if item.root in TERMINAL and package != "pulsar_rebalancer.cli":
+        return f"{package} must not import {item.root}: only pulsar_rebalancer.cli formats output"
     if item.name.startswith("numpy.random"):
         return "randomness arrives as data: no numpy.random"
     if package == "sinks" and item.root in CLIENTS and item.top:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.lazy import COMMANDS
+from pulsar_rebalancer.cli.lazy import COMMANDS
 from tests.architecture.command_line import ROOT, run
 
 #: Hides everything of the [spark] extra from an interpreter.
@@ -24,7 +24,7 @@ class Missing:
 sys.meta_path.insert(0, Missing())
 """
 REBALANCER = """
-from rebalancer.cli.main import main
+from pulsar_rebalancer.cli.main import main
 sys.argv[0] = "rebalancer"
 main()
 """

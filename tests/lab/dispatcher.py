@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rebalancer.simulation.dispatch_limits.token_bucket import (
+from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import (
     SECOND_NS,
     Bucket,
     BucketRate,

@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from rebalancer.analysis.backtest.reassigned import Reassigned
-from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult, Loop, run
-from rebalancer.settings.load import load
-from rebalancer.simulation.telemetry_json import TelemetryWriter
+from pulsar_rebalancer.lab.backtest.reassigned import Reassigned
+from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult, Loop, run
+from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
+from pulsar_rebalancer.settings.load import load
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic_uri
 from strategies.bundles.bundle_loads import THROUGHPUT_IN
 from strategies.cluster.model import LoadReport
 from strategies.errors import SinkError
+from tests.lab.test_columnar_fold import a_cluster, an_hour, recorded
 from tests.unit.command_line import rebalancer
-from tests.unit.test_columnar_fold import a_cluster, an_hour, recorded
 
 FLAGS = (
     "shedding.strategy=threshold",

@@ -8,8 +8,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from rebalancer.simulation.dispatch_limits.classic import Counter, changed, charge, tick, unused
-from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS
+from pulsar_rebalancer.lab.simulation.dispatch_limits.classic import (
+    Counter,
+    changed,
+    charge,
+    tick,
+    unused,
+)
+from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import SECOND_NS
 from strategies.errors import ContractError, SettingsError
 
 

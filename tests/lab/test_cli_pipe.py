@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from rebalancer.simulation.closed_loop import outcome_reports
-from rebalancer.simulation.clusters.skewed import skewed_cluster
-from rebalancer.simulation.telemetry_json import TelemetryWriter
+from pulsar_rebalancer.lab.simulation.closed_loop import outcome_reports
+from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.wire.codec import decode_command, decode_round
 from strategies.cluster.model import Command, Outcome, Round
 from tests.telemetry_lines import load_report, sweep
@@ -77,7 +77,7 @@ def piped(*words: str) -> Iterator[Pipe]:
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")
     }
-    command = [sys.executable, "-m", "rebalancer.cli.main", "replay", "-", *words]
+    command = [sys.executable, "-m", "pulsar_rebalancer.cli.main", "replay", "-", *words]
     with subprocess.Popen(
         command,
         cwd=ROOT,
@@ -189,7 +189,7 @@ def test_interrupted_while_it_waits_for_input(number: int, code: int) -> None:
 
 @pytest.mark.heavy
 def test_without_a_standard_input_the_error_says_what_to_do() -> None:
-    command = f"exec {sys.executable} -m rebalancer replay - <&-"
+    command = f"exec {sys.executable} -m pulsar_rebalancer replay - <&-"
     done = subprocess.run(
         ["sh", "-c", command], check=False, cwd=ROOT, capture_output=True, text=True
     )

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.replay.decisions import collect, write
-from rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli import exit_codes
+from pulsar_rebalancer.lab.replay.decisions import collect, write
 from sinks.wire.codec import decode_command, decode_rejected, decode_round
 from sinks.wire.output_rows import OutputRow
 from tests.unit.command_line import rebalancer

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rebalancer.analysis.simulate.run_requests import RunRequest
-from rebalancer.analysis.simulate.runs import make
-from rebalancer.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.simulate.run_requests import RunRequest
+from pulsar_rebalancer.lab.simulate.runs import make
+from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from strategies.errors import SettingsError
 from tests.architecture.command_line import ROOT
 from tests.telemetry_lines import broker_load, bundle, line, load_report, sweep, top_bundles

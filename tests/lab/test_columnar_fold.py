@@ -13,11 +13,11 @@ from random import Random
 import pytest
 from pyarrow import parquet
 
-from rebalancer.analysis.backtest.columnar_fold import ColumnarFold, Quiet
-from rebalancer.simulation.closed_loop import PolledCluster
-from rebalancer.simulation.clusters.skewed import MACHINE
-from rebalancer.simulation.noise import Wobble
-from rebalancer.simulation.telemetry_json import TelemetryWriter
+from pulsar_rebalancer.lab.backtest.columnar_fold import ColumnarFold, Quiet
+from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
+from pulsar_rebalancer.lab.simulation.clusters.skewed import MACHINE
+from pulsar_rebalancer.lab.simulation.noise import Wobble
+from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.plain_loop import PlainLoop
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording

@@ -20,22 +20,27 @@ from rich.ansi import AnsiDecoder
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from rebalancer.analysis.goal import goal_of
-from rebalancer.cli.child_process import ChildProcess
-from rebalancer.cli.demo.deciders import DemoTopics, JobDecider
-from rebalancer.cli.demo.plan import (
+from pulsar_rebalancer.cli.child_process import ChildProcess
+from pulsar_rebalancer.cli.main import app
+from pulsar_rebalancer.lab.demo.deciders import DemoTopics, JobDecider
+from pulsar_rebalancer.lab.demo.plan import (
     SETTINGS_NAME,
     DemoPlan,
     file_text,
     prepare_folder,
     write_settings,
 )
-from rebalancer.cli.demo.run import run_demo, stoppable
-from rebalancer.cli.demo.screen import Screen
-from rebalancer.cli.main import app
-from rebalancer.settings.load import load
-from rebalancer.simulation.closed_loop import EngineDecider, RoundAnswer, Step, closed_loop
-from rebalancer.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.lab.demo.run import run_demo, stoppable
+from pulsar_rebalancer.lab.demo.screen import Screen
+from pulsar_rebalancer.lab.goal import goal_of
+from pulsar_rebalancer.lab.simulation.closed_loop import (
+    EngineDecider,
+    RoundAnswer,
+    Step,
+    closed_loop,
+)
+from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.settings.load import load
 from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.codec import decode_outcome, decode_round
 from strategies.cluster.model import Sweep, TelemetryRecord

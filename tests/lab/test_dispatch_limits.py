@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.simulation.dispatch_limits.limiters import LIMITERS, BucketLimiter
-from rebalancer.simulation.dispatch_limits.rates import (
+from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import LIMITERS, BucketLimiter
+from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import (
     BrokerRates,
     DispatchRate,
     PublishRate,
@@ -14,7 +14,7 @@ from rebalancer.simulation.dispatch_limits.rates import (
     absolute,
     effective,
 )
-from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS
+from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import SECOND_NS
 from strategies.errors import SettingsError
 
 TOPIC, NAMESPACE = DispatchRate(100), DispatchRate(200)

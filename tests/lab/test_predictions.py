@@ -9,9 +9,9 @@ from math import isnan
 import numpy as np
 import pytest
 
-from rebalancer.simulation.metrics.churn import returns
-from rebalancer.simulation.metrics.predictions import prediction_error, useless_moves
-from rebalancer.simulation.timeline import Move, Timeline
+from pulsar_rebalancer.lab.simulation.metrics.churn import returns
+from pulsar_rebalancer.lab.simulation.metrics.predictions import prediction_error, useless_moves
+from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
 from strategies.cluster.model import Expected
 
 A, B, C = "a:1", "b:1", "c:1"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.processes import WorkerLost, run_each, signals_wait
+from pulsar_rebalancer.lab.processes import WorkerLost, run_each, signals_wait
 from tests.waiting import eventually
 
 PROJECT = Path(__file__).parents[2]
@@ -98,7 +98,7 @@ def test_a_signal_that_another_thread_hears_waits_until_all_processes_are_starte
 def test_simulate_leaves_nobody_behind(
     ending: signal.Signals, send: Callable[[int, int], None], code: int
 ) -> None:
-    command = [sys.executable, "-m", "rebalancer.cli.main", *LONG]
+    command = [sys.executable, "-m", "pulsar_rebalancer.cli.main", *LONG]
     with subprocess.Popen(
         command, cwd=PROJECT, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.analysis.report.chart_data import comparison
-from rebalancer.analysis.report.page import render, write_page
-from rebalancer.analysis.report.summary import Summary
-from rebalancer.analysis.report.thinning import counts, extremes, peaks
-from rebalancer.analysis.report.verdict import ReportVerdict, judge_runs
-from rebalancer.simulation.timeline import Kind, Membership, Move, Timeline
+from pulsar_rebalancer.lab.report.chart_data import comparison
+from pulsar_rebalancer.lab.report.page import render, write_page
+from pulsar_rebalancer.lab.report.summary import Summary
+from pulsar_rebalancer.lab.report.thinning import counts, extremes, peaks
+from pulsar_rebalancer.lab.report.verdict import ReportVerdict, judge_runs
+from pulsar_rebalancer.lab.simulation.timeline import Kind, Membership, Move, Timeline
 from strategies.cluster.model import Expected, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.round.proof import Proof

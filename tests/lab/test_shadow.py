@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.explain.history import DecisionHistory
-from rebalancer.analysis.shadow.agreement import Agreement, compare
-from rebalancer.analysis.shadow.ownership import Moved, OwnershipWatch
-from rebalancer.cli.tables.shadow import sentence
+from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.lab.shadow.agreement import Agreement, compare
+from pulsar_rebalancer.lab.shadow.ownership import Moved, OwnershipWatch
+from pulsar_rebalancer.lab.tables.shadow import sentence
 from strategies.cluster.model import Command
 from tests.control_topic import Control, command
 from tests.telemetry_lines import T0, bundle, line, load_report

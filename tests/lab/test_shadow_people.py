@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.explain.history import DecisionHistory
-from rebalancer.analysis.shadow.agreement import Agreement, compare
-from rebalancer.analysis.shadow.manual_moves import by_people, to_and_fro
-from rebalancer.analysis.shadow.traffic import TrafficWatch
-from rebalancer.analysis.shadow.window import ComparedWindow, window
+from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.lab.shadow.agreement import Agreement, compare
+from pulsar_rebalancer.lab.shadow.manual_moves import by_people, to_and_fro
+from pulsar_rebalancer.lab.shadow.traffic import TrafficWatch
+from pulsar_rebalancer.lab.shadow.window import ComparedWindow, window
 from sinks.wire.codec import decode_round
 from strategies.cluster.model import Command, Round
 from strategies.errors import SettingsError
+from tests.lab.test_shadow import RECORDINGS, A, B, C, has, moved, sweep, wanted
 from tests.telemetry_lines import T0, bundle, line
 from tests.unit.command_line import rebalancer
-from tests.unit.test_shadow import RECORDINGS, A, B, C, has, moved, sweep, wanted
 from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
 
 GRACE_MS = 1_800_000

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from rebalancer.analysis.simulate.published_comparison import percentile
-from rebalancer.cli.main import app
-from rebalancer.simulation.scenarios import catalog
+from pulsar_rebalancer.cli.main import app
+from pulsar_rebalancer.lab.simulate.published_comparison import percentile
+from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from strategies.errors import SettingsError
 
 SMALL = """

@@ -9,12 +9,12 @@ from math import isnan
 import numpy as np
 import pytest
 
-from rebalancer.simulation.metrics.bounds import (
+from pulsar_rebalancer.lab.simulation.metrics.bounds import (
     attainable_spread,
     largest_over_share,
     least_to_move,
 )
-from rebalancer.simulation.noise import Stream
+from pulsar_rebalancer.lab.simulation.noise import Stream
 from strategies.bundles.bundle_loads import Floats
 
 #: CPU (percent) of card E7 before the first unload.

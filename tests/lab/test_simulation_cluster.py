@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.simulation.closed_loop import PolledCluster
-from rebalancer.simulation.clusters.skewed import SKEW, skewed_cluster
-from rebalancer.simulation.leader import LongTermRates
-from rebalancer.simulation.noise import Wobble
-from rebalancer.simulation.scenarios.schema import Machine
-from rebalancer.simulation.telemetry_json import TelemetryWriter
+from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
+from pulsar_rebalancer.lab.simulation.clusters.skewed import SKEW, skewed_cluster
+from pulsar_rebalancer.lab.simulation.leader import LongTermRates
+from pulsar_rebalancer.lab.simulation.noise import Wobble
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine
+from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from strategies.cluster.model import Figures, LoadReport
 from strategies.figures.usage import percent
 from tests.modelled import carry, steady_cluster

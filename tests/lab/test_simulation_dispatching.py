@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.simulation.clusters.drawn import drawn_world
-from rebalancer.simulation.noise import Stream
-from rebalancer.simulation.scenarios.schema import Scenario
-from rebalancer.simulation.world import World
+from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.noise import Stream
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
+from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles.bundle_loads import Floats
 
 MIB = 2**20

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.simulation.broker_reports import BrokerReports
-from rebalancer.simulation.clusters.drawn import drawn_world
-from rebalancer.simulation.disturbances import DisturbedReports, Rival
-from rebalancer.simulation.scenarios.noise_schema import Disturbances
-from rebalancer.simulation.scenarios.schema import Scenario
-from rebalancer.simulation.world import World
+from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports
+from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.disturbances import DisturbedReports, Rival
+from pulsar_rebalancer.lab.simulation.scenarios.noise_schema import Disturbances
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
+from pulsar_rebalancer.lab.simulation.world import World
 from strategies.cluster.model import LoadReport
 
 _ROUNDS = 200

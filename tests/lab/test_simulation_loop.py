@@ -7,10 +7,15 @@ from itertools import islice
 
 import pytest
 
-from rebalancer.simulation.clock import START_MS
-from rebalancer.simulation.closed_loop import EngineDecider, PolledCluster, answer_of, closed_loop
-from rebalancer.simulation.clusters.skewed import skewed_cluster
-from rebalancer.simulation.executor_model import REACTION_S
+from pulsar_rebalancer.lab.simulation.clock import START_MS
+from pulsar_rebalancer.lab.simulation.closed_loop import (
+    EngineDecider,
+    PolledCluster,
+    answer_of,
+    closed_loop,
+)
+from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.lab.simulation.executor_model import REACTION_S
 from strategies.cluster.model import Command, Expected, LoadReport
 from strategies.errors import ContractError
 from strategies.fold.engine import EngineSettings

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.analysis.simulate.run_requests import RunRequest, StrategyChoice
-from rebalancer.analysis.simulate.runs import make
-from rebalancer.simulation.clusters.drawn import drawn_world
-from rebalancer.simulation.run import run
-from rebalancer.simulation.scenarios.catalog import Named
-from rebalancer.simulation.scenarios.schema import Scenario
-from rebalancer.simulation.world import World
+from pulsar_rebalancer.lab.simulate.run_requests import RunRequest, StrategyChoice
+from pulsar_rebalancer.lab.simulate.runs import make
+from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.run import run
+from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
+from pulsar_rebalancer.lab.simulation.world import World
 from strategies.errors import SettingsError
 from strategies.filters.contract import namespace_of
 

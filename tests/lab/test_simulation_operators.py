@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from rebalancer.analysis.goal import goal_of
-from rebalancer.simulation.run import SimulatedRun, SimulationTask, run
-from rebalancer.simulation.scenarios.catalog import Named
-from rebalancer.simulation.scenarios.complaints import complaints
-from rebalancer.simulation.scenarios.schema import Scenario
+from pulsar_rebalancer.lab.goal import goal_of
+from pulsar_rebalancer.lab.simulation.run import SimulatedRun, SimulationTask, run
+from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
+from pulsar_rebalancer.lab.simulation.scenarios.complaints import complaints
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from strategies.fold.engine import EngineSettings
 
 A, B, C, D = (f"{name}:8080" for name in "abcd")

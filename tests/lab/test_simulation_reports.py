@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from rebalancer.simulation.closed_loop import outcome_reports
-from rebalancer.simulation.clusters.skewed import skewed_cluster
-from rebalancer.simulation.telemetry_json import TelemetryWriter
+from pulsar_rebalancer.lab.simulation.closed_loop import outcome_reports
+from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.wire.codec import decode
 from sinks.wire.origin import pack_origin
 from sinks.wire.position import Position

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.simulation.clusters.drawn import drawn_world
-from rebalancer.simulation.demand import SegmentedFlow
-from rebalancer.simulation.scenarios import catalog
-from rebalancer.simulation.scenarios.default_bundles import default_bundles
-from rebalancer.simulation.scenarios.schema import Scenario
-from rebalancer.simulation.scenarios.segments_schema import Segments
-from rebalancer.simulation.segments import HASHES, Keys, Segment, segments_of
-from rebalancer.simulation.world import World
+from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.demand import SegmentedFlow
+from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.simulation.scenarios.default_bundles import default_bundles
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
+from pulsar_rebalancer.lab.simulation.scenarios.segments_schema import Segments
+from pulsar_rebalancer.lab.simulation.segments import HASHES, Keys, Segment, segments_of
+from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles.ranges import parse_bundle
 from strategies.errors import SettingsError
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.simulate.run_requests import RunRequest, StrategyChoice
-from rebalancer.analysis.simulate.runs import Made, make
-from rebalancer.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.simulate.run_requests import RunRequest, StrategyChoice
+from pulsar_rebalancer.lab.simulate.runs import Made, make
+from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from strategies.errors import SettingsError
 
 SCENARIO = """

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from rebalancer.analysis.simulate.run_requests import RunRequest, StrategyChoice, run_requests
-from rebalancer.analysis.simulate.runs import Made, make
-from rebalancer.simulation.scenarios import catalog
-from rebalancer.simulation.timeline import Timeline
+from pulsar_rebalancer.lab.simulate.run_requests import RunRequest, StrategyChoice, run_requests
+from pulsar_rebalancer.lab.simulate.runs import Made, make
+from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.simulation.timeline import Timeline
 
 
 def _run(

@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rebalancer.simulation.scenarios.schema import Daily, OnOff, Steps, Trace, Wave
-from rebalancer.simulation.waves import mean_between, summed_of, without_transients
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Daily, OnOff, Steps, Trace, Wave
+from pulsar_rebalancer.lab.simulation.waves import mean_between, summed_of, without_transients
 
 
 def _mean(wave: Wave | None, begin_s: float, end_s: float, chance: float = 0.0) -> float:

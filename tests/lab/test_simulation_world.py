@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.simulation.clusters.drawn import drawn_world
-from rebalancer.simulation.scenarios.schema import Scenario
-from rebalancer.simulation.world import World
+from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
+from pulsar_rebalancer.lab.simulation.world import World
 
 
 def _world(seed: int = 1, **changes: Any) -> World:

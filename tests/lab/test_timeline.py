@@ -7,10 +7,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rebalancer.simulation.closed_loop import EngineDecider, closed_loop
-from rebalancer.simulation.clusters.skewed import skewed_cluster
-from rebalancer.simulation.timeline import Membership, Move, Timeline
-from rebalancer.simulation.tracing import Measured, Tracer
+from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, closed_loop
+from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.lab.simulation.timeline import Membership, Move, Timeline
+from pulsar_rebalancer.lab.simulation.tracing import Measured, Tracer
 from strategies.cluster.model import Outcome, Round
 from strategies.cluster.round_figures import Spread
 from strategies.errors import ContractError

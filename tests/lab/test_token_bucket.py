@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.simulation.dispatch_limits.token_bucket import (
+from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import (
     SECOND_NS,
     Bucket,
     BucketRate,
@@ -14,7 +14,7 @@ from rebalancer.simulation.dispatch_limits.token_bucket import (
 )
 from strategies.errors import ContractError
 from strategies.settings import Mode
-from tests.unit.dispatcher import Dispatcher, dispatcher
+from tests.lab.dispatcher import Dispatcher, dispatcher
 
 TEN = BucketRate(10)
 

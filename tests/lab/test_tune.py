@@ -12,11 +12,11 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult
-from rebalancer.analysis.tune.search import SearchResult, drawn, search
-from rebalancer.cli.commands.tune import sentence
-from rebalancer.settings.load import load
-from rebalancer.simulation.timeline import Move, Timeline
+from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult
+from pulsar_rebalancer.lab.commands.tune import sentence
+from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
+from pulsar_rebalancer.lab.tune.search import SearchResult, drawn, search
+from pulsar_rebalancer.settings.load import load
 from strategies.shedding.registry import SHEDDERS
 
 T = TypeVar("T")

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.analysis.upgrade_preview.effects import RunEffects
-from rebalancer.analysis.upgrade_preview.sentences import details, headline
-from rebalancer.settings.broker_conf.upgrade import upgrade_of
-from rebalancer.simulation.timeline import Move, Timeline
+from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
+from pulsar_rebalancer.lab.upgrade_preview.effects import RunEffects
+from pulsar_rebalancer.lab.upgrade_preview.sentences import details, headline
+from pulsar_rebalancer.settings.broker_conf.upgrade import upgrade_of
+from tests.lab.test_columnar_fold import an_hour
 from tests.separate_back_tests import DAY_MS, MINUTE_MS, check_defaults
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.test_broker_conf_upgrade import AVG, EVENLY, IMPL, PLACEMENT, STOCK, written
-from tests.unit.test_columnar_fold import an_hour
 
 ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT / "tests/data/recordings"

@@ -15,8 +15,8 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from rebalancer.analysis.replay import decisions, plain
-from rebalancer.analysis.replay import spark as through_spark
+from pulsar_rebalancer.lab.replay import decisions, plain
+from pulsar_rebalancer.lab.replay import spark as through_spark
 from sinks.recordings.placed_lines import positioned
 from sinks.topics.files.topic import FileTopicWriter
 from strategies.fold.engine import EngineSettings
@@ -121,7 +121,7 @@ def rebalancer(*words: str) -> subprocess.CompletedProcess[bytes]:
         name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")
     }
     return subprocess.run(
-        [sys.executable, "-m", "rebalancer.cli.main", *words],
+        [sys.executable, "-m", "pulsar_rebalancer.cli.main", *words],
         cwd=ROOT,
         env=environment,
         capture_output=True,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.round_texts import (
+from pulsar_rebalancer.decisions.round_texts import (
     certificate_text,
     forecast_text,
     optimum_text,

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from rebalancer.cli.collect.changes import Changes, standstill_ms
-from rebalancer.cli.log_lines import Line, LogLine
+from pulsar_rebalancer.cli.collect.changes import Changes, standstill_ms
+from pulsar_rebalancer.cli.log_lines import Line, LogLine
 from sinks.collector.collector import StepResult
 from sinks.collector.open_cluster import Source, opened
 from sinks.collector.settings import CollectorSettings

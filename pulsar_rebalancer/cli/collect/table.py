@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from rebalancer.cli import console
+from pulsar_rebalancer.cli import console
 from sinks.collector.broker_poll import Pass, Report
 from sinks.collector.encoding_telemetry import encode_report
 from sinks.wire.codec import decode

@@ -11,13 +11,13 @@ from typing import Annotated, Any
 
 import typer
 
-from rebalancer.cli import console, exit_codes, options
-from rebalancer.cli.collect.several_clusters import collect_all, opened_line
-from rebalancer.cli.collect.table import as_json as fields_of
-from rebalancer.cli.collect.table import as_table, seen
-from rebalancer.cli.log_lines import Line, Log, log_of
-from rebalancer.cli.metrics_server import metrics_served
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.cli import console, exit_codes, options
+from pulsar_rebalancer.cli.collect.several_clusters import collect_all, opened_line
+from pulsar_rebalancer.cli.collect.table import as_json as fields_of
+from pulsar_rebalancer.cli.collect.table import as_table, seen
+from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
+from pulsar_rebalancer.cli.metrics_server import metrics_served
+from pulsar_rebalancer.settings.load import Settings
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.collector.settings import collector_folder
 from sinks.metrics.collector import CollectorMetrics

@@ -13,11 +13,11 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from rebalancer.cli import console, options
-from rebalancer.settings.complaints import shown
-from rebalancer.settings.leaves import all_leaves
-from rebalancer.settings.load import SettingEntry, load
-from rebalancer.settings.tree import json_schema
+from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.settings.complaints import shown
+from pulsar_rebalancer.settings.leaves import all_leaves
+from pulsar_rebalancer.settings.load import SettingEntry, load
+from pulsar_rebalancer.settings.tree import json_schema
 
 #: Minimum width for the table.
 _WIDE = 100
@@ -100,9 +100,9 @@ def from_broker_conf(
     Keys without effect are reported on standard error with their lines. Exit code 2 if a value is
     invalid.
     """
-    from rebalancer.settings.broker_conf import show as shown_as
-    from rebalancer.settings.broker_conf.convert import convert, refuse_nothing
-    from rebalancer.settings.broker_conf.upgrade import upgrade_of
+    from pulsar_rebalancer.settings.broker_conf import show as shown_as
+    from pulsar_rebalancer.settings.broker_conf.convert import convert, refuse_nothing
+    from pulsar_rebalancer.settings.broker_conf.upgrade import upgrade_of
     from strategies.java.release_defaults import RELEASES
 
     release = None if pulsar is None else options.named_release(pulsar, "--pulsar")

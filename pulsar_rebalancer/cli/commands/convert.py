@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.cli import console, options
+from pulsar_rebalancer.cli import console, options
 from sinks.recordings.columnar import ENDING
 from sinks.recordings.recorder import converted
 

@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.analysis.intents import IntentError, until_ms
-from rebalancer.cli import options
-from rebalancer.cli.doctor.finding import age
-from rebalancer.cli.intents import (
+from pulsar_rebalancer.cli import options
+from pulsar_rebalancer.cli.finding import age
+from pulsar_rebalancer.cli.intents import (
     IntentSession,
     intent_session,
     progress_of,
@@ -19,6 +18,7 @@ from rebalancer.cli.intents import (
     say_status,
     without_durations,
 )
+from pulsar_rebalancer.decisions.intents import IntentError, until_ms
 from sinks.wall_clock import wall_clock_ms
 from strategies.cluster.intent_contract import ENDED, Intent, IntentStatus
 

@@ -11,13 +11,13 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.cli import exit_codes, options
-from rebalancer.cli.executor_assembly import Assembled, assembled
-from rebalancer.cli.lines import put
-from rebalancer.cli.log_lines import Line, Log, log_of
-from rebalancer.cli.metrics_server import metrics_served
-from rebalancer.cli.own_shedder import OwnShedder
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.cli import exit_codes, options
+from pulsar_rebalancer.cli.executor_assembly import Assembled, assembled
+from pulsar_rebalancer.cli.lines import put
+from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
+from pulsar_rebalancer.cli.metrics_server import metrics_served
+from pulsar_rebalancer.cli.own_shedder import OwnShedder
+from pulsar_rebalancer.settings.load import Settings
 from sinks.executor.approval_intake import Answered
 from sinks.executor.executor import Stopped
 from sinks.executor.intake import HeldBack

@@ -11,12 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
-from rebalancer.analysis.explain.executor_limits import (
+from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.cli.pause import pause_of
+from pulsar_rebalancer.decisions.explain.executor_limits import (
     ExecutorLimits,
     LimitsVerdict,
     limits_verdicts,
 )
-from rebalancer.analysis.explain.history import (
+from pulsar_rebalancer.decisions.explain.history import (
     DecisionHistory,
     Source,
     is_there,
@@ -25,9 +27,9 @@ from rebalancer.analysis.explain.history import (
     values_of,
     with_outcomes,
 )
-from rebalancer.analysis.explain.owners import owners_in
-from rebalancer.analysis.explain.sentences import broker_lines, bundle_lines, located_lines
-from rebalancer.analysis.explain.subject import (
+from pulsar_rebalancer.decisions.explain.owners import owners_in
+from pulsar_rebalancer.decisions.explain.sentences import broker_lines, bundle_lines, located_lines
+from pulsar_rebalancer.decisions.explain.subject import (
     FORMS,
     LATEST,
     ExplainedSubject,
@@ -35,11 +37,9 @@ from rebalancer.analysis.explain.subject import (
     UnknownSubject,
     locate,
 )
-from rebalancer.analysis.plans import noted, pauses_of, plans_of, read_approvals
-from rebalancer.analysis.round_texts import sentences
-from rebalancer.cli import console, options
-from rebalancer.cli.pause import pause_of
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.decisions.plans import noted, pauses_of, plans_of, read_approvals
+from pulsar_rebalancer.decisions.round_texts import sentences
+from pulsar_rebalancer.settings.load import Settings
 from sinks.executor.settings import admission_rules
 from sinks.topics.access import NO_SECURITY, TopicAccess
 from sinks.topics.uri import TopicUri

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.cli import console, options
+from pulsar_rebalancer.cli import console, options
 from streaming.jars.connector import connector_jars
 from streaming.jars.download import fetch as fetch_jars
 from streaming.jars.download import present

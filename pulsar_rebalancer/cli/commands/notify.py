@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.analysis.notices.decide import PLAN, NoticeRules
-from rebalancer.analysis.notices.notifier import NoticeSources, Notifier
-from rebalancer.cli import exit_codes, options
-from rebalancer.cli.log_lines import Line, Log, log_of
-from rebalancer.cli.metrics_server import metrics_served
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.cli import exit_codes, options
+from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
+from pulsar_rebalancer.cli.metrics_server import metrics_served
+from pulsar_rebalancer.decisions.notices.decide import PLAN, NoticeRules
+from pulsar_rebalancer.decisions.notices.notifier import NoticeSources, Notifier
+from pulsar_rebalancer.settings.load import Settings
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
 from sinks.metrics.notifier import NotifierMetrics

@@ -10,10 +10,12 @@ from uuid import uuid4
 
 import typer
 
-from rebalancer.analysis.explain.answers import in_short
-from rebalancer.analysis.explain.sentences import expected_usage, instruction, points, when
-from rebalancer.analysis.explain.subject import UnknownSubject
-from rebalancer.analysis.plans import (
+from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.cli.finding import age
+from pulsar_rebalancer.decisions.explain.answers import in_short
+from pulsar_rebalancer.decisions.explain.sentences import expected_usage, instruction, points, when
+from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
+from pulsar_rebalancer.decisions.plans import (
     Plan,
     PlanDecision,
     PlannedCommand,
@@ -24,9 +26,7 @@ from rebalancer.analysis.plans import (
     publish_approval,
     read_plans,
 )
-from rebalancer.cli import console, options
-from rebalancer.cli.doctor.finding import age
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.load import Settings
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import encode_approval
 from sinks.wire.encoding import encode_command, encode_outcome

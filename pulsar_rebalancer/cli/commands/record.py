@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from rebalancer.cli import console, exit_codes, options
+from pulsar_rebalancer.cli import console, exit_codes, options
 from sinks.recordings.columnar import ENDING
 from sinks.recordings.recorder import ENDINGS, StopCondition
 from sinks.recordings.recorder import record as copy

@@ -9,14 +9,14 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.analysis.intents import IntentError, active_roll, excluded_by
-from rebalancer.cli import console, exit_codes, options
-from rebalancer.cli.intents import IntentSession, intent_session, say_status
-from rebalancer.cli.roll.observe import ClusterEyes
-from rebalancer.cli.roll.obstacles import WaitingPlans
-from rebalancer.cli.roll.process import RollEnd, RollPlan, RollProcess
-from rebalancer.cli.roll.restarts import RestartCommands
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.cli import console, exit_codes, options
+from pulsar_rebalancer.cli.intents import IntentSession, intent_session, say_status
+from pulsar_rebalancer.cli.roll.observe import ClusterEyes
+from pulsar_rebalancer.cli.roll.obstacles import WaitingPlans
+from pulsar_rebalancer.cli.roll.process import RollEnd, RollPlan, RollProcess
+from pulsar_rebalancer.cli.roll.restarts import RestartCommands
+from pulsar_rebalancer.decisions.intents import IntentError, active_roll, excluded_by
+from pulsar_rebalancer.settings.load import Settings
 from sinks.executor.settings import state_folder
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.wall_clock import wall_clock_ms

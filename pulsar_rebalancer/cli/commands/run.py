@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebalancer.cli import exit_codes, options
-from rebalancer.cli.log_lines import Line, Log, log_of
-from rebalancer.cli.metrics_server import metrics_served
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.cli import exit_codes, options
+from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
+from pulsar_rebalancer.cli.metrics_server import metrics_served
+from pulsar_rebalancer.settings.load import Settings
 from sinks.metrics.disk import DiskMetrics, file_topics
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from rebalancer.cli import exit_codes, options
-from rebalancer.cli.log_lines import Line, Log, log_of
-from rebalancer.cli.metrics_server import metrics_served
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.cli import exit_codes, options
+from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
+from pulsar_rebalancer.cli.metrics_server import metrics_served
+from pulsar_rebalancer.settings.load import Settings
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
 from sinks.metrics.page import PageMetrics
@@ -42,7 +42,7 @@ def serve(
 
 
 def _serve(settings: Settings, stop: Stop, log: Log) -> None:
-    from rebalancer.serve.process import run_page
+    from pulsar_rebalancer.serve.process import run_page
 
     liveness = Liveness(_STILL_S, "reading the topics", is_stopping=stop.is_set)
     registry = process_registry(settings.engine.version)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rebalancer.cli import console, options
+from pulsar_rebalancer.cli import console, options
 from streaming.cluster.shipping import python_name, write_environment
 
 if TYPE_CHECKING:

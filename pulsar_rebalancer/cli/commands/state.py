@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rebalancer.cli import console, options
+from pulsar_rebalancer.cli import console, options
 
 if TYPE_CHECKING:
     from streaming.checkpoint_state.reader import BrokerStateRow, ForgottenRow

@@ -9,21 +9,21 @@ from typing import Annotated, Any
 
 import typer
 
-from rebalancer.analysis.explain.answers import in_short
-from rebalancer.analysis.explain.sentences import points, when
-from rebalancer.analysis.explain.subject import UnknownSubject
-from rebalancer.analysis.plans import Plan
-from rebalancer.analysis.round_texts import proves_bound
-from rebalancer.analysis.status import (
+from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.cli.finding import age
+from pulsar_rebalancer.cli.pause import Pause, pause_of
+from pulsar_rebalancer.decisions.explain.answers import in_short
+from pulsar_rebalancer.decisions.explain.sentences import points, when
+from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
+from pulsar_rebalancer.decisions.plans import Plan
+from pulsar_rebalancer.decisions.round_texts import proves_bound
+from pulsar_rebalancer.decisions.status import (
     ClusterStatus,
     Status,
     counted,
     late_after_ms,
     read_status,
 )
-from rebalancer.cli import console, options
-from rebalancer.cli.doctor.finding import age
-from rebalancer.cli.pause import Pause, pause_of
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, Outcome, Round

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from rebalancer.cli import console, options
+from pulsar_rebalancer.cli import console, options
 from sinks.topics.connections import Connections
 from sinks.topics.kafka.admin import TopicPlan, create_topic
 from sinks.topics.kafka.settings import kafka_access

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.cli import options
-from rebalancer.cli.intents import intent_session, say_record, say_status
+from pulsar_rebalancer.cli import options
+from pulsar_rebalancer.cli.intents import intent_session, say_record, say_status
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Round
 

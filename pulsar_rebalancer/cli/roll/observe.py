@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from rebalancer.analysis.intents import FollowedTopic
+from pulsar_rebalancer.decisions.intents import FollowedTopic
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import NONE, FreezeWatch, Stuck, probing
 from sinks.pulsar_api.http import Wait

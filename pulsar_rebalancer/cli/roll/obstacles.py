@@ -6,8 +6,8 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 
-from rebalancer.analysis.plans import read_plans
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.decisions.plans import read_plans
+from pulsar_rebalancer.settings.load import Settings
 from sinks.wall_clock import wall_clock_ms
 from strategies.errors import RebalancerError
 

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from rebalancer.cli.intents import IntentSession, without_durations
-from rebalancer.cli.roll.observe import ClusterEyes
-from rebalancer.cli.roll.restarts import RestartCommands
+from pulsar_rebalancer.cli.intents import IntentSession, without_durations
+from pulsar_rebalancer.cli.roll.observe import ClusterEyes
+from pulsar_rebalancer.cli.roll.restarts import RestartCommands
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.contracts.approvals import LONGEST_REASON

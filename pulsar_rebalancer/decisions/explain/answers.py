@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from rebalancer.analysis.explain.history import DecisionHistory
+from pulsar_rebalancer.decisions.explain.history import DecisionHistory
 from strategies.cluster.model import Command, Outcome
 
 #: `applied` precedes `already-done`, which an executor publishes for a repeated command; then all

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rebalancer.analysis.explain.answers import decisive
-from rebalancer.analysis.explain.history import DecisionHistory
-from rebalancer.analysis.explain.subject import Located
+from pulsar_rebalancer.decisions.explain.answers import decisive
+from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.decisions.explain.subject import Located
 from strategies.cluster.model import Command, Expected, OutcomeStatus
 from strategies.executor.admission import AdmissionRules, CommandFacts, Objection, may_be_considered
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from rebalancer.analysis.explain.answers import in_short, verdict_counts, verdict_words, why_missing
-from rebalancer.analysis.explain.history import DecisionHistory
-from rebalancer.analysis.explain.subject import ExplainedSubject, Located
-from rebalancer.analysis.move_costs import move_costs
-from rebalancer.analysis.round_texts import sentences
+from pulsar_rebalancer.decisions.explain.answers import (
+    in_short,
+    verdict_counts,
+    verdict_words,
+    why_missing,
+)
+from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.decisions.explain.subject import ExplainedSubject, Located
+from pulsar_rebalancer.decisions.move_costs import move_costs
+from pulsar_rebalancer.decisions.round_texts import sentences
 from strategies.cluster.model import Command, Evidence, Round, Skip
 from strategies.cluster.round_state import ABOUT_POLICIES, counted_as_done
 from strategies.describe import counted, counted_with, describe_intent, describe_skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
 
-from rebalancer.analysis.explain.history import DecisionHistory
+from pulsar_rebalancer.decisions.explain.history import DecisionHistory
 from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.errors import RebalancerError
 from strategies.filters.contract import namespace_of

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from rebalancer.analysis.live.packed import PackedRound, packed
-from rebalancer.analysis.live.snapshot import LiveCluster, LiveDecisions
-from rebalancer.analysis.status import CollectionPass
+from pulsar_rebalancer.decisions.live.packed import PackedRound, packed
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveDecisions
+from pulsar_rebalancer.decisions.status import CollectionPass
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.executor.approvals import Approval, ApprovalOutcome
 

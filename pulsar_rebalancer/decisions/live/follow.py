@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from rebalancer.analysis.live.fold import LiveFold
-from rebalancer.analysis.live.snapshot import LiveSnapshot, TopicHealth
-from rebalancer.analysis.status import (
+from pulsar_rebalancer.decisions.live.fold import LiveFold
+from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot, TopicHealth
+from pulsar_rebalancer.decisions.status import (
     REPORT_KINDS,
     CollectionPass,
     RejectedHead,

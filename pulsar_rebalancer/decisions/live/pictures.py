@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rebalancer.analysis.live.packed import PackedRound
-from rebalancer.analysis.live.snapshot import LiveDecisions
-from rebalancer.analysis.live.views import ANSWERS, Document, answer_of, names_of
+from pulsar_rebalancer.decisions.live.packed import PackedRound
+from pulsar_rebalancer.decisions.live.snapshot import LiveDecisions
+from pulsar_rebalancer.decisions.live.views import ANSWERS, Document, answer_of, names_of
 from strategies.bundles.bundle_loads import Floats
 from strategies.cluster.model import Command
 

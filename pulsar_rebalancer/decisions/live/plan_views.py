@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rebalancer.analysis.explain.answers import in_short
-from rebalancer.analysis.live.snapshot import LiveCluster
-from rebalancer.analysis.live.views import Document, answer_of, pause_of_cluster
-from rebalancer.analysis.plans import Plan, PlanDecision, PlannedCommand, plans_of
+from pulsar_rebalancer.decisions.explain.answers import in_short
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster
+from pulsar_rebalancer.decisions.live.views import Document, answer_of, pause_of_cluster
+from pulsar_rebalancer.decisions.plans import Plan, PlanDecision, PlannedCommand, plans_of
 
 #: Commands of one plan that a document lists, and decided plans.
 MOST_COMMANDS, MOST_DECIDED = 500, 5

@@ -4,12 +4,12 @@ explain`.
 
 from __future__ import annotations
 
-from rebalancer.analysis.explain.sentences import located_lines
-from rebalancer.analysis.explain.subject import LATEST, UnknownSubject, locate
-from rebalancer.analysis.live.plan_views import plans_now
-from rebalancer.analysis.live.snapshot import LiveCluster
-from rebalancer.analysis.live.views import Document
-from rebalancer.analysis.plans import noted
+from pulsar_rebalancer.decisions.explain.sentences import located_lines
+from pulsar_rebalancer.decisions.explain.subject import LATEST, UnknownSubject, locate
+from pulsar_rebalancer.decisions.live.plan_views import plans_now
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster
+from pulsar_rebalancer.decisions.live.views import Document
+from pulsar_rebalancer.decisions.plans import noted
 
 #: Longest text that is searched for; names have at most 512 characters.
 LONGEST_SUBJECT = 600

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
-from rebalancer.analysis.explain.answers import decisive
-from rebalancer.analysis.explain.history import DecisionHistory
-from rebalancer.analysis.live.packed import PackedRound
-from rebalancer.analysis.status import CollectionPass
+from pulsar_rebalancer.decisions.explain.answers import decisive
+from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.decisions.live.packed import PackedRound
+from pulsar_rebalancer.decisions.status import CollectionPass
 from strategies.cluster.model import Command, Outcome
 from strategies.executor.approvals import Approval, ApprovalOutcome
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any, Literal
 
-from rebalancer.analysis.explain.answers import in_short
-from rebalancer.analysis.intents import what_of
-from rebalancer.analysis.live.packed import PackedRound
-from rebalancer.analysis.live.snapshot import LiveCluster, LiveDecisions, LiveSnapshot
-from rebalancer.analysis.plans import pauses_of
-from rebalancer.analysis.round_texts import proves_bound, sentences
-from rebalancer.analysis.status import INTERVALS, counted, late_after_ms
+from pulsar_rebalancer.decisions.explain.answers import in_short
+from pulsar_rebalancer.decisions.intents import what_of
+from pulsar_rebalancer.decisions.live.packed import PackedRound
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveDecisions, LiveSnapshot
+from pulsar_rebalancer.decisions.plans import pauses_of
+from pulsar_rebalancer.decisions.round_texts import proves_bound, sentences
+from pulsar_rebalancer.decisions.status import INTERVALS, counted, late_after_ms
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_state import counted_as_done

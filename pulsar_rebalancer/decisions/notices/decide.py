@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rebalancer.analysis.explain.sentences import when
-from rebalancer.analysis.notices.picture import picture_of
+from pulsar_rebalancer.decisions.explain.sentences import when
+from pulsar_rebalancer.decisions.notices.picture import picture_of
 from sinks.metrics.labels import code_of
 from sinks.notices.notice import Notice, NoticeCause
 from strategies.cluster.model import Outcome, OutcomeStatus, Round

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rebalancer.analysis.notices.decide import (
+from pulsar_rebalancer.decisions.notices.decide import (
     Decided,
     NoticeMemory,
     NoticeRules,

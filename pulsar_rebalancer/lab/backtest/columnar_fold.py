@@ -3,7 +3,7 @@ reports of quiet rounds.
 
 Consecutive rounds that change only figures, and in which the strategy certainly decides nothing,
 are skipped together. The state after them is computed when the next other round needs it, and
-equals the state of the engine bit for bit (tests/unit/test_columnar_fold.py).
+equals the state of the engine bit for bit (tests/lab/test_columnar_fold.py).
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ from itertools import groupby
 
 import numpy as np
 
-from rebalancer.analysis.backtest.bulk_averages import BulkAverages
-from rebalancer.analysis.backtest.quiet_round_finder import QuietRoundFinder, Rounds, SettledCluster
-from rebalancer.analysis.backtest.segments import SWEEP, Known, Regular, regular_rounds
+from pulsar_rebalancer.lab.backtest.bulk_averages import BulkAverages
+from pulsar_rebalancer.lab.backtest.quiet_round_finder import (
+    QuietRoundFinder,
+    Rounds,
+    SettledCluster,
+)
+from pulsar_rebalancer.lab.backtest.segments import SWEEP, Known, Regular, regular_rounds
 from sinks.recordings.columnar_reading import Block, Column, counts_of
 from strategies.averages.bundle_averages import BundleHistory, unpack_history
 from strategies.bundles.bundle_loads import Floats, Ints

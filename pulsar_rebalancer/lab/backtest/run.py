@@ -12,13 +12,13 @@ from typing import Literal
 
 import numpy as np
 
-from rebalancer.analysis.backtest.columnar_fold import ColumnarFold, Quiet
-from rebalancer.analysis.backtest.reassigned import Reassigned
-from rebalancer.analysis.goal import Goal, goal_of
-from rebalancer.analysis.report.settings import shown_settings
-from rebalancer.settings.load import Settings
-from rebalancer.simulation.timeline import Timeline
-from rebalancer.simulation.tracing import Measured, Tracer
+from pulsar_rebalancer.lab.backtest.columnar_fold import ColumnarFold, Quiet
+from pulsar_rebalancer.lab.backtest.reassigned import Reassigned
+from pulsar_rebalancer.lab.goal import Goal, goal_of
+from pulsar_rebalancer.lab.report.settings import shown_settings
+from pulsar_rebalancer.lab.simulation.timeline import Timeline
+from pulsar_rebalancer.lab.simulation.tracing import Measured, Tracer
+from pulsar_rebalancer.settings.load import Settings
 from sinks.rare_collections import rare_collections
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import Block, read_blocks

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult
-from rebalancer.analysis.report.summary import Summary
-from rebalancer.simulation.timeline import Move
+from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult
+from pulsar_rebalancer.lab.report.summary import Summary
+from pulsar_rebalancer.lab.simulation.timeline import Move
 from sinks.recordings.recorder import check_use
 from strategies.errors import SinkError
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.analysis.backtest.quiet_round_finder import leading
+from pulsar_rebalancer.lab.backtest.quiet_round_finder import leading
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import Block
 from strategies.bundles.bundle_loads import Bools, Ints

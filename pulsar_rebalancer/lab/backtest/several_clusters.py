@@ -10,8 +10,8 @@ from functools import partial
 from itertools import count
 from typing import TypeVar
 
-from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult, run_together
-from rebalancer.analysis.processes import run_each
+from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult, run_together
+from pulsar_rebalancer.lab.processes import run_each
 from strategies.ordered_sum import ordered_sum
 
 T = TypeVar("T")

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rebalancer.analysis.report.target import check_target
-from rebalancer.cli import console, exit_codes, lab_options, options
+from pulsar_rebalancer.cli import console, exit_codes, options
+from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.report.target import check_target
 from strategies.errors import SettingsError
 
 if TYPE_CHECKING:
-    from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult, Loop
-    from rebalancer.settings.load import Settings
+    from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult, Loop
+    from pulsar_rebalancer.settings.load import Settings
 
 app = typer.Typer()
 
@@ -54,10 +55,10 @@ def backtest(
     The table has one row per run and cluster: how even the brokers were, and how much was moved.
     Large recordings are read many times faster after `rebalancer convert`.
     """
-    from rebalancer.analysis.backtest.recording_source import columnar
-    from rebalancer.analysis.backtest.run import BacktestJob
-    from rebalancer.analysis.backtest.run_figures import check_rounds
-    from rebalancer.analysis.backtest.several_clusters import run_all
+    from pulsar_rebalancer.lab.backtest.recording_source import columnar
+    from pulsar_rebalancer.lab.backtest.run import BacktestJob
+    from pulsar_rebalancer.lab.backtest.run_figures import check_rounds
+    from pulsar_rebalancer.lab.backtest.several_clusters import run_all
 
     check_target(html)
     wanted = options.settings(config, overrides)
@@ -104,7 +105,7 @@ def _tries(
     base: tuple[Path | None, list[str] | None],
 ) -> list[tuple[str, Settings]]:
     """Title and settings of every run, checked before the recording is read."""
-    from rebalancer.analysis.tune.search import short
+    from pulsar_rebalancer.lab.tune.search import short
 
     config, overrides = base
     return [
@@ -124,10 +125,10 @@ def _show(
     answers: Sequence[BacktestResult],
     as_json: bool,
 ) -> None:
-    from rebalancer.analysis.backtest.run_figures import LOOPS, run_as_json
-    from rebalancer.analysis.report.chart_data import comparison
-    from rebalancer.analysis.report.figure_texts import FORESIGHT
-    from rebalancer.analysis.report.summary import Summary
+    from pulsar_rebalancer.lab.backtest.run_figures import LOOPS, run_as_json
+    from pulsar_rebalancer.lab.report.chart_data import comparison
+    from pulsar_rebalancer.lab.report.figure_texts import FORESIGHT
+    from pulsar_rebalancer.lab.report.summary import Summary
 
     summaries = [Summary(line) for answer in answers for line in answer.timelines]
     if as_json:
@@ -159,7 +160,7 @@ def _show(
 
 
 def _write_html(html: Path, recording: Path, answers: Sequence[BacktestResult]) -> None:
-    from rebalancer.analysis.report.page import render, write_page
+    from pulsar_rebalancer.lab.report.page import render, write_page
 
     write_page(
         html,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.cli import options
+from pulsar_rebalancer.cli import options
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -47,7 +47,7 @@ def conformance(
 
     Exit code 5 if a case differs, 2 if the file cannot be compared.
     """
-    from rebalancer.cli.tables.conformance import list_suites, run
+    from pulsar_rebalancer.lab.tables.conformance import list_suites, run
 
     if file is None and not listed:
         raise typer.BadParameter(

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from rebalancer.cli import console, exit_codes, options
+from pulsar_rebalancer.cli import console, exit_codes, options
 
 app = typer.Typer()
 #: Settings that have a line of their own in the demo's output.
@@ -72,13 +72,19 @@ def demo(
     and the next reports show the effect. Exit code 0: the last round reached the strategy's goal;
     3: it did not, or still waits for samples.
     """
-    from rebalancer.analysis.goal import goal_of
-    from rebalancer.analysis.report.target import can_write, check_target
-    from rebalancer.cli.demo.picture import write_demo_report
-    from rebalancer.cli.demo.plan import TOPICS, DemoPlan, OnKafka, prepare_folder, write_settings
-    from rebalancer.cli.demo.run import run_demo
-    from rebalancer.cli.demo.screen import open_screen
-    from rebalancer.settings.load import load
+    from pulsar_rebalancer.lab.demo.picture import write_demo_report
+    from pulsar_rebalancer.lab.demo.plan import (
+        TOPICS,
+        DemoPlan,
+        OnKafka,
+        prepare_folder,
+        write_settings,
+    )
+    from pulsar_rebalancer.lab.demo.run import run_demo
+    from pulsar_rebalancer.lab.demo.screen import open_screen
+    from pulsar_rebalancer.lab.goal import goal_of
+    from pulsar_rebalancer.lab.report.target import can_write, check_target
+    from pulsar_rebalancer.settings.load import load
 
     check_target(html)
     asked = load(

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebalancer.cli import console
+from pulsar_rebalancer.cli import console
 
 if TYPE_CHECKING:
-    from rebalancer.settings.load import Settings
+    from pulsar_rebalancer.settings.load import Settings
 
 
 #: A recording of any form.
@@ -38,7 +38,7 @@ def in_recorded_release(settings: Settings, recording: Path | str | Iterable[byt
     """
     if not settings.release_is_open:
         return settings
-    from rebalancer.analysis.recorded_release import recorded_release, release_in
+    from pulsar_rebalancer.lab.recorded_release import recorded_release, release_in
     from strategies.java.release_defaults import PULSAR_VERSION, RELEASES
 
     found = (

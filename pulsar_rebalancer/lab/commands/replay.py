@@ -13,14 +13,15 @@ from typing import IO, TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rebalancer.analysis.explain.outcomes import OutcomeCollector
-from rebalancer.analysis.goal import goal_of
-from rebalancer.analysis.replay import decisions, plain
-from rebalancer.analysis.report.target import check_target
-from rebalancer.cli import console, exit_codes, lab_options, options
-from rebalancer.cli.lines import put
-from rebalancer.cli.tables import replay as report
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.cli import console, exit_codes, options
+from pulsar_rebalancer.cli.lines import put
+from pulsar_rebalancer.decisions.explain.outcomes import OutcomeCollector
+from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.goal import goal_of
+from pulsar_rebalancer.lab.replay import decisions, plain
+from pulsar_rebalancer.lab.report.target import check_target
+from pulsar_rebalancer.lab.tables import replay as report
+from pulsar_rebalancer.settings.load import Settings
 from sinks.recordings.placed_lines import of_recording, topic_name
 from sinks.recordings.recorder import as_line, check_use, topic_records
 from sinks.topics.connections import Connections
@@ -34,7 +35,7 @@ from strategies.cluster.round_state import ABOUT_POLICIES
 from strategies.errors import WireError
 
 if TYPE_CHECKING:
-    from rebalancer.analysis.report.page import PageTable
+    from pulsar_rebalancer.lab.report.page import PageTable
 
 app = typer.Typer()
 
@@ -189,7 +190,7 @@ def _answers(
 ) -> Iterator[list[OutputRow]]:
     if engine == "plain":
         return plain.decide(records, settings.engine, settings.connections.wire)
-    from rebalancer.analysis.replay import spark
+    from pulsar_rebalancer.lab.replay import spark
 
     return spark.decide(records, settings.engine, settings.job, console.progress)
 
@@ -234,8 +235,8 @@ def _write_html(
     settings: Settings,
     verdicts: Mapping[str, Outcome],
 ) -> dict[str, Path]:
-    from rebalancer.analysis.replay.tracing import timelines
-    from rebalancer.analysis.report.page import render, write_page
+    from pulsar_rebalancer.lab.replay.tracing import timelines
+    from pulsar_rebalancer.lab.report.page import render, write_page
 
     name = topic_name(origin)
     write_page(
@@ -252,8 +253,8 @@ def _write_html(
 
 def _costs(outcomes: Iterable[Outcome]) -> PageTable | None:
     """What moves have cost, if executors have measured it."""
-    from rebalancer.analysis.move_costs import HEADS, move_costs
-    from rebalancer.analysis.report.page import PageTable
+    from pulsar_rebalancer.decisions.move_costs import HEADS, move_costs
+    from pulsar_rebalancer.lab.report.page import PageTable
 
     rows = [one.row for one in move_costs(outcomes)]
     hint = "As executors have measured it, by the load manager and the topics of the moved bundle."

@@ -8,16 +8,17 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.analysis.explain.history import DecisionHistory, read_history
-from rebalancer.analysis.replay import decisions, plain
-from rebalancer.analysis.shadow.agreement import compare
-from rebalancer.analysis.shadow.manual_moves import by_people, to_and_fro
-from rebalancer.analysis.shadow.ownership import Moved, OwnershipWatch
-from rebalancer.analysis.shadow.traffic import TrafficWatch
-from rebalancer.analysis.shadow.window import window
-from rebalancer.cli import console, lab_options, options
-from rebalancer.cli.tables import shadow as report
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.decisions.explain.history import DecisionHistory, read_history
+from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.replay import decisions, plain
+from pulsar_rebalancer.lab.shadow.agreement import compare
+from pulsar_rebalancer.lab.shadow.manual_moves import by_people, to_and_fro
+from pulsar_rebalancer.lab.shadow.ownership import Moved, OwnershipWatch
+from pulsar_rebalancer.lab.shadow.traffic import TrafficWatch
+from pulsar_rebalancer.lab.shadow.window import window
+from pulsar_rebalancer.lab.tables import shadow as report
+from pulsar_rebalancer.settings.load import Settings
 from sinks.recordings.placed_lines import of_recording
 from sinks.recordings.recorder import topic_records
 from sinks.topics.access import TopicRecord

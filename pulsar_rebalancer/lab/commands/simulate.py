@@ -11,12 +11,18 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.analysis.report.target import check_target
-from rebalancer.analysis.simulate import published_comparison, runs, shedder_ratings
-from rebalancer.analysis.simulate.run_requests import checked, run_requests
-from rebalancer.cli import console, lab_options, options
-from rebalancer.cli.simulate import operation_tables, published_tables, rating_tables, tables
-from rebalancer.simulation.scenarios import catalog
+from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.report.target import check_target
+from pulsar_rebalancer.lab.simulate import published_comparison, runs, shedder_ratings
+from pulsar_rebalancer.lab.simulate.run_requests import checked, run_requests
+from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.tables.simulate import (
+    operation_tables,
+    published_tables,
+    rating_tables,
+    tables,
+)
 from strategies.java.release_defaults import RELEASES
 
 app = typer.Typer()
@@ -152,7 +158,7 @@ def _names(scenarios: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _write_page(made: Sequence[runs.Made], html: Path) -> None:
-    from rebalancer.cli.simulate import pages
+    from pulsar_rebalancer.lab.tables.simulate import pages
 
     pages.write(made, html)
     console.progress(f"written: {html}")

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rebalancer.cli import console, lab_options, options
+from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.lab.commands import lab_options
 from sinks.recordings.recorder import ENDINGS, check_use
 from strategies.errors import SettingsError, SinkError
 from strategies.ordered_sum import ordered_sum
 
 if TYPE_CHECKING:
-    from rebalancer.analysis.trace.loads import Load, Loads, Reading
+    from pulsar_rebalancer.lab.trace.loads import Load, Loads, Reading
 
 app = typer.Typer()
 #: Names that a scenario accepts for a namespace and that do not break a CSV column.
@@ -65,9 +66,9 @@ def trace(
             param_hint="FILE",
         )
     options.refuse_existing(target, force)
-    from rebalancer.analysis.backtest.recording_source import columnar
-    from rebalancer.analysis.trace.loads import loads_of
-    from rebalancer.analysis.trace.text import scenario_part, write_trace
+    from pulsar_rebalancer.lab.backtest.recording_source import columnar
+    from pulsar_rebalancer.lab.trace.loads import loads_of
+    from pulsar_rebalancer.lab.trace.text import scenario_part, write_trace
     from sinks.recordings.columnar_reading import read_blocks
 
     interval_ms = round(interval * 1000)
@@ -156,7 +157,7 @@ def _usable(recording: Path, found: Loads, per: str, interval: float) -> Sequenc
 def _as_json(
     target: Path, found: Loads, loads: Sequence[Load], interval: float
 ) -> dict[str, object]:
-    from rebalancer.simulation.fleet import MIB
+    from pulsar_rebalancer.lab.simulation.fleet import MIB
 
     return {
         "file": str(target),

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rebalancer.analysis.report.target import check_target
-from rebalancer.cli import console, lab_options, options
+from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.report.target import check_target
 
 if TYPE_CHECKING:
-    from rebalancer.analysis.tune.search import Cost, SearchResult, Trial
-    from rebalancer.settings.load import Settings
+    from pulsar_rebalancer.lab.tune.search import Cost, SearchResult, Trial
+    from pulsar_rebalancer.settings.load import Settings
 
 app = typer.Typer()
 
@@ -52,9 +53,9 @@ def tune(
     beats, and whether one of them is better than the current settings. The report of --html shows
     the best set on the test part.
     """
-    from rebalancer.analysis.backtest.recording_source import columnar
-    from rebalancer.analysis.backtest.several_clusters import run_all
-    from rebalancer.analysis.tune.search import drawn, search
+    from pulsar_rebalancer.lab.backtest.recording_source import columnar
+    from pulsar_rebalancer.lab.backtest.several_clusters import run_all
+    from pulsar_rebalancer.lab.tune.search import drawn, search
 
     check_target(html)
     named = options.flags(shedding__strategy=strategy)
@@ -119,9 +120,9 @@ def sentence(found: SearchResult) -> str:
     """The result as a sentence: whether something is better than the current settings, by how much,
     and on how much data.
     """
-    from rebalancer.analysis.figure_texts import number
-    from rebalancer.analysis.report.figure_texts import duration, points
-    from rebalancer.analysis.report.verdict import FEW_ROUNDS
+    from pulsar_rebalancer.decisions.figure_texts import number
+    from pulsar_rebalancer.lab.report.figure_texts import duration, points
+    from pulsar_rebalancer.lab.report.verdict import FEW_ROUNDS
 
     now, best = found.current.test, found.best
     if now is None or not now.rounds:
@@ -201,8 +202,8 @@ def _cost(cost: Cost) -> dict[str, Any]:
 
 
 def _write_html(html: Path, recording: Path, found: SearchResult) -> None:
-    from rebalancer.analysis.report.page import render, write_page
-    from rebalancer.analysis.report.verdict import FEW_ROUNDS, NextStep, ReportVerdict
+    from pulsar_rebalancer.lab.report.page import render, write_page
+    from pulsar_rebalancer.lab.report.verdict import FEW_ROUNDS, NextStep, ReportVerdict
 
     shown = [found.current, *([found.best] if found.best is not None else found.front[:3])]
     head, _, rest = sentence(found).partition(". ")

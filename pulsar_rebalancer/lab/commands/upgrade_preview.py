@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rebalancer.analysis.report.target import check_target
-from rebalancer.cli import console, lab_options, options
+from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.report.target import check_target
 from strategies.errors import SettingsError, SinkError
 
 if TYPE_CHECKING:
-    from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult
-    from rebalancer.analysis.upgrade_preview.effects import RunEffects
-    from rebalancer.analysis.upgrade_preview.planned_runs import PreviewPlan
-    from rebalancer.settings.broker_conf.upgrade import Upgrade
+    from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult
+    from pulsar_rebalancer.lab.upgrade_preview.effects import RunEffects
+    from pulsar_rebalancer.lab.upgrade_preview.planned_runs import PreviewPlan
+    from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
     from strategies.java.release_defaults import PulsarRelease
 
 app = typer.Typer()
@@ -55,11 +56,11 @@ def upgrade_preview(
     Back-tests the recording in the closed loop with the rules and the defaults of both versions, as
     `backtest` does with shedding.mode = parity. Reads only.
     """
-    from rebalancer.analysis.backtest.recording_source import columnar
-    from rebalancer.analysis.backtest.run import BacktestJob
-    from rebalancer.analysis.backtest.run_figures import check_rounds
-    from rebalancer.analysis.backtest.several_clusters import run_all
-    from rebalancer.analysis.upgrade_preview.planned_runs import is_of_extensible, plan_of
+    from pulsar_rebalancer.lab.backtest.recording_source import columnar
+    from pulsar_rebalancer.lab.backtest.run import BacktestJob
+    from pulsar_rebalancer.lab.backtest.run_figures import check_rounds
+    from pulsar_rebalancer.lab.backtest.several_clusters import run_all
+    from pulsar_rebalancer.lab.upgrade_preview.planned_runs import is_of_extensible, plan_of
 
     check_target(html)
     releases = _releases(before, after)
@@ -92,7 +93,7 @@ def _releases(before: str, after: str) -> tuple[PulsarRelease, PulsarRelease]:
 
 
 def _warn_of_release(recording: Path, before: PulsarRelease) -> None:
-    from rebalancer.analysis.recorded_release import recorded_release
+    from pulsar_rebalancer.lab.recorded_release import recorded_release
 
     found = recorded_release(recording)
     if found.oldest is not None and found.release != before:
@@ -108,7 +109,7 @@ def _by_cluster(recording: Path, answers: Sequence[BacktestResult]) -> list[list
     """The runs of each cluster with load in its rounds, by name. Raises SinkError if there is
     none.
     """
-    from rebalancer.analysis.upgrade_preview.effects import RunEffects
+    from pulsar_rebalancer.lab.upgrade_preview.effects import RunEffects
 
     by_run = [{line.cluster: line for line in one.timelines} for one in answers]
     names = [name for name in by_run[0] if all(one[name].rounds for one in by_run)]
@@ -129,7 +130,7 @@ def _by_cluster(recording: Path, answers: Sequence[BacktestResult]) -> list[list
 
 
 def _show(plan: PreviewPlan, clusters: Sequence[Sequence[RunEffects]]) -> None:
-    from rebalancer.analysis.upgrade_preview.sentences import NOT_SHOWN, details, headline
+    from pulsar_rebalancer.lab.upgrade_preview.sentences import NOT_SHOWN, details, headline
 
     upgrade = plan.upgrade
     for effects in clusters:
@@ -149,7 +150,7 @@ def _show(plan: PreviewPlan, clusters: Sequence[Sequence[RunEffects]]) -> None:
 
 
 def _table(effects: Sequence[RunEffects]) -> console.Sheet:
-    from rebalancer.analysis.upgrade_preview.tables import effect_rows
+    from pulsar_rebalancer.lab.upgrade_preview.tables import effect_rows
 
     heads: list[tuple[str, console.Side]] = [("", "left")]
     heads += [(one.run.title, "right") for one in effects]
@@ -158,7 +159,7 @@ def _table(effects: Sequence[RunEffects]) -> console.Sheet:
 
 def _show_moves(upgrade: Upgrade, after: RunEffects) -> None:
     """The first moves after the upgrade."""
-    from rebalancer.analysis.upgrade_preview.sentences import clock
+    from pulsar_rebalancer.lab.upgrade_preview.sentences import clock
 
     moves = after.summary.moves
     if not moves:
@@ -175,7 +176,7 @@ def _show_moves(upgrade: Upgrade, after: RunEffects) -> None:
 
 def _show_keys(upgrade: Upgrade) -> None:
     """A list, because Pulsar's keys are too long for a table in a terminal."""
-    from rebalancer.analysis.upgrade_preview.tables import key_rows
+    from pulsar_rebalancer.lab.upgrade_preview.tables import key_rows
 
     if not upgrade.omitted:
         console.say("", "broker.conf sets every key whose default changes: all keep their values.")
@@ -191,7 +192,7 @@ def _show_keys(upgrade: Upgrade) -> None:
 
 def _show_steps(upgrade: Upgrade) -> None:
     """Lines to copy, so they are neither wrapped nor indented."""
-    from rebalancer.analysis.upgrade_preview.page import steps
+    from pulsar_rebalancer.lab.upgrade_preview.page import steps
 
     for step in steps(upgrade):
         console.say("", step.text)
@@ -206,9 +207,9 @@ def _print_json(
     made: Sequence[tuple[BacktestJob, BacktestResult]],
     shown: Sequence[Sequence[RunEffects]],
 ) -> None:
-    from rebalancer.analysis.backtest.run_figures import LOOPS
-    from rebalancer.analysis.upgrade_preview.sentences import NOT_SHOWN, details, headline
-    from rebalancer.settings.broker_conf.show import upgrade_as_json
+    from pulsar_rebalancer.lab.backtest.run_figures import LOOPS
+    from pulsar_rebalancer.lab.upgrade_preview.sentences import NOT_SHOWN, details, headline
+    from pulsar_rebalancer.settings.broker_conf.show import upgrade_as_json
 
     upgrade = plan.upgrade
     clusters = [
@@ -235,8 +236,8 @@ def _print_json(
 def _run_as_json(
     place: int, plan: PreviewPlan, job: BacktestJob, answer: BacktestResult
 ) -> dict[str, Any]:
-    from rebalancer.analysis.backtest.run_figures import run_as_json
-    from rebalancer.analysis.upgrade_preview.effects import RunEffects
+    from pulsar_rebalancer.lab.backtest.run_figures import run_as_json
+    from pulsar_rebalancer.lab.upgrade_preview.effects import RunEffects
 
     made, run = run_as_json(job, answer), plan.runs[place]
     clusters = [
@@ -249,8 +250,8 @@ def _run_as_json(
 def _write_html(
     html: Path, recording: Path, plan: PreviewPlan, clusters: Sequence[Sequence[RunEffects]]
 ) -> None:
-    from rebalancer.analysis.report.page import write_page
-    from rebalancer.analysis.upgrade_preview.page import preview_page
+    from pulsar_rebalancer.lab.report.page import write_page
+    from pulsar_rebalancer.lab.upgrade_preview.page import preview_page
 
     upgrade = plan.upgrade
     page = preview_page(

@@ -19,9 +19,14 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from rebalancer.conformance.broker_conf import settings_of, weights_of
-from rebalancer.conformance.data_maps import BrokerData, BundleData, TrafficData, averages_of
-from rebalancer.conformance.vectors import Case, Played
+from pulsar_rebalancer.lab.conformance.broker_conf import settings_of, weights_of
+from pulsar_rebalancer.lab.conformance.data_maps import (
+    BrokerData,
+    BundleData,
+    TrafficData,
+    averages_of,
+)
+from pulsar_rebalancer.lab.conformance.vectors import Case, Played
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
 from strategies.averages.bundle_order import (
     BYTES_PER_STEP,

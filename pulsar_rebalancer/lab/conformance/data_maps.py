@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from rebalancer.conformance.vectors import Number
+from pulsar_rebalancer.lab.conformance.vectors import Number
 from strategies.bundles.bundle_loads import BundleLoads
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Memory, Resource, Traffic
 from strategies.placement.contract import Averages

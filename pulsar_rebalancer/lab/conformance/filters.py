@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from rebalancer.conformance.broker_conf import settings_of
-from rebalancer.conformance.vectors import Case, Number, Played
+from pulsar_rebalancer.lab.conformance.broker_conf import settings_of
+from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
 from strategies.errors import SettingsError
 from strategies.filters.anti_affinity import (
     anti_affine,

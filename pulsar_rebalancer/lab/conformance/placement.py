@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from rebalancer.conformance.broker_conf import settings_of, weights_of
-from rebalancer.conformance.data_maps import (
+from pulsar_rebalancer.lab.conformance.broker_conf import settings_of, weights_of
+from pulsar_rebalancer.lab.conformance.data_maps import (
     AverageData,
     BrokerData,
     BundleData,
@@ -23,8 +23,8 @@ from rebalancer.conformance.data_maps import (
     only_active,
     patched,
 )
-from rebalancer.conformance.shedding import targets, unloads
-from rebalancer.conformance.vectors import Case, Number, Played
+from pulsar_rebalancer.lab.conformance.shedding import targets, unloads
+from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
 from strategies.bundles.bundle_loads import BundleLoads
 from strategies.cluster.model import BrokerLoad, BrokerMemory, Decision, Memory

@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from rebalancer.conformance.broker_conf import settings_of, weights_of
-from rebalancer.conformance.data_maps import DataMaps, RoundData, TrafficData
-from rebalancer.conformance.placement import sampled
-from rebalancer.conformance.shedding import hits, unloads
-from rebalancer.conformance.vectors import Case, Played
+from pulsar_rebalancer.lab.conformance.broker_conf import settings_of, weights_of
+from pulsar_rebalancer.lab.conformance.data_maps import DataMaps, RoundData, TrafficData
+from pulsar_rebalancer.lab.conformance.placement import sampled
+from pulsar_rebalancer.lab.conformance.shedding import hits, unloads
+from pulsar_rebalancer.lab.conformance.vectors import Case, Played
 from strategies.bundles.bundle_loads import no_bundles
 from strategies.cluster.model import BrokerLoad, Memory
 from strategies.figures.usage import weighted_usage

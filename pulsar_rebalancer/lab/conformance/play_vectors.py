@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rebalancer.conformance.comparing import Difference, differences
-from rebalancer.conformance.suites import Suite, suite_of
-from rebalancer.conformance.vectors import Case
+from pulsar_rebalancer.lab.conformance.comparing import Difference, differences
+from pulsar_rebalancer.lab.conformance.suites import Suite, suite_of
+from pulsar_rebalancer.lab.conformance.vectors import Case
 from strategies.errors import SettingsError
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rebalancer.conformance.broker_conf import settings_of, weights_of
-from rebalancer.conformance.data_maps import DataMaps, RoundData, only_active
-from rebalancer.conformance.vectors import Case, Played
+from pulsar_rebalancer.lab.conformance.broker_conf import settings_of, weights_of
+from pulsar_rebalancer.lab.conformance.data_maps import DataMaps, RoundData, only_active
+from pulsar_rebalancer.lab.conformance.vectors import Case, Played
 from strategies.cluster.model import Decision, Memory, Shedding
 from strategies.placement.avg import key_of
 from strategies.placement.contract import Averages

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from rebalancer.conformance.averaging import StatsData
-from rebalancer.conformance.broker_conf import settings_of
-from rebalancer.conformance.data_maps import BundleData, TrafficData, averages_of
-from rebalancer.conformance.vectors import Case, Number, Played
+from pulsar_rebalancer.lab.conformance.averaging import StatsData
+from pulsar_rebalancer.lab.conformance.broker_conf import settings_of
+from pulsar_rebalancer.lab.conformance.data_maps import BundleData, TrafficData, averages_of
+from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
 from strategies.bundles.bundle_loads import BundleLoads
 from strategies.bundles.ranges import (
     KeyRange,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 
-from rebalancer.conformance.averaging import (
+from pulsar_rebalancer.lab.conformance.averaging import (
     averaged,
     broker_sums,
     bundle_averages,
@@ -14,20 +14,25 @@ from rebalancer.conformance.averaging import (
     smoothed_load,
     usages,
 )
-from rebalancer.conformance.filters import (
+from pulsar_rebalancer.lab.conformance.filters import (
     anti_affinity,
     even_distribution,
     filtered,
     isolation,
     topic_count,
 )
-from rebalancer.conformance.placement import placed, planned, smoothed_usage
-from rebalancer.conformance.plan_by_name import planned_by_name
-from rebalancer.conformance.shedding import averages, hits_and_plan, nothing_else, shed
-from rebalancer.conformance.splitting import algorithms, hashing, modular_splits, own_splits
-from rebalancer.conformance.throttling import bucket, limiter
-from rebalancer.conformance.transfer import top_bundles, transfers
-from rebalancer.conformance.vectors import Case, Played
+from pulsar_rebalancer.lab.conformance.placement import placed, planned, smoothed_usage
+from pulsar_rebalancer.lab.conformance.plan_by_name import planned_by_name
+from pulsar_rebalancer.lab.conformance.shedding import averages, hits_and_plan, nothing_else, shed
+from pulsar_rebalancer.lab.conformance.splitting import (
+    algorithms,
+    hashing,
+    modular_splits,
+    own_splits,
+)
+from pulsar_rebalancer.lab.conformance.throttling import bucket, limiter
+from pulsar_rebalancer.lab.conformance.transfer import top_bundles, transfers
+from pulsar_rebalancer.lab.conformance.vectors import Case, Played
 from strategies.errors import SettingsError
 
 #: Runs a case through our code.

@@ -10,11 +10,19 @@ from typing import Any
 
 import msgspec
 
-from rebalancer.conformance.broker_conf import settings_of
-from rebalancer.conformance.vectors import Case, Played
-from rebalancer.simulation.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
-from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate
-from rebalancer.simulation.dispatch_limits.token_bucket import (
+from pulsar_rebalancer.lab.conformance.broker_conf import settings_of
+from pulsar_rebalancer.lab.conformance.vectors import Case, Played
+from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
+    LIMITERS,
+    BucketLimiter,
+    ClassicLimiter,
+)
+from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import (
+    BrokerRates,
+    DispatchRate,
+    PublishRate,
+)
+from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import (
     Bucket,
     BucketRate,
     charge,

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from rebalancer.conformance.averaging import StatsData, stats_columns
-from rebalancer.conformance.broker_conf import settings_of
-from rebalancer.conformance.data_maps import patched
-from rebalancer.conformance.vectors import Case, Number, Played
+from pulsar_rebalancer.lab.conformance.averaging import StatsData, stats_columns
+from pulsar_rebalancer.lab.conformance.broker_conf import settings_of
+from pulsar_rebalancer.lab.conformance.data_maps import patched
+from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
 from strategies.cluster.model import BundleStats
 from strategies.filters.policies import PoliciesView, isolation_policy
 from strategies.shedding.transfer.parity import judge_as_java

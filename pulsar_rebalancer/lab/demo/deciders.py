@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 
-from rebalancer.cli.child_process import ChildProcess, rebalancer_command
-from rebalancer.cli.demo.plan import TOPICS, DemoPlan
-from rebalancer.simulation.closed_loop import Decider, PolledCluster, RoundAnswer
-from rebalancer.simulation.telemetry_json import TelemetryWriter
+from pulsar_rebalancer.cli.child_process import ChildProcess, rebalancer_command
+from pulsar_rebalancer.lab.demo.plan import TOPICS, DemoPlan
+from pulsar_rebalancer.lab.simulation.closed_loop import Decider, PolledCluster, RoundAnswer
+from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.plain_loop import PlainLoop
 from sinks.topics.access import (
     NO_SECURITY,

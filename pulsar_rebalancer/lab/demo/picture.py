@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rebalancer.analysis.report.page import render, write_page
-from rebalancer.analysis.report.settings import shown_settings
-from rebalancer.analysis.report.verdict import NextStep
-from rebalancer.cli.demo.plan import BUNDLES
-from rebalancer.cli.demo.result import Result
-from rebalancer.settings.load import Settings
-from rebalancer.simulation.clusters.skewed import skewed_cluster
-from rebalancer.simulation.timeline import Timeline
-from rebalancer.simulation.tracing import Measured, Tracer
+from pulsar_rebalancer.lab.demo.plan import BUNDLES
+from pulsar_rebalancer.lab.demo.result import Result
+from pulsar_rebalancer.lab.report.page import render, write_page
+from pulsar_rebalancer.lab.report.settings import shown_settings
+from pulsar_rebalancer.lab.report.verdict import NextStep
+from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.lab.simulation.timeline import Timeline
+from pulsar_rebalancer.lab.simulation.tracing import Measured, Tracer
+from pulsar_rebalancer.settings.load import Settings
 from strategies.fold.engine import placement_of
 
 _NEXT_STEPS = (

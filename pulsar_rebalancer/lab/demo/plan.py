@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from rebalancer.settings.file_text import by_table, settings_text
+from pulsar_rebalancer.settings.file_text import by_table, settings_text
 from sinks.full_disk import naming
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.uri import TopicUri, file_topic

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rebalancer.analysis.goal import Goal
-from rebalancer.analysis.round_texts import least_text, optimum_text, sentences
-from rebalancer.cli.demo.plan import TOPICS, DemoPlan
-from rebalancer.simulation.closed_loop import Step
-from rebalancer.simulation.tracing import unjudged
+from pulsar_rebalancer.decisions.round_texts import least_text, optimum_text, sentences
+from pulsar_rebalancer.lab.demo.plan import TOPICS, DemoPlan
+from pulsar_rebalancer.lab.goal import Goal
+from pulsar_rebalancer.lab.simulation.closed_loop import Step
+from pulsar_rebalancer.lab.simulation.tracing import unjudged
 from strategies.round.proof import proof_of
 
 #: The strategy's goal must be reached for this many rounds without a command before the demo ends

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
-from rebalancer.analysis.goal import Goal
-from rebalancer.cli.demo.deciders import open_decider
-from rebalancer.cli.demo.plan import BUNDLES, DemoPlan
-from rebalancer.cli.demo.result import Result, is_settled
-from rebalancer.simulation.closed_loop import Step, closed_loop
-from rebalancer.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.lab.demo.deciders import open_decider
+from pulsar_rebalancer.lab.demo.plan import BUNDLES, DemoPlan
+from pulsar_rebalancer.lab.demo.result import Result, is_settled
+from pulsar_rebalancer.lab.goal import Goal
+from pulsar_rebalancer.lab.simulation.closed_loop import Step, closed_loop
+from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
 from sinks.stopping import handling
 from strategies.fold.engine import EngineSettings
 

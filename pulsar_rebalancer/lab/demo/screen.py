@@ -16,12 +16,19 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from rebalancer.analysis.goal import Goal
-from rebalancer.cli.demo.plan import DemoPlan
-from rebalancer.cli.demo.result import Result
-from rebalancer.cli.demo.story import closing, decided, extremes, introduction, reasons, short
-from rebalancer.simulation.closed_loop import Step
-from rebalancer.simulation.tracing import unjudged
+from pulsar_rebalancer.lab.demo.plan import DemoPlan
+from pulsar_rebalancer.lab.demo.result import Result
+from pulsar_rebalancer.lab.demo.story import (
+    closing,
+    decided,
+    extremes,
+    introduction,
+    reasons,
+    short,
+)
+from pulsar_rebalancer.lab.goal import Goal
+from pulsar_rebalancer.lab.simulation.closed_loop import Step
+from pulsar_rebalancer.lab.simulation.tracing import unjudged
 
 _BAR_WIDTH = 20
 _INDENT = 7

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 
-from rebalancer.analysis.goal import Goal
-from rebalancer.analysis.round_texts import advice_text, sentences
-from rebalancer.cli.demo.plan import BROKERS, BUNDLES, DemoPlan
-from rebalancer.cli.demo.result import Result, files
-from rebalancer.simulation.closed_loop import Step
+from pulsar_rebalancer.decisions.round_texts import advice_text, sentences
+from pulsar_rebalancer.lab.demo.plan import BROKERS, BUNDLES, DemoPlan
+from pulsar_rebalancer.lab.demo.result import Result, files
+from pulsar_rebalancer.lab.goal import Goal
+from pulsar_rebalancer.lab.simulation.closed_loop import Step
 from sinks.topics.files.segments import segment_path
 from strategies.cluster.model import Round
 from strategies.describe import counted

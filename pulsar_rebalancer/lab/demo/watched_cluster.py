@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from rebalancer.cli.demo.deciders import DemoTopics
-from rebalancer.cli.demo.plan import BUNDLES
-from rebalancer.simulation.clock import PERIOD_MS
-from rebalancer.simulation.closed_loop import PolledCluster, outcome_reports
-from rebalancer.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.lab.demo.deciders import DemoTopics
+from pulsar_rebalancer.lab.demo.plan import BUNDLES
+from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
+from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster, outcome_reports
+from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
 from sinks.topics.uri import TopicUri
 from strategies.cluster.model import Command
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from rebalancer.analysis.goal import goal_of
-from rebalancer.analysis.replay.decisions import Decisions
-from rebalancer.analysis.report.settings import shown_settings
-from rebalancer.settings.load import Settings
-from rebalancer.simulation.timeline import Timeline
-from rebalancer.simulation.tracing import Tracer
+from pulsar_rebalancer.lab.goal import goal_of
+from pulsar_rebalancer.lab.replay.decisions import Decisions
+from pulsar_rebalancer.lab.report.settings import shown_settings
+from pulsar_rebalancer.lab.simulation.timeline import Timeline
+from pulsar_rebalancer.lab.simulation.tracing import Tracer
+from pulsar_rebalancer.settings.load import Settings
 from sinks.wire.codec import decode_command, decode_round
 from strategies.cluster.model import Command, Outcome
 from strategies.fold.engine import placement_of

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from rebalancer.analysis.figure_texts import data_rate, figure, number
-from rebalancer.analysis.report.figure_texts import count, share
-from rebalancer.analysis.report.summary import Summary
-from rebalancer.analysis.report.thinning import bin_edges, counts, extremes, peaks
-from rebalancer.analysis.round_texts import proves_bound, sentences
-from rebalancer.simulation.timeline import Move, Timeline
+from pulsar_rebalancer.decisions.figure_texts import data_rate, figure, number
+from pulsar_rebalancer.decisions.round_texts import proves_bound, sentences
+from pulsar_rebalancer.lab.report.figure_texts import count, share
+from pulsar_rebalancer.lab.report.summary import Summary
+from pulsar_rebalancer.lab.report.thinning import bin_edges, counts, extremes, peaks
+from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
 from strategies.bundles.bundle_loads import Floats, Ints
 
 #: Maximum number of brokers that lines show; a heat map shows more.

@@ -13,11 +13,11 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from rebalancer.analysis.report.chart_data import comparison, run_figures
-from rebalancer.analysis.report.summary import Summary
-from rebalancer.analysis.report.target import NO_PLOTLY
-from rebalancer.analysis.report.verdict import NextStep, ReportVerdict, judge_runs
-from rebalancer.simulation.timeline import Timeline
+from pulsar_rebalancer.lab.report.chart_data import comparison, run_figures
+from pulsar_rebalancer.lab.report.summary import Summary
+from pulsar_rebalancer.lab.report.target import NO_PLOTLY
+from pulsar_rebalancer.lab.report.verdict import NextStep, ReportVerdict, judge_runs
+from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from sinks.full_disk import naming
 from strategies.errors import SettingsError
 
@@ -118,7 +118,7 @@ def _as_script(data: object) -> str:
 
 
 def _own(name: str) -> str:
-    return files("rebalancer.analysis.report").joinpath(name).read_text("utf-8")
+    return files("pulsar_rebalancer.lab.report").joinpath(name).read_text("utf-8")
 
 
 def _plotly() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.load import Settings
 from strategies.cluster.model import Scalar
 from strategies.fold.engine import placement_of
 from strategies.java.release_defaults import PULSAR_VERSION, RELEASES

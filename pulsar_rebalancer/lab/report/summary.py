@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rebalancer.simulation.metrics import churn, predictions
-from rebalancer.simulation.timeline import Move, Timeline
+from pulsar_rebalancer.lab.simulation.metrics import churn, predictions
+from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
 from strategies.bundles.bundle_loads import Floats
 
 

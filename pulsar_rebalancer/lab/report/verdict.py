@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from math import inf, isnan
 from typing import Literal
 
-from rebalancer.analysis.figure_texts import data_rate, figure, number
-from rebalancer.analysis.report.figure_texts import duration, points, share
-from rebalancer.analysis.report.summary import Summary
+from pulsar_rebalancer.decisions.figure_texts import data_rate, figure, number
+from pulsar_rebalancer.lab.report.figure_texts import duration, points, share
+from pulsar_rebalancer.lab.report.summary import Summary
 
 #: `open`: recorded reports, which do not react to moves; `compared`: a comparison that leaves the
 #: choice to the reader; `unsure`: too little data for a verdict.

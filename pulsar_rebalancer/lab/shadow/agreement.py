@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from rebalancer.analysis.explain.history import DecisionHistory
-from rebalancer.analysis.shadow.ownership import Moved
-from rebalancer.analysis.shadow.window import ComparedWindow
+from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.lab.shadow.ownership import Moved
+from pulsar_rebalancer.lab.shadow.window import ComparedWindow
 from strategies.cluster.model import Command, Round
 from strategies.ordered_sum import ordered_sum
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isnan
 
-from rebalancer.analysis.simulate.runs import Made
+from pulsar_rebalancer.lab.simulate.runs import Made
 
 
 def grouped(made: Sequence[Made]) -> dict[tuple[str, str], list[Made]]:

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
-from rebalancer.analysis.simulate.groups import grouped
-from rebalancer.analysis.simulate.runs import Made
-from rebalancer.simulation.scenarios import catalog
-from rebalancer.simulation.scenarios.schema import Published
+from pulsar_rebalancer.lab.simulate.groups import grouped
+from pulsar_rebalancer.lab.simulate.runs import Made
+from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Published
 
 #: A published run is one draw. It is reproduced if it is between these percentiles of the seeds.
 INSIDE = (5.0, 95.0)

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rebalancer.analysis.goal import goal_of
-from rebalancer.settings.leaves import Shedders, all_leaves
-from rebalancer.settings.load import Settings, resolved
-from rebalancer.settings.sources import Assignment, flattened, from_flags, parse
-from rebalancer.simulation.run import SimulationTask
-from rebalancer.simulation.scenarios import catalog
-from rebalancer.simulation.scenarios.schema import Scenario
+from pulsar_rebalancer.lab.goal import goal_of
+from pulsar_rebalancer.lab.simulation.run import SimulationTask
+from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
+from pulsar_rebalancer.settings.leaves import Shedders, all_leaves
+from pulsar_rebalancer.settings.load import Settings, resolved
+from pulsar_rebalancer.settings.sources import Assignment, flattened, from_flags, parse
 from strategies.errors import SettingsError
 from strategies.fold.engine import placement_of
 from strategies.shedding.registry import SHEDDERS

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from rebalancer.analysis.processes import run_each
-from rebalancer.analysis.simulate.run_requests import RunRequest
-from rebalancer.simulation.metrics.figures import RunFigures
-from rebalancer.simulation.metrics.operations import Operation
-from rebalancer.simulation.run import run
-from rebalancer.simulation.timeline import Timeline
+from pulsar_rebalancer.lab.processes import run_each
+from pulsar_rebalancer.lab.simulate.run_requests import RunRequest
+from pulsar_rebalancer.lab.simulation.metrics.figures import RunFigures
+from pulsar_rebalancer.lab.simulation.metrics.operations import Operation
+from pulsar_rebalancer.lab.simulation.run import run
+from pulsar_rebalancer.lab.simulation.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)

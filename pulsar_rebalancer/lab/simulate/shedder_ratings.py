@@ -10,10 +10,10 @@ from itertools import permutations
 from math import isfinite, nan
 from typing import get_args
 
-from rebalancer.analysis.simulate.groups import grouped
-from rebalancer.analysis.simulate.runs import Made
-from rebalancer.simulation.scenarios import catalog
-from rebalancer.simulation.scenarios.schema import Property
+from pulsar_rebalancer.lab.simulate.groups import grouped
+from pulsar_rebalancer.lab.simulate.runs import Made
+from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Property
 from strategies.ordered_sum import ordered_sum
 
 #: Property → the figure that measures it (lower is better), and its description.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rebalancer.simulation.report_trigger import Reported, ReportTrigger
-from rebalancer.simulation.world import World
+from pulsar_rebalancer.lab.simulation.report_trigger import Reported, ReportTrigger
+from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles.bundle_loads import Ints
 from strategies.cluster.model import BundleStats, LoadReport
 from strategies.figures.usage import unweighted_usage

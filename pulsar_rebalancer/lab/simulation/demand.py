@@ -9,13 +9,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.simulation.clock import PERIOD_S
-from rebalancer.simulation.fleet import MIB
-from rebalancer.simulation.noise import Stream
-from rebalancer.simulation.scenarios.schema import Scenario, ScenarioTraffic
-from rebalancer.simulation.scenarios.segments_schema import Segments
-from rebalancer.simulation.segments import SAMPLE_S, Keys, Segment, segments_of
-from rebalancer.simulation.waves import Summed, mean_between, summed_of, without_transients
+from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
+from pulsar_rebalancer.lab.simulation.fleet import MIB
+from pulsar_rebalancer.lab.simulation.noise import Stream
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario, ScenarioTraffic
+from pulsar_rebalancer.lab.simulation.scenarios.segments_schema import Segments
+from pulsar_rebalancer.lab.simulation.segments import SAMPLE_S, Keys, Segment, segments_of
+from pulsar_rebalancer.lab.simulation.waves import (
+    Summed,
+    mean_between,
+    summed_of,
+    without_transients,
+)
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.bundles.ranges import initial_boundaries, topic_hash
 

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rebalancer.simulation.leader import Placing
-from rebalancer.simulation.ownership import NO_BROKER
-from rebalancer.simulation.world import World
+from pulsar_rebalancer.lab.simulation.leader import Placing
+from pulsar_rebalancer.lab.simulation.ownership import NO_BROKER
+from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles.ranges import parse_bundle
 from strategies.cluster.model import Command, Outcome, OutcomeStatus
 from strategies.executor import admission

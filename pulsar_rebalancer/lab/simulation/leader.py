@@ -18,7 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rebalancer.simulation.world import World
+from pulsar_rebalancer.lab.simulation.world import World
 from strategies.averages.bundle_averages import unpack_history
 from strategies.bundles.bundle_loads import BundleLoads, no_bundles
 from strategies.cluster.model import BrokerLoad, BrokerMemory, Memory

@@ -12,8 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
-from rebalancer.simulation.clock import PERIOD_S
-from rebalancer.simulation.scenarios.noise_schema import Noise
+from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
+from pulsar_rebalancer.lab.simulation.scenarios.noise_schema import Noise
 from strategies.bundles.bundle_loads import Floats
 
 #: Duration of a transfer, between these bounds; on a small real cluster it took 150–175 ms.

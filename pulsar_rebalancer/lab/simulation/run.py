@@ -11,23 +11,28 @@ from functools import cached_property
 
 import numpy as np
 
-from rebalancer.simulation.broker_reports import BrokerReports
-from rebalancer.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
-from rebalancer.simulation.closed_loop import EngineDecider, RoundAnswer, outcome_reports
-from rebalancer.simulation.clusters.drawn import drawn_world
-from rebalancer.simulation.disturbances import DisturbedReports, Rival
-from rebalancer.simulation.executor_model import BundlePlaced, CommandDone, ExecutorModel
-from rebalancer.simulation.intents.operators import Operators
-from rebalancer.simulation.leader import Leader
-from rebalancer.simulation.metrics.figures import RunFigures, Truth, Yardstick, figures_of
-from rebalancer.simulation.metrics.operations import Operation, operations_of
-from rebalancer.simulation.report_trigger import ReportTrigger
-from rebalancer.simulation.scenarios.catalog import Named
-from rebalancer.simulation.scenarios.noise_schema import Disturbances
-from rebalancer.simulation.scenarios.schema import Happening, Scenario
-from rebalancer.simulation.timeline import Membership, Move, Timeline
-from rebalancer.simulation.tracing import Measured, Tracer
-from rebalancer.simulation.world import World
+from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports
+from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
+from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, RoundAnswer, outcome_reports
+from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.disturbances import DisturbedReports, Rival
+from pulsar_rebalancer.lab.simulation.executor_model import BundlePlaced, CommandDone, ExecutorModel
+from pulsar_rebalancer.lab.simulation.intents.operators import Operators
+from pulsar_rebalancer.lab.simulation.leader import Leader
+from pulsar_rebalancer.lab.simulation.metrics.figures import (
+    RunFigures,
+    Truth,
+    Yardstick,
+    figures_of,
+)
+from pulsar_rebalancer.lab.simulation.metrics.operations import Operation, operations_of
+from pulsar_rebalancer.lab.simulation.report_trigger import ReportTrigger
+from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
+from pulsar_rebalancer.lab.simulation.scenarios.noise_schema import Disturbances
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening, Scenario
+from pulsar_rebalancer.lab.simulation.timeline import Membership, Move, Timeline
+from pulsar_rebalancer.lab.simulation.tracing import Measured, Tracer
+from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Policies, Round, Scalar, Sweep, TelemetryRecord

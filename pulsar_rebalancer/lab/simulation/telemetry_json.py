@@ -11,8 +11,8 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from rebalancer.simulation.clock import PERIOD_MS
-from rebalancer.simulation.closed_loop import PolledCluster
+from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
+from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
 from strategies.cluster.model import (
     BundleStats,
     Figures,

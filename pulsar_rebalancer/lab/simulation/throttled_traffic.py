@@ -14,9 +14,13 @@ from math import ceil, fsum, inf
 
 import numpy as np
 
-from rebalancer.simulation.demand import Demand, Part
-from rebalancer.simulation.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
-from rebalancer.simulation.dispatch_limits.rates import (
+from pulsar_rebalancer.lab.simulation.demand import Demand, Part
+from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
+    LIMITERS,
+    BucketLimiter,
+    ClassicLimiter,
+)
+from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import (
     BrokerRates,
     DispatchRate,
     PublishRate,
@@ -24,9 +28,9 @@ from rebalancer.simulation.dispatch_limits.rates import (
     Scope,
     effective,
 )
-from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS
-from rebalancer.simulation.fleet import Fleet, rate_of
-from rebalancer.simulation.scenarios.schema import Scenario, TopicDispatch
+from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import SECOND_NS
+from pulsar_rebalancer.lab.simulation.fleet import Fleet, rate_of
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario, TopicDispatch
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
 
 #: A throttled dispatcher reads again after a second. Timers fire slightly late; a bucket adds

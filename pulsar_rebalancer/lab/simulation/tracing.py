@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from rebalancer.simulation.timeline import Kind, Membership, Move, Timeline
+from pulsar_rebalancer.lab.simulation.timeline import Kind, Membership, Move, Timeline
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.cluster.model import Command, Outcome, Round, Scalar, Skip
 from strategies.cluster.round_state import reason_of

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.simulation.clock import PERIOD_S
-from rebalancer.simulation.demand import Demand, Part
-from rebalancer.simulation.fleet import FULL, Fleet
-from rebalancer.simulation.noise import Chance
-from rebalancer.simulation.ownership import NO_BROKER, Ownership
-from rebalancer.simulation.throttled_traffic import Dispatching, Presence
+from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
+from pulsar_rebalancer.lab.simulation.demand import Demand, Part
+from pulsar_rebalancer.lab.simulation.fleet import FULL, Fleet
+from pulsar_rebalancer.lab.simulation.noise import Chance
+from pulsar_rebalancer.lab.simulation.ownership import NO_BROKER, Ownership
+from pulsar_rebalancer.lab.simulation.throttled_traffic import Dispatching, Presence
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.bundles.ranges import parse_bundle
 

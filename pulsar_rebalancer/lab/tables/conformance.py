@@ -10,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rebalancer.cli import console, exit_codes
-from rebalancer.conformance.comparing import Difference
-from rebalancer.conformance.play_vectors import CaseResult, compare
-from rebalancer.conformance.suites import NOT_LIVE, SUITES
-from rebalancer.conformance.vectors import read_cases
+from pulsar_rebalancer.cli import console, exit_codes
+from pulsar_rebalancer.lab.conformance.comparing import Difference
+from pulsar_rebalancer.lab.conformance.play_vectors import CaseResult, compare
+from pulsar_rebalancer.lab.conformance.suites import NOT_LIVE, SUITES
+from pulsar_rebalancer.lab.conformance.vectors import read_cases
 from strategies.describe import counted
 from strategies.java.release_defaults import PulsarRelease
 from strategies.ordered_sum import ordered_sum

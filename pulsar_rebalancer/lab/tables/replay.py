@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rebalancer.analysis.replay.decisions import ClusterSummary, Decisions
-from rebalancer.cli.console import Sheet
+from pulsar_rebalancer.cli.console import Sheet
+from pulsar_rebalancer.lab.replay.decisions import ClusterSummary, Decisions
 from sinks.wire.codec import decode_rejected
 from strategies.cluster.model import Round
 from strategies.figures.reported import reported_spread

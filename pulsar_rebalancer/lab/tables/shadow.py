@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from rebalancer.analysis.explain.sentences import formatted
-from rebalancer.analysis.shadow.agreement import Agreement, MovePair
-from rebalancer.analysis.shadow.manual_moves import Wanderer
-from rebalancer.cli import console
+from pulsar_rebalancer.cli import console
+from pulsar_rebalancer.decisions.explain.sentences import formatted
+from pulsar_rebalancer.lab.shadow.agreement import Agreement, MovePair
+from pulsar_rebalancer.lab.shadow.manual_moves import Wanderer
 
 
 def sentence(agreement: Agreement) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from rebalancer.analysis.trace.loads import EVERYTHING, Load
-from rebalancer.settings.file_text import toml
-from rebalancer.simulation.fleet import MIB
+from pulsar_rebalancer.lab.simulation.fleet import MIB
+from pulsar_rebalancer.lab.trace.loads import EVERYTHING, Load
+from pulsar_rebalancer.settings.file_text import toml
 from strategies.errors import SinkError
 from strategies.ordered_sum import ordered_sum
 

@@ -16,10 +16,10 @@ from math import inf, isnan
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult
-from rebalancer.analysis.report.summary import Summary
-from rebalancer.settings.load import Settings
-from rebalancer.simulation.timeline import Timeline
+from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult
+from pulsar_rebalancer.lab.report.summary import Summary
+from pulsar_rebalancer.lab.simulation.timeline import Timeline
+from pulsar_rebalancer.settings.load import Settings
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.contract import SheddingStrategy
 

@@ -8,8 +8,8 @@ from functools import cached_property
 from math import isnan, nan
 from typing import Any
 
-from rebalancer.analysis.report.summary import Summary
-from rebalancer.simulation.timeline import Timeline
+from pulsar_rebalancer.lab.report.summary import Summary
+from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from strategies.ordered_sum import ordered_sum
 
 

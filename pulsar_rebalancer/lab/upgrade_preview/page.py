@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalancer.analysis.report.page import render
-from rebalancer.analysis.report.verdict import NextStep, ReportVerdict
-from rebalancer.analysis.upgrade_preview.effects import RunEffects
-from rebalancer.analysis.upgrade_preview.planned_runs import PreviewPlan
-from rebalancer.analysis.upgrade_preview.sentences import NOT_SHOWN, details, headline, is_short
-from rebalancer.analysis.upgrade_preview.tables import page_tables
-from rebalancer.settings.broker_conf.upgrade import Upgrade
+from pulsar_rebalancer.lab.report.page import render
+from pulsar_rebalancer.lab.report.verdict import NextStep, ReportVerdict
+from pulsar_rebalancer.lab.upgrade_preview.effects import RunEffects
+from pulsar_rebalancer.lab.upgrade_preview.planned_runs import PreviewPlan
+from pulsar_rebalancer.lab.upgrade_preview.sentences import NOT_SHOWN, details, headline, is_short
+from pulsar_rebalancer.lab.upgrade_preview.tables import page_tables
+from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
 
 
 def preview_page(

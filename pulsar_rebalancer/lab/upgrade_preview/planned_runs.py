@@ -10,13 +10,13 @@ from typing import Literal
 
 import numpy as np
 
-from rebalancer.settings.broker_conf.as_pulsar import as_pulsar, defaults_of
-from rebalancer.settings.broker_conf.convert import Conversion, convert, refuse_nothing
-from rebalancer.settings.broker_conf.strategy_pair import is_extensible
-from rebalancer.settings.broker_conf.upgrade import Upgrade, upgrade_of
-from rebalancer.settings.leaves import all_leaves
-from rebalancer.settings.load import Settings
-from rebalancer.settings.sources import from_flags
+from pulsar_rebalancer.settings.broker_conf.as_pulsar import as_pulsar, defaults_of
+from pulsar_rebalancer.settings.broker_conf.convert import Conversion, convert, refuse_nothing
+from pulsar_rebalancer.settings.broker_conf.strategy_pair import is_extensible
+from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade, upgrade_of
+from pulsar_rebalancer.settings.leaves import all_leaves
+from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.sources import from_flags
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import read_blocks
 from strategies.errors import SettingsError, SinkError

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from math import isnan
 
-from rebalancer.analysis.figure_texts import number
-from rebalancer.analysis.report.figure_texts import count, duration
-from rebalancer.analysis.report.verdict import FEW_ROUNDS
-from rebalancer.analysis.upgrade_preview.effects import RunEffects
-from rebalancer.settings.broker_conf.strategy_pair import StrategyPair, class_name
-from rebalancer.settings.broker_conf.upgrade import Upgrade
+from pulsar_rebalancer.decisions.figure_texts import number
+from pulsar_rebalancer.lab.report.figure_texts import count, duration
+from pulsar_rebalancer.lab.report.verdict import FEW_ROUNDS
+from pulsar_rebalancer.lab.upgrade_preview.effects import RunEffects
+from pulsar_rebalancer.settings.broker_conf.strategy_pair import StrategyPair, class_name
+from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
 
 #: What no run of a preview shows.
 NOT_SHOWN = (

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isnan
 
-from rebalancer.analysis.figure_texts import data_rate, figure
-from rebalancer.analysis.report.figure_texts import count
-from rebalancer.analysis.report.page import PageTable
-from rebalancer.analysis.upgrade_preview.effects import RunEffects
-from rebalancer.analysis.upgrade_preview.sentences import clock
-from rebalancer.settings.broker_conf.show import short_value
-from rebalancer.settings.broker_conf.upgrade import Upgrade
+from pulsar_rebalancer.decisions.figure_texts import data_rate, figure
+from pulsar_rebalancer.lab.report.figure_texts import count
+from pulsar_rebalancer.lab.report.page import PageTable
+from pulsar_rebalancer.lab.upgrade_preview.effects import RunEffects
+from pulsar_rebalancer.lab.upgrade_preview.sentences import clock
+from pulsar_rebalancer.settings.broker_conf.show import short_value
+from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
 
 _KEY_HEADS = ("key that broker.conf leaves out", "before", "after", "effect")
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rebalancer.settings.broker_conf.convert import Conversion, convert_lines
-from rebalancer.settings.broker_conf.keys import LOAD_MANAGER, PLACEMENT, SHEDDING
-from rebalancer.settings.broker_conf.properties import Property
-from rebalancer.settings.broker_conf.strategy_pair import class_name, is_extensible, pair_in
-from rebalancer.settings.leaves import all_leaves
-from rebalancer.settings.load import Settings, resolved
-from rebalancer.settings.sources import Assignment, from_flags
+from pulsar_rebalancer.settings.broker_conf.convert import Conversion, convert_lines
+from pulsar_rebalancer.settings.broker_conf.keys import LOAD_MANAGER, PLACEMENT, SHEDDING
+from pulsar_rebalancer.settings.broker_conf.properties import Property
+from pulsar_rebalancer.settings.broker_conf.strategy_pair import class_name, is_extensible, pair_in
+from pulsar_rebalancer.settings.leaves import all_leaves
+from pulsar_rebalancer.settings.load import Settings, resolved
+from pulsar_rebalancer.settings.sources import Assignment, from_flags
 from strategies.errors import SettingsError
 from strategies.java.release_defaults import PULSAR_VERSION, PulsarRelease
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from rebalancer.settings.broker_conf.forms import read_conf
-from rebalancer.settings.broker_conf.keys import (
+from pulsar_rebalancer.settings.broker_conf.forms import read_conf
+from pulsar_rebalancer.settings.broker_conf.keys import (
     BANDWIDTH_WEIGHTS,
     ENABLED,
     KEYS,
@@ -24,11 +24,11 @@ from rebalancer.settings.broker_conf.keys import (
     is_unknown,
     looks_like_ours,
 )
-from rebalancer.settings.broker_conf.properties import Property
-from rebalancer.settings.broker_conf.strategy_pair import class_name, is_extensible
-from rebalancer.settings.leaves import Leaf, all_leaves
-from rebalancer.settings.load import resolved
-from rebalancer.settings.sources import Assignment, did_you_mean
+from pulsar_rebalancer.settings.broker_conf.properties import Property
+from pulsar_rebalancer.settings.broker_conf.strategy_pair import class_name, is_extensible
+from pulsar_rebalancer.settings.leaves import Leaf, all_leaves
+from pulsar_rebalancer.settings.load import resolved
+from pulsar_rebalancer.settings.sources import Assignment, did_you_mean
 from strategies.errors import SettingsError
 from strategies.java.release_defaults import RELEASES, PulsarRelease
 from strategies.placement.registry import PLACERS

@@ -10,9 +10,9 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from rebalancer.settings.broker_conf.keys import PREFIX
-from rebalancer.settings.broker_conf.properties import Property, logical_lines, properties_in
-from rebalancer.settings.broker_conf.yaml_keys import keys_in_yaml
+from pulsar_rebalancer.settings.broker_conf.keys import PREFIX
+from pulsar_rebalancer.settings.broker_conf.properties import Property, logical_lines, properties_in
+from pulsar_rebalancer.settings.broker_conf.yaml_keys import keys_in_yaml
 from strategies.errors import SettingsError
 
 #: The first line of YAML or JSON; properties have no blank after a colon.

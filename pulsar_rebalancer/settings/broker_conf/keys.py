@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Literal
 
-from rebalancer.settings.broker_conf.service_configuration import SERVICE_CONFIGURATION
+from pulsar_rebalancer.settings.broker_conf.service_configuration import SERVICE_CONFIGURATION
 from strategies.java.release_defaults import RELEASE_DEFAULTS, PulsarRelease
 
 Kind = Literal["int", "long", "double", "boolean", "text"]

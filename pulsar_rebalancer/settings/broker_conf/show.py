@@ -9,10 +9,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from rebalancer.settings.broker_conf.convert import Conversion, KeyOutcome
-from rebalancer.settings.broker_conf.strategy_pair import class_name
-from rebalancer.settings.broker_conf.upgrade import OmittedKey, Upgrade, as_written
-from rebalancer.settings.file_text import toml
+from pulsar_rebalancer.settings.broker_conf.convert import Conversion, KeyOutcome
+from pulsar_rebalancer.settings.broker_conf.strategy_pair import class_name
+from pulsar_rebalancer.settings.broker_conf.upgrade import OmittedKey, Upgrade, as_written
+from pulsar_rebalancer.settings.file_text import toml
 
 
 def as_toml(file: Path, conversion: Conversion, upgrade: Upgrade | None = None) -> str:

@@ -7,7 +7,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rebalancer.settings.broker_conf.keys import KEYS, LOAD_MANAGER, PLACEMENT, SHEDDING, Value
+from pulsar_rebalancer.settings.broker_conf.keys import (
+    KEYS,
+    LOAD_MANAGER,
+    PLACEMENT,
+    SHEDDING,
+    Value,
+)
 from strategies.java.release_defaults import PulsarRelease
 from strategies.placement.registry import PLACERS, pulsars_own
 from strategies.shedding.registry import EXTENSIBLE

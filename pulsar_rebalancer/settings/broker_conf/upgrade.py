@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from rebalancer.settings.broker_conf.keys import PLACEMENT, SHEDDING, Value
-from rebalancer.settings.broker_conf.strategy_pair import (
+from pulsar_rebalancer.settings.broker_conf.keys import PLACEMENT, SHEDDING, Value
+from pulsar_rebalancer.settings.broker_conf.strategy_pair import (
     StrategyPair,
     class_name,
     is_extensible,

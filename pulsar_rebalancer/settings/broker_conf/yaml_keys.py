@@ -13,8 +13,8 @@ from typing import TypeGuard
 
 import yaml
 
-from rebalancer.settings.broker_conf.keys import KEYS, PREFIX
-from rebalancer.settings.broker_conf.properties import Property, properties_in
+from pulsar_rebalancer.settings.broker_conf.keys import KEYS, PREFIX
+from pulsar_rebalancer.settings.broker_conf.properties import Property, properties_in
 from strategies.errors import SettingsError
 
 _NULL = "tag:yaml.org,2002:null"

@@ -9,15 +9,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from rebalancer.simulation.clock import PERIOD_S
-from rebalancer.simulation.clusters.initial_owners import initial_owners
-from rebalancer.simulation.demand import demand_of
-from rebalancer.simulation.fleet import fleet_of
-from rebalancer.simulation.noise import Drifting, Stream
-from rebalancer.simulation.ownership import Ownership
-from rebalancer.simulation.scenarios.schema import Scenario
-from rebalancer.simulation.throttled_traffic import limits_of
-from rebalancer.simulation.world import Layout, World
+from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
+from pulsar_rebalancer.lab.simulation.clusters.initial_owners import initial_owners
+from pulsar_rebalancer.lab.simulation.demand import demand_of
+from pulsar_rebalancer.lab.simulation.fleet import fleet_of
+from pulsar_rebalancer.lab.simulation.noise import Drifting, Stream
+from pulsar_rebalancer.lab.simulation.ownership import Ownership
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
+from pulsar_rebalancer.lab.simulation.throttled_traffic import limits_of
+from pulsar_rebalancer.lab.simulation.world import Layout, World
 from strategies.bundles.bundle_loads import Floats
 from strategies.bundles.ranges import KeyRange, initial_boundaries
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rebalancer.simulation.fleet import Fleet
-from rebalancer.simulation.noise import Stream
-from rebalancer.simulation.scenarios.schema import Scenario, Start
+from pulsar_rebalancer.lab.simulation.fleet import Fleet
+from pulsar_rebalancer.lab.simulation.noise import Stream
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario, Start
 from strategies.bundles.bundle_loads import Floats, Ints
 
 

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rebalancer.simulation.closed_loop import PolledCluster
-from rebalancer.simulation.clusters.drawn import bundle_names
-from rebalancer.simulation.clusters.initial_owners import largest_first
-from rebalancer.simulation.demand import steady_demand
-from rebalancer.simulation.fleet import FULL, fleet_from
-from rebalancer.simulation.noise import Stream, Wobble
-from rebalancer.simulation.ownership import Ownership
-from rebalancer.simulation.scenarios.schema import Machine
-from rebalancer.simulation.world import Layout, World
+from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
+from pulsar_rebalancer.lab.simulation.clusters.drawn import bundle_names
+from pulsar_rebalancer.lab.simulation.clusters.initial_owners import largest_first
+from pulsar_rebalancer.lab.simulation.demand import steady_demand
+from pulsar_rebalancer.lab.simulation.fleet import FULL, fleet_from
+from pulsar_rebalancer.lab.simulation.noise import Stream, Wobble
+from pulsar_rebalancer.lab.simulation.ownership import Ownership
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine
+from pulsar_rebalancer.lab.simulation.world import Layout, World
 from strategies.bundles.bundle_loads import Floats
 
 #: CPU usage (fraction) of the brokers at the start: hot, average, nearly idle.

@@ -12,10 +12,18 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from rebalancer.simulation.dispatch_limits import classic, token_bucket
-from rebalancer.simulation.dispatch_limits.classic import Counter
-from rebalancer.simulation.dispatch_limits.rates import DispatchRate, PublishRate, absolute
-from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS, Bucket, BucketRate
+from pulsar_rebalancer.lab.simulation.dispatch_limits import classic, token_bucket
+from pulsar_rebalancer.lab.simulation.dispatch_limits.classic import Counter
+from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import (
+    DispatchRate,
+    PublishRate,
+    absolute,
+)
+from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import (
+    SECOND_NS,
+    Bucket,
+    BucketRate,
+)
 from strategies.settings import Mode
 
 _UNLIMITED = -1

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal
 
-from rebalancer.simulation.clock import START_MS
-from rebalancer.simulation.intents.modelled_roll import ModelledEyes, ModelledRoll
-from rebalancer.simulation.scenarios.schema import Happening
+from pulsar_rebalancer.lab.simulation.clock import START_MS
+from pulsar_rebalancer.lab.simulation.intents.modelled_roll import ModelledEyes, ModelledRoll
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import Round
 

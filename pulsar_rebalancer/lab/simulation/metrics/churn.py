@@ -9,7 +9,7 @@ from math import isnan, nan
 
 import numpy as np
 
-from rebalancer.simulation.timeline import Move
+from pulsar_rebalancer.lab.simulation.timeline import Move
 from strategies.ordered_sum import ordered_sum
 
 _HOUR_MS = 3_600_000

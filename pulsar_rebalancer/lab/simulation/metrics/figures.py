@@ -10,10 +10,10 @@ from math import inf, isfinite, nan
 import numpy as np
 import numpy.typing as npt
 
-from rebalancer.simulation.metrics import bounds, churn
-from rebalancer.simulation.metrics.overshoot import over_placement, over_unloading
-from rebalancer.simulation.metrics.predictions import prediction_error, useless_moves
-from rebalancer.simulation.timeline import Timeline
+from pulsar_rebalancer.lab.simulation.metrics import bounds, churn
+from pulsar_rebalancer.lab.simulation.metrics.overshoot import over_placement, over_unloading
+from pulsar_rebalancer.lab.simulation.metrics.predictions import prediction_error, useless_moves
+from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from strategies.bundles.bundle_loads import Floats
 from strategies.ordered_sum import ordered_sum
 

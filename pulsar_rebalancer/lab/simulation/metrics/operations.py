@@ -10,7 +10,7 @@ from math import isfinite, nan
 
 import numpy as np
 
-from rebalancer.simulation.timeline import Move, Timeline
+from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
 from strategies.cluster.intent_contract import IntentStateCode, IntentStatus
 
 #: Row of the timeline → what its round says about intents.

@@ -9,7 +9,7 @@ from math import isfinite, isnan, nan
 
 import numpy as np
 
-from rebalancer.simulation.timeline import Move, Timeline
+from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
 from strategies.bundles.bundle_loads import Floats
 from strategies.ordered_sum import ordered_sum
 

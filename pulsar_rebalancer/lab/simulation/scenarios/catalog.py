@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rebalancer.simulation.scenarios.complaints import complaints
-from rebalancer.simulation.scenarios.noise_schema import StrictModel
-from rebalancer.simulation.scenarios.schema import Parameters, Scenario
-from rebalancer.simulation.scenarios.traces import with_recorded
+from pulsar_rebalancer.lab.simulation.scenarios.complaints import complaints
+from pulsar_rebalancer.lab.simulation.scenarios.noise_schema import StrictModel
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Parameters, Scenario
+from pulsar_rebalancer.lab.simulation.scenarios.traces import with_recorded
 from strategies.errors import SettingsError
 
 FOLDER = Path(__file__).parent

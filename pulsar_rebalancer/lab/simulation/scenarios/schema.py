@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from rebalancer.simulation.scenarios.default_bundles import UNNAMED, with_default_bundles
-from rebalancer.simulation.scenarios.noise_schema import (
+from pulsar_rebalancer.lab.simulation.scenarios.default_bundles import UNNAMED, with_default_bundles
+from pulsar_rebalancer.lab.simulation.scenarios.noise_schema import (
     Disturbances,
     Fraction,
     Noise,
@@ -21,7 +21,7 @@ from rebalancer.simulation.scenarios.noise_schema import (
     StrictModel,
     Whole,
 )
-from rebalancer.simulation.scenarios.segments_schema import Segments
+from pulsar_rebalancer.lab.simulation.scenarios.segments_schema import Segments
 from strategies.filters.contract import remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import read_policies

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from rebalancer.simulation.scenarios.noise_schema import (
+from pulsar_rebalancer.lab.simulation.scenarios.noise_schema import (
     Fraction,
     NotNegative,
     Positive,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from rebalancer.analysis.simulate.groups import grouped, median
-from rebalancer.analysis.simulate.runs import Made
-from rebalancer.cli import console
-from rebalancer.cli.simulate.tables import shown
-from rebalancer.simulation.metrics.operations import Operation
+from pulsar_rebalancer.cli import console
+from pulsar_rebalancer.lab.simulate.groups import grouped, median
+from pulsar_rebalancer.lab.simulate.runs import Made
+from pulsar_rebalancer.lab.simulation.metrics.operations import Operation
+from pulsar_rebalancer.lab.tables.simulate.tables import shown
 
 #: Heading and figure.
 _FIGURES = (

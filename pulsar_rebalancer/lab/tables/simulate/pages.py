@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rebalancer.analysis.report.chart_data import best_rows
-from rebalancer.analysis.report.page import PageTable, Several, render, write_page
-from rebalancer.analysis.report.verdict import NextStep, ReportVerdict
-from rebalancer.analysis.simulate.groups import grouped, median
-from rebalancer.analysis.simulate.runs import Made
-from rebalancer.analysis.simulate.shedder_ratings import Rated, rated
-from rebalancer.cli.simulate import rating_tables
-from rebalancer.cli.simulate.tables import COLUMNS, LEGEND, cells
-from rebalancer.simulation.scenarios import catalog
-from rebalancer.simulation.timeline import Timeline
+from pulsar_rebalancer.lab.report.chart_data import best_rows
+from pulsar_rebalancer.lab.report.page import PageTable, Several, render, write_page
+from pulsar_rebalancer.lab.report.verdict import NextStep, ReportVerdict
+from pulsar_rebalancer.lab.simulate.groups import grouped, median
+from pulsar_rebalancer.lab.simulate.runs import Made
+from pulsar_rebalancer.lab.simulate.shedder_ratings import Rated, rated
+from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.simulation.timeline import Timeline
+from pulsar_rebalancer.lab.tables.simulate import rating_tables
+from pulsar_rebalancer.lab.tables.simulate.tables import COLUMNS, LEGEND, cells
 
 
 def write(made: Sequence[Made], file: Path) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from math import isnan
 from typing import Any
 
-from rebalancer.analysis.simulate.groups import median
-from rebalancer.analysis.simulate.published_comparison import Compared, headlines
-from rebalancer.cli import console
-from rebalancer.cli.simulate.tables import shown
+from pulsar_rebalancer.cli import console
+from pulsar_rebalancer.lab.simulate.groups import median
+from pulsar_rebalancer.lab.simulate.published_comparison import Compared, headlines
+from pulsar_rebalancer.lab.tables.simulate.tables import shown
 
 
 def table(compared: Sequence[Compared]) -> console.Sheet:

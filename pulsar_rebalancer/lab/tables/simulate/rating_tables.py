@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import isfinite
 from typing import Any
 
-from rebalancer.analysis.simulate.shedder_ratings import MEASURES, PUBLISHED, Rated
-from rebalancer.cli import console
-from rebalancer.cli.simulate.tables import shown
-from rebalancer.simulation.scenarios.schema import Property
+from pulsar_rebalancer.cli import console
+from pulsar_rebalancer.lab.simulate.shedder_ratings import MEASURES, PUBLISHED, Rated
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Property
+from pulsar_rebalancer.lab.tables.simulate.tables import shown
 
 
 def rows(found: Rated) -> tuple[list[str], list[list[str]]]:

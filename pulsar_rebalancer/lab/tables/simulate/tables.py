@@ -7,10 +7,10 @@ from dataclasses import asdict
 from math import inf, isfinite, isnan
 from typing import Any
 
-from rebalancer.analysis.report.figure_texts import FORESIGHT
-from rebalancer.analysis.simulate.groups import grouped, median
-from rebalancer.analysis.simulate.runs import Made
-from rebalancer.cli import console
+from pulsar_rebalancer.cli import console
+from pulsar_rebalancer.lab.report.figure_texts import FORESIGHT
+from pulsar_rebalancer.lab.simulate.groups import grouped, median
+from pulsar_rebalancer.lab.simulate.runs import Made
 
 #: Heading, figure, and whether the column shows the range over the seeds.
 COLUMNS = (
