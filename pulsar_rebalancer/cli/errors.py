@@ -22,6 +22,7 @@ from strategies.errors import RebalancerError, SettingsError
 
 _SPARK = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "google"})
 _PAGE = frozenset({"starlette", "uvicorn"})
+_LABORATORY = "pulsar_rebalancer.lab"
 
 
 def _to_stderr(text: str) -> None:
@@ -61,7 +62,7 @@ def reported(debug: bool = False, complain: Callable[[str], None] = _to_stderr) 
 
 
 def _unexpected(error: Exception) -> str:
-    """The message of an unexpected exception: a missing optional Spark installation, or a bug."""
+    """The message of an unexpected exception: a part that is not installed, or a bug."""
     if isinstance(error, ModuleNotFoundError) and error.name in _SPARK:
         return (
             f"{error.name} is not installed, the streaming job needs it: pip install "
@@ -71,6 +72,12 @@ def _unexpected(error: Exception) -> str:
         return (
             f"{error.name} is not installed, the live page needs it: pip install "
             "'pulsar-rebalancer[serve]'"
+        )
+    if isinstance(error, ModuleNotFoundError) and error.name == _LABORATORY:
+        return (
+            "the laboratory, which this command belongs to, is not installed here, as in the image "
+            "of the executor: use the image of the job (docker/job.Dockerfile), or pip install "
+            "pulsar-rebalancer on another machine"
         )
     return (
         f"this is a bug, please report it with the command you ran: {type(error).__name__}: "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -107,9 +107,17 @@ def dry_runs(
         yield answerer
 
 
-@contextmanager
-def modelling(topics: Topics, seed: int, clock_ms: Callable[[], int]) -> Iterator[CommandsAnswerer]:
-    """The modelled cluster of `--demo`."""
-    made = laboratory("demo.watched_cluster").modelled_cluster
-    with closing(made(dict(topics.named()), seed, clock_ms)) as model:
-        yield model
+def modelling(
+    topics: Topics, seed: int, clock_ms: Callable[[], int]
+) -> AbstractContextManager[CommandsAnswerer]:
+    """The modelled cluster of `--demo`. Raises ModuleNotFoundError at once where the laboratory is
+    not installed.
+    """
+    modelled_cluster = laboratory("demo.watched_cluster").modelled_cluster
+
+    @contextmanager
+    def opened() -> Iterator[CommandsAnswerer]:
+        with closing(modelled_cluster(dict(topics.named()), seed, clock_ms)) as model:
+            yield model
+
+    return opened()

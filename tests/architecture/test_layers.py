@@ -131,8 +131,8 @@ def test_an_import_of_the_laboratory_from_outside_is_noticed(
 
 
 def test_the_laboratory_is_loaded_by_a_command_that_is_called_and_nothing_else() -> None:
-    """Its commands are in the table of the command line as text, and `watch --demo` asks for the
-    modelled cluster.
+    """Its commands are in the table of the command line as text, an error says that it is not
+    installed, and `watch --demo` asks for the modelled cluster.
     """
     asking = [
         str(file.relative_to(ROOT))
@@ -148,7 +148,7 @@ def test_the_laboratory_is_loaded_by_a_command_that_is_called_and_nothing_else()
     ]
 
     assert asking == ["pulsar_rebalancer/watch/follow.py"]
-    assert naming == ["pulsar_rebalancer/cli/lazy.py"]
+    assert naming == ["pulsar_rebalancer/cli/errors.py", "pulsar_rebalancer/cli/lazy.py"]
 
 
 @pytest.mark.parametrize(
