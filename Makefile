@@ -18,11 +18,11 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 # Tests start our commands and Spark's workers hundreds of times; with PYTHONDONTWRITEBYTECODE set, each start would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 RUN := source scripts/java.sh && $(VENV)/bin
-PACKAGES := streaming strategies sinks rebalancer
+PACKAGES := streaming strategies sinks pulsar_rebalancer
 # benchmarks/ and examples/ are checked like the packages.
 CHECKED := $(PACKAGES) tests $(wildcard benchmarks examples)
 # The longest first, so that no core is idle at the end.
-FAST := $(wildcard tests/properties tests/architecture tests/unit tests/golden)
+FAST := $(wildcard tests/properties tests/architecture tests/unit tests/lab tests/golden)
 ARGS ?=
 
 .PHONY: help

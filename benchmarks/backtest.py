@@ -25,7 +25,7 @@ from benchmarks.figures import table
 from sinks.recordings.columnar import REPEATED, TRAFFIC, schema
 
 if TYPE_CHECKING:
-    from rebalancer.analysis.backtest.run import BacktestResult
+    from pulsar_rebalancer.lab.backtest.run import BacktestResult
 
 _START_MS, _MINUTE_MS = 1_767_225_600_000, 60_000
 #: Rounds of a row group, and how often a broker runs hot for how long.
@@ -122,9 +122,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _backtest(path: Path, strategies: Sequence[str], loop: str) -> dict[str, Any]:
     """Memory: of the largest process."""
-    from rebalancer.analysis.backtest.run import BacktestJob
-    from rebalancer.analysis.backtest.several_clusters import run_all
-    from rebalancer.settings.load import load
+    from pulsar_rebalancer.lab.backtest.run import BacktestJob
+    from pulsar_rebalancer.lab.backtest.several_clusters import run_all
+    from pulsar_rebalancer.settings.load import load
 
     jobs = [
         BacktestJob(

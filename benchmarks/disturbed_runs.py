@@ -13,8 +13,8 @@ import numpy as np
 
 from benchmarks.simulated_runs import counted_runs, uncertified_run
 from benchmarks.target_table import SCENARIOS
-from rebalancer.analysis.simulate.run_requests import RunRequest, StrategyChoice
-from rebalancer.simulation.run import SimulatedRun
+from pulsar_rebalancer.lab.simulate.run_requests import RunRequest, StrategyChoice
+from pulsar_rebalancer.lab.simulation.run import SimulatedRun
 from strategies.ordered_sum import ordered_sum
 
 QUIET, RIVAL, TOGETHER = "none", "rival moves 5 an hour", "all together"

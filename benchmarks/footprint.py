@@ -138,7 +138,7 @@ def _job(
     words += [word for value in chosen.set or () for word in ("--set", value)]
     with (folder / "job.log").open("wb") as log:
         job = subprocess.Popen(
-            [sys.executable, "-m", "rebalancer.cli.main", "run", *words],
+            [sys.executable, "-m", "pulsar_rebalancer.cli.main", "run", *words],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

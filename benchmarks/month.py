@@ -34,7 +34,7 @@ from benchmarks.fleet import Fleet
 from benchmarks.kafka_records import Publisher, passes
 from benchmarks.options import number, options
 from benchmarks.processes import proportional_bytes
-from rebalancer.settings.load import load
+from pulsar_rebalancer.settings.load import load
 from sinks.plain_loop import PlainLoop
 from sinks.wire.position import Position
 from tests.faults.real_job import MARK, PROJECT, kill_marked, marked
@@ -275,7 +275,7 @@ def _job(folder: Path, assignments: Sequence[str]) -> Iterator[tuple[subprocess.
     (folder / "spark" / "spark-defaults.conf").write_text(_SPARK_DEFAULTS, "utf-8")
     with (folder / _LOG).open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "rebalancer", "run", *words],
+            [sys.executable, "-m", "pulsar_rebalancer", "run", *words],
             cwd=PROJECT,
             env={**kept, MARK: mark, "SPARK_CONF_DIR": str(folder / "spark")},
             stdin=subprocess.DEVNULL,

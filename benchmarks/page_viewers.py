@@ -132,7 +132,7 @@ def _viewers(folder: Path, viewers: int) -> Iterator[None]:
     log = folder / "page.log"
     with log.open("wb") as out:
         page = subprocess.Popen(
-            [sys.executable, "-m", "rebalancer", "serve", *words], cwd=ROOT, stderr=out
+            [sys.executable, "-m", "pulsar_rebalancer", "serve", *words], cwd=ROOT, stderr=out
         )
     try:
         while not (address := re.search(r" page: (\S+)", log.read_text())):

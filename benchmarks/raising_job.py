@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 
-from rebalancer.settings.load import load
+from pulsar_rebalancer.settings.load import load
 from streaming.job import run_job
 from tests.raising_strategy import WITH_RAISING
 

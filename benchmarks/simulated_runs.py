@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from benchmarks.figures import say
 from benchmarks.uncertified import UNCERTIFIED
-from rebalancer.analysis.processes import run_each
-from rebalancer.analysis.simulate.run_requests import RunRequest
-from rebalancer.simulation.run import SimulatedRun, run
+from pulsar_rebalancer.lab.processes import run_each
+from pulsar_rebalancer.lab.simulate.run_requests import RunRequest
+from pulsar_rebalancer.lab.simulation.run import SimulatedRun, run
 
 Result = TypeVar("Result")
 

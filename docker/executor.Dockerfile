@@ -1,4 +1,5 @@
-# Everything that needs no Spark and no Java: collector, executor, notifier, replay, conformance, explain.
+# What needs no Spark and no Java: collector, executor, notifier, live page, and commands about topics such as status and explain. The
+# laboratory (replay, backtest, simulate …) is in the image of the job.
 # From the project folder:  docker build -f docker/executor.Dockerfile -t pulsar-rebalancer-executor:0.1.0 .
 
 FROM python:3.11.13-slim-bookworm AS build
@@ -11,8 +12,9 @@ COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY strategies strategies
 COPY sinks sinks
 COPY streaming streaming
-COPY rebalancer rebalancer
-RUN pip install --no-cache-dir --no-deps .
+COPY pulsar_rebalancer pulsar_rebalancer
+RUN rm -r pulsar_rebalancer/lab \
+    && pip install --no-cache-dir --no-deps .
 
 FROM python:3.11.13-slim-bookworm
 RUN useradd --uid 10001 --create-home rebalancer \

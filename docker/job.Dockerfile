@@ -12,7 +12,7 @@ COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY strategies strategies
 COPY sinks sinks
 COPY streaming streaming
-COPY rebalancer rebalancer
+COPY pulsar_rebalancer pulsar_rebalancer
 # The jars of Spark's Kafka connector have the digests of the lock; a container then needs no network for them.
 RUN pip install --no-cache-dir --no-deps . \
     && rebalancer jars fetch /opt/rebalancer/jars

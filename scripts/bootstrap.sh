@@ -45,7 +45,7 @@ case "$content" in
         # pip and setuptools rather than a .pth file by hand: they also make the command and the metadata that it reads.
         "$venv/bin/python" -m pip --disable-pip-version-check install --quiet --no-deps --no-compile --no-build-isolation --editable .
         # Only what is used: to compile all packages takes longer than to install them.
-        PYTHONDONTWRITEBYTECODE= "$venv/bin/python" -m compileall -q rebalancer sinks strategies streaming
+        PYTHONDONTWRITEBYTECODE= "$venv/bin/python" -m compileall -q pulsar_rebalancer sinks strategies streaming
         PYTHONDONTWRITEBYTECODE= "$venv/bin/python" -c "import pyspark.worker, streaming.job, streaming.processor"
         touch "$venv/.product"
         echo "Ready: source $venv/bin/activate, then for example: rebalancer watch --demo" >&2 ;;

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from rebalancer.simulation.broker_reports import BrokerReports
-from rebalancer.simulation.clock import PERIOD_S, START_MS
-from rebalancer.simulation.clusters.drawn import drawn_world
-from rebalancer.simulation.executor_model import ExecutorModel
-from rebalancer.simulation.leader import Leader
-from rebalancer.simulation.noise import Stream
-from rebalancer.simulation.scenarios.schema import Scenario
-from rebalancer.simulation.world import World
+from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports
+from pulsar_rebalancer.lab.simulation.clock import PERIOD_S, START_MS
+from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.executor_model import ExecutorModel
+from pulsar_rebalancer.lab.simulation.leader import Leader
+from pulsar_rebalancer.lab.simulation.noise import Stream
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
+from pulsar_rebalancer.lab.simulation.world import World
 from scripts.invariants import Invariants
 from scripts.steady_invariants import SteadyInvariants
 from strategies.bundles.ranges import parse_bundle

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from rebalancer.simulation.fleet import MIB
+from pulsar_rebalancer.lab.simulation.fleet import MIB
 from strategies.averages.bundle_averages import unpack_history
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import Command, Event, LoadReport, Rejection, Round

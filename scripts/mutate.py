@@ -1,10 +1,10 @@
 """Do the tests without servers notice a small fault? `python -m scripts.mutate --seed 7 --count 60`
 makes 60, one at a time, in copies.
 
-A first run of `tests/unit` and `tests/golden` notes which functions each test enters. Of a mutant,
-those that enter its function run, the quickest first; of a mutant outside of functions, those of
-modules that import its own; then, of the streaming job, tests/spark, and of all tests/properties
-and tests/conformance. One line per mutant; exit code 1 if one survived.
+A first run of `tests/unit`, `tests/lab` and `tests/golden` notes which functions each test enters.
+Of a mutant, those that enter its function run, the quickest first; of a mutant outside of
+functions, those of modules that import its own; then, of the streaming job, tests/spark, and of all
+tests/properties and tests/conformance. One line per mutant; exit code 1 if one survived.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import pytest
 AREAS = {"strategies": 2, "sinks/executor": 1, "sinks/wire": 1, "streaming/state": 1}
 #: Tests of a mutant that run first.
 _FIRST = 40
-_FOLDERS = ["tests/unit", "tests/golden"]
+_FOLDERS = ["tests/unit", "tests/lab", "tests/golden"]
 #: What they enter is not noted, because it takes most of the time: they run when all others pass.
 _REST, _REST_S = ["tests/properties", "tests/conformance"], 1_800
 _OPTIONS = [

@@ -30,11 +30,11 @@ RebalancerError
 ├── CheckpointInUse (streaming.checkpoint.locks)
 ├── JarsMissing (streaming.jars.download)
 ├── SparkStartError (streaming.session)
-├── WorkerLost (rebalancer.analysis.processes)
-├── UnknownSubject (rebalancer.analysis.explain.subject)
-├── PlanError (rebalancer.analysis.plans)
-├── IntentError (rebalancer.analysis.intents)
-└── ChildFailed (rebalancer.cli.child_process)
+├── WorkerLost (pulsar_rebalancer.lab.processes)
+├── UnknownSubject (pulsar_rebalancer.decisions.explain.subject)
+├── PlanError (pulsar_rebalancer.decisions.plans)
+├── IntentError (pulsar_rebalancer.decisions.intents)
+└── ChildFailed (pulsar_rebalancer.cli.child_process)
 
 Other exceptions never leave the module or package that defines them.
 """

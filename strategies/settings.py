@@ -1,8 +1,8 @@
 """The description of a setting, and the settings that belong to no single strategy.
 
 A settings class is a frozen dataclass whose fields are `Annotated[type, Setting(...)]`, each with a
-default. `rebalancer.settings` builds one validated tree, a schema and a table from them; this
-module reads neither files nor the environment.
+default. `pulsar_rebalancer.settings` builds one validated tree, a schema and a table from them;
+this module reads neither files nor the environment.
 """
 
 from __future__ import annotations

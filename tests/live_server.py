@@ -11,8 +11,8 @@ from pathlib import Path
 
 import httpx
 
-from rebalancer.serve.process import run_page
-from rebalancer.settings.load import load
+from pulsar_rebalancer.serve.process import run_page
+from pulsar_rebalancer.settings.load import load
 from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
 from sinks.metrics.page import PageMetrics

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rebalancer.simulation.clock import START_MS
-from rebalancer.simulation.closed_loop import PolledCluster
-from rebalancer.simulation.demand import steady_demand
-from rebalancer.simulation.fleet import fleet_from
-from rebalancer.simulation.noise import Wobble
-from rebalancer.simulation.ownership import Ownership
-from rebalancer.simulation.scenarios.schema import Machine
-from rebalancer.simulation.world import Layout, World
+from pulsar_rebalancer.lab.simulation.clock import START_MS
+from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
+from pulsar_rebalancer.lab.simulation.demand import steady_demand
+from pulsar_rebalancer.lab.simulation.fleet import fleet_from
+from pulsar_rebalancer.lab.simulation.noise import Wobble
+from pulsar_rebalancer.lab.simulation.ownership import Ownership
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine
+from pulsar_rebalancer.lab.simulation.world import Layout, World
 
 
 def steady_cluster(

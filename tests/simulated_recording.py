@@ -11,15 +11,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rebalancer.simulation.closed_loop import (
+from pulsar_rebalancer.lab.simulation.closed_loop import (
     EngineDecider,
     PolledCluster,
     RoundAnswer,
     closed_loop,
 )
-from rebalancer.simulation.clusters.drawn import drawn_world
-from rebalancer.simulation.scenarios.catalog import load
-from rebalancer.simulation.telemetry_json import TelemetryWriter
+from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
+from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.recordings.json_lines import Recording, write_recording
 from strategies.cluster.model import OutcomeReport, TelemetryRecord
 from strategies.fold.engine import EngineSettings

@@ -21,14 +21,15 @@ from itertools import chain, product, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rebalancer.analysis.goal import goal_of
-from rebalancer.analysis.replay.plain import decide, of_recording
-from rebalancer.analysis.simulate.run_requests import RunRequest
-from rebalancer.cli.demo.plan import TOPICS, DemoPlan, prepare_folder, write_settings
-from rebalancer.cli.demo.run import run_demo
-from rebalancer.settings.load import load
-from rebalancer.simulation.closed_loop import Step
-from rebalancer.simulation.run import run
+from pulsar_rebalancer.lab.demo.plan import TOPICS, DemoPlan, prepare_folder, write_settings
+from pulsar_rebalancer.lab.demo.run import run_demo
+from pulsar_rebalancer.lab.goal import goal_of
+from pulsar_rebalancer.lab.replay.plain import decide
+from pulsar_rebalancer.lab.simulate.run_requests import RunRequest
+from pulsar_rebalancer.lab.simulation.closed_loop import Step
+from pulsar_rebalancer.lab.simulation.run import run
+from pulsar_rebalancer.settings.load import load
+from sinks.recordings.placed_lines import of_recording
 from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from tests.golden.scenario import play, read_scenario, split_file

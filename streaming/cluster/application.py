@@ -30,7 +30,7 @@ _PRODUCT = "pulsar-rebalancer"
 #: Runs the application, from the zip that spark-submit gets beside it.
 _START = '''"""Starts pulsar-rebalancer in a process of spark-submit; --py-files names the code."""
 
-from rebalancer.cli.spark_launcher import main
+from pulsar_rebalancer.cli.spark_launcher import main
 
 if __name__ == "__main__":
     main()

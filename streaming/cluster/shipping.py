@@ -26,7 +26,7 @@ from strategies.errors import RebalancerError, SettingsError
 #: Our packages that workers import.
 SHIPPED = ("sinks", "strategies", "streaming")
 #: All our packages, of which the application of `spark-submit` consists.
-PACKAGES = ("rebalancer", *SHIPPED)
+PACKAGES = ("pulsar_rebalancer", *SHIPPED)
 #: Names of the application's zip. A standalone master accepts jars only.
 APPLICATION = ("pulsar-rebalancer.zip", "pulsar-rebalancer.jar")
 #: Folder of the unpacked archive, in a worker's working directory.

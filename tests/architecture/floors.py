@@ -79,10 +79,10 @@ def between_rooms(root: Path, package: str) -> Iterator[tuple[str, str, Import]]
     """Every import from one room of a package to another: also inside functions, and for type
     checkers only.
     """
+    head = f"{package.replace('/', '.')}."
     for file in modules(root / package):
         source = file.relative_to(root / package).parts[0].removesuffix(".py")
         for item in imports(file, parsed(file)):
-            top, _, rest = item.name.partition(".")
-            target = rest.partition(".")[0]
-            if top == package and target not in ("", source):
+            target = item.name.removeprefix(head).partition(".")[0]
+            if item.name.startswith(head) and target != source:
                 yield source, target, item

@@ -1,8 +1,9 @@
 """Reads the imports of a source tree and says which of them cross the layers.
 
-rebalancer.cli → rebalancer.serve → rebalancer.{analysis, conformance} → rebalancer.{settings,
-simulation} → streaming → sinks → strategies, where simulation imports strategies only, conformance
-both, and serve not conformance; libraries only where they are declared and needed.
+pulsar_rebalancer.lab → watch → doctor → cli → serve → decisions, settings → streaming → sinks →
+strategies. The command line names the modules of rooms above it as text, and imports one when its
+command is called: `ELSEWHERE` and `laboratory` of `pulsar_rebalancer/cli/lazy.py`. In the
+laboratory, simulation imports strategies only; libraries only where they are declared and needed.
 """
 
 from __future__ import annotations
@@ -20,18 +21,23 @@ from pathlib import Path
 from scripts.packages import normalised
 
 #: The top-level packages of the product.
-PACKAGES = ("rebalancer", "sinks", "strategies", "streaming")
+PACKAGES = ("pulsar_rebalancer", "sinks", "strategies", "streaming")
 
 _CORE = frozenset({"streaming", "sinks", "strategies"})
-_ROOMS = frozenset(
-    {
-        "rebalancer.analysis",
-        "rebalancer.conformance",
-        "rebalancer.serve",
-        "rebalancer.settings",
-        "rebalancer.simulation",
-    }
-)
+_APPLICATION = "pulsar_rebalancer"
+_CLI = f"{_APPLICATION}.cli"
+_DECISIONS = f"{_APPLICATION}.decisions"
+_DOCTOR = f"{_APPLICATION}.doctor"
+_SERVE = f"{_APPLICATION}.serve"
+_SETTINGS = f"{_APPLICATION}.settings"
+_WATCH = f"{_APPLICATION}.watch"
+LAB = f"{_APPLICATION}.lab"
+_SIMULATION = f"{LAB}.simulation"
+_CONFORMANCE = f"{LAB}.conformance"
+#: What the laboratory computes, and what prints it.
+_LAB_BASE = _CORE | {LAB, _DECISIONS, _SETTINGS, _SIMULATION}
+_LAB_SCREENS = frozenset({f"{LAB}.commands", f"{LAB}.demo", f"{LAB}.tables"})
+_LAB_TOP = _LAB_BASE | _LAB_SCREENS | {_CLI, _CONFORMANCE}
 
 #: Layer → the layers it may import, itself included. A module belongs to the layer with the longest
 #: matching name.
@@ -39,21 +45,23 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "strategies": frozenset({"strategies"}),
     "sinks": frozenset({"sinks", "strategies"}),
     "streaming": _CORE,
-    "rebalancer.simulation": frozenset({"rebalancer.simulation", "strategies"}),
-    "rebalancer.conformance": frozenset(
-        {"rebalancer.conformance", "rebalancer.simulation", "strategies"}
-    ),
-    "rebalancer.settings": _CORE | {"rebalancer.settings"},
-    "rebalancer.analysis": _CORE
-    | {"rebalancer.analysis", "rebalancer.settings", "rebalancer.simulation"},
-    "rebalancer.serve": _CORE | {"rebalancer.analysis", "rebalancer.serve", "rebalancer.settings"},
-    "rebalancer.cli": _CORE | _ROOMS | {"rebalancer.cli"},
-    "rebalancer": frozenset({"rebalancer.cli"}),
+    _SETTINGS: _CORE | {_SETTINGS},
+    _DECISIONS: frozenset({"sinks", "strategies", _DECISIONS}),
+    _SERVE: _CORE | {_DECISIONS, _SERVE, _SETTINGS},
+    _CLI: _CORE | {_CLI, _DECISIONS, _SERVE, _SETTINGS},
+    _DOCTOR: _CORE | {_CLI, _DECISIONS, _DOCTOR, _SETTINGS},
+    _WATCH: _CORE | {_CLI, _DECISIONS, _DOCTOR, _SETTINGS, _WATCH},
+    _SIMULATION: frozenset({_SIMULATION, "strategies"}),
+    _CONFORMANCE: frozenset({_CONFORMANCE, _SIMULATION, "strategies"}),
+    LAB: _LAB_BASE,
+    **dict.fromkeys(sorted(_LAB_SCREENS), _LAB_TOP),
+    _APPLICATION: frozenset({_CLI}),
 }
 
-#: Only the command line formats output for a terminal; the layers below it return data.
+#: Only commands and their tables format output for a terminal; the other layers return data.
 TERMINAL = frozenset({"typer", "rich"})
-PRINTS_NOTHING = _ROOMS
+FOR_TERMINALS = _LAB_SCREENS | {_CLI, _DOCTOR, _WATCH}
+PRINTS_NOTHING = frozenset({_CONFORMANCE, _DECISIONS, LAB, _SERVE, _SETTINGS, _SIMULATION})
 
 #: Client libraries open connections; they are imported where one is opened, so that nobody needs
 #: those he does not use.
@@ -61,11 +69,11 @@ CLIENTS = frozenset({"kafka", "pulsar", "httpcore", "httpx"})
 
 #: Of the extra `report`: these packages may use it, inside functions, so that everything else works
 #: without it.
-WITH_REPORTS = frozenset({"rebalancer.analysis", "rebalancer.cli", "sinks"})
+WITH_REPORTS = frozenset({LAB, "sinks"})
 OPTIONAL = frozenset({"plotly", "pyarrow"})
 
 #: Of the extra `serve`: only this package has an HTTP server for people.
-WITH_PAGE = "rebalancer.serve"
+WITH_PAGE = _SERVE
 
 #: The deciding part sees no clock, no randomness, no environment, no files, no network and writes
 #: no logs.
@@ -118,6 +126,11 @@ def violations(root: Path) -> list[str]:
                 for line, text in sorted(module_violations(root, layer, file, tree))
             ]
     return found
+
+
+def is_of_laboratory(name: str) -> bool:
+    """Whether a module or layer belongs to the laboratory."""
+    return f"{name}.".startswith(f"{LAB}.")
 
 
 def layer_of(name: str) -> str:
@@ -177,8 +190,8 @@ def forbidden(package: str, item: Import, libraries: frozenset[str]) -> str | No
             f"{package} must not import {item.root} (see tests/architecture/layers.py and the "
             "dependencies in pyproject.toml)"
         )
-    if item.root in TERMINAL and package != "rebalancer.cli":
-        return f"{package} must not import {item.root}: only rebalancer.cli formats output"
+    if item.root in TERMINAL and package not in FOR_TERMINALS:
+        return f"{package} must not import {item.root}: commands and their tables format output"
     if item.name.startswith("numpy.random"):
         return "randomness arrives as data: no numpy.random"
     if package == "sinks" and item.root in CLIENTS and item.top:

@@ -13,7 +13,9 @@ import pytest
 from tests.architecture.command_line import ROOT
 from tests.architecture.layers import modules, nodes, parsed
 
-FILES = [file for package in ("strategies", "rebalancer") for file in modules(ROOT / package)]
+FILES = [
+    file for package in ("strategies", "pulsar_rebalancer") for file in modules(ROOT / package)
+]
 Rule = Callable[[ast.Module], Iterator[int]]
 
 

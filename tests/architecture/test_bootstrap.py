@@ -80,7 +80,7 @@ def test_a_user_gets_the_packages_of_the_product_and_the_command(tmp_path: Path)
         "-m scripts.packages install product.lock the product"
     ]
     assert [line for line in ran if line.endswith("--no-build-isolation --editable .")] != []
-    assert "-m compileall -q rebalancer sinks strategies streaming" in ran
+    assert "-m compileall -q pulsar_rebalancer sinks strategies streaming" in ran
     assert (tmp_path / "venv/.product").exists()
     assert not (tmp_path / "venv/.stamp").exists()
 

@@ -10,7 +10,7 @@ import pytest
 from tests.architecture.command_line import ROOT
 from tests.architecture.layers import modules, parsed
 
-PACKAGES = ("strategies", "sinks", "streaming", "rebalancer")
+PACKAGES = ("strategies", "sinks", "streaming", "pulsar_rebalancer")
 #: A log line of the commands, and a line of a file topic.
 SHARED = {"Line"}
 

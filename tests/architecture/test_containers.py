@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.settings.load import load
+from pulsar_rebalancer.settings.load import load
 from tests.architecture.command_line import ROOT, run, unknown_options
 from tests.architecture.containers import Container, Image, our_containers, read_compose, read_image
 from tests.unit.command_line import rebalancer

@@ -80,7 +80,14 @@ def test_records_that_the_code_cites_exist() -> None:
     numbers = {one.number for one in records(DECISIONS)}
     cited = {
         (str(file.relative_to(ROOT)), number)
-        for folder in ("strategies", "sinks", "streaming", "rebalancer", "tests", "benchmarks")
+        for folder in (
+            "strategies",
+            "sinks",
+            "streaming",
+            "pulsar_rebalancer",
+            "tests",
+            "benchmarks",
+        )
         for file in (ROOT / folder).rglob("*.py")
         for number in re.findall(
             r"(?:decision record |docs/decisions/)(\d{4})", file.read_text("utf-8")

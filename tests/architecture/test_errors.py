@@ -14,7 +14,7 @@ from strategies import errors
 from tests.architecture.command_line import ROOT
 from tests.architecture.layers import modules, parsed
 
-PACKAGES = ("strategies", "sinks", "streaming", "rebalancer")
+PACKAGES = ("strategies", "sinks", "streaming", "pulsar_rebalancer")
 ROOT_CLASS = "RebalancerError"
 #: A line of the drawing: branches of four characters each, a class, and its module where that is
 #: another one.

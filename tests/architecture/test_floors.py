@@ -13,7 +13,7 @@ from tests.architecture.layers import PACKAGES
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", [*PACKAGES, "pulsar_rebalancer/lab"])
 def test_no_rooms_reach_each_other(package: str) -> None:
     assert knots(ROOT, package) == []
 

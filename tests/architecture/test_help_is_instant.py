@@ -30,7 +30,7 @@ HEAVY = {
 #: Runs the entry point with --help in a fresh interpreter and prints what was loaded afterwards.
 WHAT_HELP_LOADS = """
 import sys
-from rebalancer.cli.main import main
+from pulsar_rebalancer.cli.main import main
 sys.argv = ["rebalancer", "--help"]
 try:
     main()
@@ -43,7 +43,7 @@ print("loaded:", *sorted({name.partition(".")[0] for name in sys.modules}))
 def test_help_loads_nothing_heavy() -> None:
     help_text, _, loaded = python(WHAT_HELP_LOADS).partition("loaded:")
     assert "run" in help_text
-    assert "rebalancer" in loaded.split()
+    assert "pulsar_rebalancer" in loaded.split()
     assert HEAVY & set(loaded.split()) == set()
 
 

@@ -212,8 +212,8 @@ def opens_with_a_sentence(code: str) -> bool:
 #: The modules that write to standard output or error. All others use these, which print text of
 #: records without escape sequences and line breaks (tests/unit/test_text_of_records.py).
 _WRITERS = {
-    "rebalancer/cli/lines.py",
-    "rebalancer/cli/console.py",
+    "pulsar_rebalancer/cli/lines.py",
+    "pulsar_rebalancer/cli/console.py",
     "sinks/recordings/recorder.py",
     "sinks/wire/schemas.py",
     "streaming/raised_log.py",

@@ -14,7 +14,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from rebalancer.settings.load import load
+from pulsar_rebalancer.settings.load import load
 from sinks.metrics.settings import listen_address
 from strategies.errors import SettingsError
 from tests.architecture.command_line import ROOT, run, unknown_options

@@ -12,7 +12,10 @@ import pytest
 from strategies.shedding.registry import SHEDDERS
 from tests.architecture.layers import (
     LAYERS,
+    PACKAGES,
     UNAWARE_OF_STRATEGIES,
+    calls,
+    is_of_laboratory,
     modules,
     nodes,
     parsed,
@@ -40,23 +43,58 @@ def test_every_package_is_there_to_be_read() -> None:
         ("sinks", "from pyspark.sql import Row", "pyspark"),
         ("sinks", "from streaming import settings", "streaming"),
         ("sinks", "import importlib\nimportlib.import_module('streaming.job')", "streaming"),
-        ("streaming", "import rebalancer.cli", "rebalancer.cli"),
+        ("streaming", "import pulsar_rebalancer.cli", "pulsar_rebalancer.cli"),
         (
             "streaming",
-            "def job():\n    from rebalancer.simulation import loop",
-            "rebalancer.simulation",
+            "def job():\n    from pulsar_rebalancer.lab.simulation import loop",
+            "pulsar_rebalancer.lab.simulation",
         ),
-        ("rebalancer.simulation", "import streaming.job", "streaming"),
-        ("rebalancer.simulation", "from sinks.wire import codec", "sinks"),
-        ("rebalancer.settings", "from rebalancer.analysis import goal", "rebalancer.analysis"),
-        ("rebalancer.analysis", "from rebalancer.cli import console", "rebalancer.cli"),
-        ("rebalancer.analysis", "from rebalancer import conformance", "rebalancer.conformance"),
-        ("rebalancer.cli", "def run():\n    import pyspark", "pyspark"),
-        ("rebalancer.cli", "import scipy", "scipy"),
-        ("rebalancer.analysis", "import starlette", "starlette"),
-        ("rebalancer.cli", "def serve():\n    import uvicorn", "uvicorn"),
-        ("rebalancer.serve", "from rebalancer.cli import console", "rebalancer.cli"),
-        ("rebalancer.serve", "from rebalancer import conformance", "rebalancer.conformance"),
+        (
+            "pulsar_rebalancer.settings",
+            "from pulsar_rebalancer.decisions import plans",
+            "pulsar_rebalancer.decisions",
+        ),
+        (
+            "pulsar_rebalancer.decisions",
+            "from pulsar_rebalancer.cli import console",
+            "pulsar_rebalancer.cli",
+        ),
+        (
+            "pulsar_rebalancer.decisions",
+            "from pulsar_rebalancer import settings",
+            "pulsar_rebalancer.settings",
+        ),
+        ("pulsar_rebalancer.cli", "def run():\n    import pyspark", "pyspark"),
+        ("pulsar_rebalancer.cli", "import scipy", "scipy"),
+        (
+            "pulsar_rebalancer.cli",
+            "from pulsar_rebalancer.doctor import finding",
+            "pulsar_rebalancer.doctor",
+        ),
+        (
+            "pulsar_rebalancer.cli",
+            "import pulsar_rebalancer.watch.screen",
+            "pulsar_rebalancer.watch",
+        ),
+        ("pulsar_rebalancer.decisions", "import starlette", "starlette"),
+        ("pulsar_rebalancer.cli", "def serve():\n    import uvicorn", "uvicorn"),
+        (
+            "pulsar_rebalancer.serve",
+            "from pulsar_rebalancer.cli import console",
+            "pulsar_rebalancer.cli",
+        ),
+        ("pulsar_rebalancer.lab.simulation", "import streaming.job", "streaming"),
+        ("pulsar_rebalancer.lab.simulation", "from sinks.wire import codec", "sinks"),
+        (
+            "pulsar_rebalancer.lab.conformance",
+            "from pulsar_rebalancer.settings import load",
+            "pulsar_rebalancer.settings",
+        ),
+        (
+            "pulsar_rebalancer.lab",
+            "from pulsar_rebalancer.cli import console",
+            "pulsar_rebalancer.cli",
+        ),
     ],
 )
 def test_a_forbidden_import_is_noticed(tmp_path: Path, package: str, line: str, name: str) -> None:
@@ -64,6 +102,53 @@ def test_a_forbidden_import_is_noticed(tmp_path: Path, package: str, line: str, 
 
     assert found.startswith(f"{package.replace('.', '/')}/module.py:")
     assert f"{package} must not import {name}" in found
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        *(layer for layer in LAYERS if not is_of_laboratory(layer)),
+        "pulsar_rebalancer.cli.commands",
+        "pulsar_rebalancer.room_of_tomorrow",
+    ],
+)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from pulsar_rebalancer import lab",
+        "import pulsar_rebalancer.lab.replay.plain",
+        "def later():\n    from pulsar_rebalancer.lab.simulation import world",
+        "import importlib\nimportlib.import_module('pulsar_rebalancer.lab.demo.run')",
+        "import typing\nif typing.TYPE_CHECKING:\n    import pulsar_rebalancer.lab.goal",
+    ],
+)
+def test_an_import_of_the_laboratory_from_outside_is_noticed(
+    tmp_path: Path, package: str, line: str
+) -> None:
+    found = "; ".join(violations(project_of(package, line, tmp_path)))
+
+    assert "must not import pulsar_rebalancer.lab" in found
+
+
+def test_the_laboratory_is_loaded_by_a_command_that_is_called_and_nothing_else() -> None:
+    """Its commands are in the table of the command line as text, an error says that it is not
+    installed, and `watch --demo` asks for the modelled cluster.
+    """
+    asking = [
+        str(file.relative_to(ROOT))
+        for file in modules(ROOT / "pulsar_rebalancer")
+        if "laboratory" in {name for _, name in calls(parsed(file))}
+    ]
+    naming = [
+        str(file.relative_to(ROOT))
+        for package in PACKAGES
+        for file in modules(ROOT / package)
+        if not is_of_laboratory(".".join(file.relative_to(ROOT).parts))
+        and any(word.startswith("pulsar_rebalancer.lab") for _, word in words(parsed(file)))
+    ]
+
+    assert asking == ["pulsar_rebalancer/watch/follow.py"]
+    assert naming == ["pulsar_rebalancer/cli/errors.py", "pulsar_rebalancer/cli/lazy.py"]
 
 
 @pytest.mark.parametrize(
@@ -86,9 +171,10 @@ def test_a_forbidden_import_is_noticed(tmp_path: Path, package: str, line: str, 
             "names no concrete strategy",
         ),
         ("streaming", "from strategies.shedding.avg import fixed", "names no concrete strategy"),
-        ("sinks", "import rich", "only rebalancer.cli formats output"),
-        ("rebalancer.analysis", "import typer", "only rebalancer.cli formats output"),
-        ("rebalancer.analysis", "print(1)", "rebalancer.analysis prints nothing"),
+        ("sinks", "import rich", "commands and their tables format output"),
+        ("pulsar_rebalancer.decisions", "import typer", "commands and their tables format output"),
+        ("pulsar_rebalancer.lab", "import rich", "commands and their tables format output"),
+        ("pulsar_rebalancer.decisions", "print(1)", "pulsar_rebalancer.decisions prints nothing"),
     ],
 )
 def test_a_forbidden_line_is_noticed(
@@ -108,8 +194,10 @@ def test_a_forbidden_line_is_noticed(
         ("sinks", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pulsar"),
         ("sinks", "from strategies.shedding.registry import shedder"),
         ("streaming", "from pyspark.sql import SparkSession"),
-        ("rebalancer.cli", "from streaming import job"),
-        ("rebalancer.cli", "import rich"),
+        ("pulsar_rebalancer.cli", "from streaming import job"),
+        ("pulsar_rebalancer.cli", "import rich"),
+        ("pulsar_rebalancer.lab.commands", "from pulsar_rebalancer.cli import console"),
+        ("pulsar_rebalancer.lab.tables", "import rich"),
     ],
 )
 def test_what_is_allowed_is_not_complained_about(tmp_path: Path, package: str, line: str) -> None:

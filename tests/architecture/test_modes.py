@@ -11,16 +11,16 @@ import pytest
 from tests.architecture.command_line import ROOT
 from tests.architecture.layers import modules, parsed
 
-PACKAGES = ("strategies", "sinks", "streaming", "rebalancer")
+PACKAGES = ("strategies", "sinks", "streaming", "pulsar_rebalancer")
 #: Registry entries, which build the rule of a mode.
 CHOICES = {"strategies/shedding/contract.py": 2, "strategies/placement/contract.py": 1}
 #: Rules that still ask for their mode while they run, with the number of questions. A number may
 #: only fall, a file may only leave.
 ASKED = {
-    "rebalancer/analysis/backtest/quiet_round_finder.py": 1,
-    "rebalancer/conformance/averaging.py": 1,
-    "rebalancer/simulation/dispatch_limits/token_bucket.py": 1,
-    "rebalancer/simulation/run.py": 2,
+    "pulsar_rebalancer/lab/backtest/quiet_round_finder.py": 1,
+    "pulsar_rebalancer/lab/conformance/averaging.py": 1,
+    "pulsar_rebalancer/lab/simulation/dispatch_limits/token_bucket.py": 1,
+    "pulsar_rebalancer/lab/simulation/run.py": 2,
     "strategies/bundles/ranges.py": 1,
     "strategies/splitting/boundaries.py": 5,
 }

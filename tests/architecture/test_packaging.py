@@ -48,7 +48,7 @@ def test_the_wheel_holds_the_files_of_the_packages_and_no_others(tmp_path: Path)
         "rebalancer-demo/report.html",
         "rebalancer-watch/settings.toml",
         "rebalancer-watch/telemetry/first.json",
-        "rebalancer/rebalancer-demo/report.html",
+        "pulsar_rebalancer/rebalancer-demo/report.html",
         "sinks.old/position.py",
         "streaming_copy/__init__.py",
     ):
@@ -137,14 +137,15 @@ def test_the_zip_for_spark_submit_runs_by_itself(tmp_path: Path) -> None:
     used = run(
         sys.executable,
         "-c",
-        "import rebalancer.cli.main, sinks.wire.codec, strategies.fold.engine, streaming.settings; "
-        "print(rebalancer.cli.main.__file__)",
+        "import pulsar_rebalancer.cli.main, sinks.wire.codec, strategies.fold.engine; "
+        "import streaming.settings; "
+        "print(pulsar_rebalancer.cli.main.__file__)",
         folder=tmp_path,
         environment={"PYTHONPATH": str(target)},
     )
 
     assert made.returncode == 0, made.stdout
-    assert used.stdout.strip() == str(target / "rebalancer/cli/main.py")
+    assert used.stdout.strip() == str(target / "pulsar_rebalancer/cli/main.py")
     with zipfile.ZipFile(target) as archive:
         assert set(archive.namelist()) == files_of_packages(ROOT)
 

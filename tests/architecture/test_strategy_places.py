@@ -15,15 +15,15 @@ from strategies.shedding.registry import SHEDDERS
 from tests.architecture.command_line import ROOT
 from tests.architecture.layers import modules, parsed
 
-PACKAGES = ("strategies", "streaming", "sinks", "rebalancer")
+PACKAGES = ("strategies", "streaming", "sinks", "pulsar_rebalancer")
 REGISTRY = "strategies/shedding/registry.py"
 #: Adapters of the test vectors of Pulsar's own classes, and Pulsar's own keys and defaults: a
 #: strategy that is not Pulsar's has neither.
 PULSARS = (
-    "rebalancer/conformance/",
-    "rebalancer/settings/broker_conf/keys.py",
-    "rebalancer/settings/broker_conf/service_configuration.py",
-    "rebalancer/settings/broker_conf/upgrade.py",
+    "pulsar_rebalancer/lab/conformance/",
+    "pulsar_rebalancer/settings/broker_conf/keys.py",
+    "pulsar_rebalancer/settings/broker_conf/service_configuration.py",
+    "pulsar_rebalancer/settings/broker_conf/upgrade.py",
     "strategies/java/release_defaults.py",
 )
 #: The same word for something else.
@@ -34,7 +34,9 @@ HOMONYMS = {
         "strategies/placement/avg.py": "the placement of this name, which reads "
         "the plan of the strategy",
     },
-    "overload": {"rebalancer/cli/simulate/tables.py": "a figure: minutes of overload"},
+    "overload": {
+        "pulsar_rebalancer/lab/tables/simulate/tables.py": "a figure: minutes of overload"
+    },
     "transfer": {},
 }
 

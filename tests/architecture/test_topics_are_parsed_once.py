@@ -21,10 +21,10 @@ from tests.unit.test_log_lines import executed
 ROOT = Path(__file__).parents[2]
 #: Module → how often it parses.
 EDGES = {
-    "rebalancer/settings/load.py": 1,
-    "rebalancer/cli/commands/record.py": 1,
-    "rebalancer/cli/commands/replay.py": 1,
-    "rebalancer/analysis/explain/history.py": 1,
+    "pulsar_rebalancer/settings/load.py": 1,
+    "pulsar_rebalancer/cli/commands/record.py": 1,
+    "pulsar_rebalancer/lab/commands/replay.py": 1,
+    "pulsar_rebalancer/decisions/explain/history.py": 1,
     "streaming/sources/files.py": 1,
 }
 

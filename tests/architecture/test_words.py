@@ -46,7 +46,7 @@ CHECKED = (
     "sinks",
     "streaming",
     "strategies",
-    "rebalancer",
+    "pulsar_rebalancer",
     "scripts",
     "deploy",
     "docker",

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from playwright.sync_api import ElementHandle, Locator, Page, TimeoutError
 
-from rebalancer.analysis.report.page import PageTable, Several, render, write_page
-from rebalancer.cli import exit_codes
-from rebalancer.simulation.closed_loop import EngineDecider, closed_loop
-from rebalancer.simulation.clusters.skewed import skewed_cluster
-from rebalancer.simulation.timeline import Membership, Move, Timeline
-from rebalancer.simulation.tracing import Tracer
+from pulsar_rebalancer.cli import exit_codes
+from pulsar_rebalancer.lab.report.page import PageTable, Several, render, write_page
+from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, closed_loop
+from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.lab.simulation.timeline import Membership, Move, Timeline
+from pulsar_rebalancer.lab.simulation.tracing import Tracer
 from strategies.cluster.model import LARGEST_TIME
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.avg.settings import AvgSettings

@@ -19,7 +19,7 @@ from tests.architecture.command_line import ROOT
 
 pytestmark = pytest.mark.lab
 
-PACKAGES = ("strategies", "sinks", "streaming", "rebalancer")
+PACKAGES = ("strategies", "sinks", "streaming", "pulsar_rebalancer")
 RECORDING = ROOT / "tests/data/recordings/modular-broker-killed.jsonl.gz"
 Run = Callable[..., Any]
 
@@ -48,7 +48,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
     def command(*arguments: str) -> Any:
         environment = {**os.environ, "PYTHONPATH": str(copy)}
-        asked = [sys.executable, "-m", "rebalancer", *arguments, "--json"]
+        asked = [sys.executable, "-m", "pulsar_rebalancer", *arguments, "--json"]
         done = subprocess.run(
             asked, check=False, cwd=copy, env=environment, capture_output=True, text=True
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.settings.load import load
+from pulsar_rebalancer.settings.load import load
 from strategies.cluster.model import Expected
 from tests.architecture.command_line import unknown_options
 from tests.architecture.layers import parsed

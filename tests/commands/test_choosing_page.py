@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.settings.load import load
+from pulsar_rebalancer.settings.load import load
 from strategies.shedding.registry import DEFAULT
 from tests.unit.command_line import rebalancer
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.simulate.run_requests import run_requests
-from rebalancer.analysis.simulate.runs import make_all
+from pulsar_rebalancer.lab.simulate.run_requests import run_requests
+from pulsar_rebalancer.lab.simulate.runs import make_all
+from tests.lab.test_columnar_fold import an_hour, recorded
+from tests.lab.test_simulate_command import SMALL
 from tests.unit.command_line import rebalancer
-from tests.unit.test_columnar_fold import an_hour, recorded
-from tests.unit.test_simulate_command import SMALL
 
 pytestmark = pytest.mark.lab
 
@@ -100,7 +100,7 @@ def test_the_same_seed_gives_the_same_bytes_whatever_order_sets_have_in_a_proces
     command = [
         sys.executable,
         "-m",
-        "rebalancer.cli.main",
+        "pulsar_rebalancer.cli.main",
         "simulate",
         "e3-threshold-equal",
         "--seeds",

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.test_upgrade_preview import EAGER, RECORDINGS, SHARED
 from tests.separate_back_tests import check_conf, check_defaults, previewed
 from tests.simulated_recording import WEEK, simulated
 from tests.unit.command_line import rebalancer
 from tests.unit.test_broker_conf_upgrade import AVG, written
-from tests.unit.test_upgrade_preview import EAGER, RECORDINGS, SHARED
 
 pytestmark = pytest.mark.lab
 

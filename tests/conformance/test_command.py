@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from rebalancer.cli.main import app
+from pulsar_rebalancer.cli.main import app
 
 VECTORS = Path(__file__).parents[1] / "data" / "vectors"
 THRESHOLD = VECTORS / "shedding" / "ThresholdShedder.jsonl.gz"

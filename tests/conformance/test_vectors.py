@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.conformance.play_vectors import compare
-from rebalancer.conformance.suites import SUITES
-from rebalancer.conformance.vectors import read_cases
+from pulsar_rebalancer.lab.conformance.play_vectors import compare
+from pulsar_rebalancer.lab.conformance.suites import SUITES
+from pulsar_rebalancer.lab.conformance.vectors import read_cases
 from strategies.java.release_defaults import PulsarRelease
 
 OWN = Path(__file__).parents[1] / "data" / "vectors"

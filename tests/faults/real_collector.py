@@ -46,7 +46,7 @@ class RealCollector:
         }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "rebalancer.cli.main", "collect", *self._words],
+                [sys.executable, "-m", "pulsar_rebalancer.cli.main", "collect", *self._words],
                 cwd=PROJECT,
                 env={**environment, "REBALANCER_DEBUG": "1"},
                 stdin=subprocess.DEVNULL,

@@ -85,7 +85,14 @@ class RealExecutor:
         }
         with self.out.open("ab") as out, self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "rebalancer.cli.main", "execute", *self._words, *more],
+                [
+                    sys.executable,
+                    "-m",
+                    "pulsar_rebalancer.cli.main",
+                    "execute",
+                    *self._words,
+                    *more,
+                ],
                 cwd=PROJECT,
                 env={
                     **environment,

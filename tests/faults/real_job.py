@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from uuid import uuid4
 
-from rebalancer.settings.load import load
+from pulsar_rebalancer.settings.load import load
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.topics.uri import file_topic_uri
 from sinks.wire.size_limits import WireLimits
@@ -92,7 +92,7 @@ class RealJob:
             *(f"topics.{name}={file_topic_uri(folder / name)}" for name in TOPICS),
         )
         #: A module and its first arguments.
-        self.program: Sequence[str] = ("rebalancer.cli.main", "run")
+        self.program: Sequence[str] = ("pulsar_rebalancer.cli.main", "run")
         self._environment = {**environment_of_a_short_run(), **environment}
         self._mark = uuid4().hex
         self._process: subprocess.Popen[bytes] | None = None

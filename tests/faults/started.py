@@ -18,7 +18,7 @@ def started(
     """What it prints is added to `log`, tracebacks too. Killed at the end if it still runs."""
     with log.open("ab") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "rebalancer.cli.main", name, *words],
+            [sys.executable, "-m", "pulsar_rebalancer.cli.main", name, *words],
             cwd=_PROJECT,
             env={**environment, "REBALANCER_DEBUG": "1"},
             stdin=subprocess.DEVNULL,

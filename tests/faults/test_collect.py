@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli import exit_codes
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Sweep
 from tests.control_topic import Control

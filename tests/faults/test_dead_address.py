@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli import exit_codes
 from tests.control_topic import TOPICS
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
@@ -26,7 +26,7 @@ COMMANDS = ("run", "collect", "execute")
 LATE_SUPPLIER = """
 import contextlib, os, socket, sys, threading, time
 import pulsar
-from rebalancer.cli.process_exit import leave
+from pulsar_rebalancer.cli.process_exit import leave
 
 server, asked = socket.create_server(("127.0.0.1", 0)), threading.Event()
 
@@ -126,7 +126,7 @@ def _ended(command: str, folder: Path, given: Sequence[str]) -> int:
     ]
     words = [word for setting in (*given, *own) for word in ("--set", setting)]
     started = subprocess.run(
-        [sys.executable, "-m", "rebalancer.cli.main", command, *words],
+        [sys.executable, "-m", "pulsar_rebalancer.cli.main", command, *words],
         cwd=PROJECT,
         capture_output=True,
         text=True,

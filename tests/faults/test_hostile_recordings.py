@@ -27,7 +27,7 @@ def replay(log: Path, *words: str) -> int:
     command = [
         sys.executable,
         "-m",
-        "rebalancer.cli.main",
+        "pulsar_rebalancer.cli.main",
         "replay",
         str(log),
         "--out",

@@ -41,19 +41,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import ascii_lowercase
 
-from rebalancer.analysis.round_texts import sentences
-from rebalancer.settings.load import load
-from rebalancer.simulation.clock import PERIOD_S
-from rebalancer.simulation.closed_loop import (
+from pulsar_rebalancer.decisions.round_texts import sentences
+from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
+from pulsar_rebalancer.lab.simulation.closed_loop import (
     EngineDecider,
     PolledCluster,
     RoundAnswer,
     outcome_reports,
 )
-from rebalancer.simulation.executor_model import REACTION_S
-from rebalancer.simulation.noise import Wobble
-from rebalancer.simulation.scenarios.schema import Machine
-from rebalancer.simulation.tracing import proof_of
+from pulsar_rebalancer.lab.simulation.executor_model import REACTION_S
+from pulsar_rebalancer.lab.simulation.noise import Wobble
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine
+from pulsar_rebalancer.settings.load import load
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import Command, Outcome, Policies, TelemetryRecord
 from strategies.describe import (
@@ -64,6 +63,7 @@ from strategies.describe import (
     describe_skip,
 )
 from strategies.fold.engine import EngineSettings
+from strategies.round.proof import proof_of
 from tests.modelled import carry, steady_cluster
 
 RULER = "----"

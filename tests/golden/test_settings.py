@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rebalancer.settings.leaves import Leaf, all_leaves
+from pulsar_rebalancer.settings.leaves import Leaf, all_leaves
 
 _FILE = Path(__file__).with_name("settings.txt")
 

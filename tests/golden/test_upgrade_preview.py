@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.test_columnar_fold import an_hour
+from tests.lab.test_upgrade_preview import stored
 from tests.unit.command_line import rebalancer
-from tests.unit.test_columnar_fold import an_hour
-from tests.unit.test_upgrade_preview import stored
 
 _FILE = Path(__file__).with_name("upgrade_preview.txt")
 

@@ -17,8 +17,8 @@ from uuid import uuid4
 
 from pyspark.sql import Row
 
-from rebalancer.simulation.closed_loop import PolledCluster, outcome_reports
-from rebalancer.simulation.telemetry_json import TelemetryWriter
+from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster, outcome_reports
+from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import StepResult
 from sinks.executor.intake import Task

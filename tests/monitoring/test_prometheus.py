@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from rebalancer.simulation.closed_loop import EngineDecider, outcome_reports
-from rebalancer.simulation.telemetry_json import TelemetryWriter
+from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, outcome_reports
+from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.intents import encode_intent
 from strategies.cluster.intent_contract import Intent

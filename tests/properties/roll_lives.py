@@ -12,7 +12,11 @@ from random import Random
 
 import numpy as np
 
-from rebalancer.simulation.intents.modelled_roll import ModelledEyes, ModelledRoll, RollActs
+from pulsar_rebalancer.lab.simulation.intents.modelled_roll import (
+    ModelledEyes,
+    ModelledRoll,
+    RollActs,
+)
 from strategies.bundles.system_bundles import is_system_bundle
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import (

@@ -14,10 +14,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from rebalancer.analysis.backtest.columnar_fold import ColumnarFold, Quiet
-from rebalancer.analysis.backtest.run import BacktestJob, Loop, run, run_together
-from rebalancer.settings.load import load
-from rebalancer.simulation.timeline import Timeline
+from pulsar_rebalancer.lab.backtest.columnar_fold import ColumnarFold, Quiet
+from pulsar_rebalancer.lab.backtest.run import BacktestJob, Loop, run, run_together
+from pulsar_rebalancer.lab.simulation.timeline import Timeline
+from pulsar_rebalancer.settings.load import load
 from sinks.recordings.columnar_reading import Block, read_blocks
 from sinks.wire.encoding import encode_command, encode_round
 from strategies.cluster.model import Command, Rejection, Round, Skip

@@ -7,9 +7,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.analysis.explain.executor_limits import ExecutorLimits, limits_verdicts
-from rebalancer.analysis.explain.history import DecisionHistory
-from rebalancer.analysis.explain.subject import ExplainedSubject, Located
+from pulsar_rebalancer.decisions.explain.executor_limits import ExecutorLimits, limits_verdicts
+from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.decisions.explain.subject import ExplainedSubject, Located
 from sinks.executor.judge import Judgement, judge
 from sinks.executor.settings import ExecutorConfig, ExecutorSettings, admission_rules
 from strategies.cluster.model import Command

@@ -11,8 +11,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.analysis.notices.decide import NoticeMemory, NoticeRules, after_silence
-from rebalancer.analysis.notices.notifier import decided
+from pulsar_rebalancer.decisions.notices.decide import NoticeMemory, NoticeRules, after_silence
+from pulsar_rebalancer.decisions.notices.notifier import decided
 from sinks.notices.notice import Notice
 from strategies.cluster.model import Round
 from strategies.cluster.round_state import STATES

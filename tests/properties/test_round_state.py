@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.analysis.explain.history import DecisionHistory
-from rebalancer.analysis.explain.sentences import round_lines
+from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.decisions.explain.sentences import round_lines
 from sinks.wire.codec import decode_round, encode_round
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.round_state import MEANINGS, SILENT, STATES

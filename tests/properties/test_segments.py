@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.simulation.scenarios.segments_schema import Segments
-from rebalancer.simulation.segments import HASHES, Keys, segments_of
+from pulsar_rebalancer.lab.simulation.scenarios.segments_schema import Segments
+from pulsar_rebalancer.lab.simulation.segments import HASHES, Keys, segments_of
 
 SAMPLES_A_MINUTE = 6
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS, BucketRate
-from tests.unit.dispatcher import dispatcher
+from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import SECOND_NS, BucketRate
+from tests.lab.dispatcher import dispatcher
 
 rates = st.builds(
     BucketRate,

@@ -18,16 +18,16 @@ from typing import Any
 
 import pytest
 
-from rebalancer.settings.load import load as settings_of
-from rebalancer.simulation.closed_loop import (
+from pulsar_rebalancer.lab.simulation.closed_loop import (
     EngineDecider,
     PolledCluster,
     RoundAnswer,
     closed_loop,
     outcome_reports,
 )
-from rebalancer.simulation.clusters.drawn import drawn_world
-from rebalancer.simulation.scenarios.catalog import load
+from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
+from pulsar_rebalancer.settings.load import load as settings_of
 from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode, decode_command
 from sinks.wire.output_rows import OutputRow

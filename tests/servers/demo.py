@@ -19,7 +19,7 @@ def main() -> int:
             command = [
                 sys.executable,
                 "-m",
-                "rebalancer.cli.main",
+                "pulsar_rebalancer.cli.main",
                 "demo",
                 "--kafka",
                 broker.address(),

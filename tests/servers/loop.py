@@ -101,7 +101,7 @@ class Loop:
                 *dying_with_us(),
                 sys.executable,
                 "-m",
-                "rebalancer.cli.main",
+                "pulsar_rebalancer.cli.main",
                 *PROGRAMS[program],
                 *self.words,
             ]

@@ -27,7 +27,7 @@ class Process:
     ) -> None:
         self._log = log
         given = (*map(str, words), *set_words(settings or {}))
-        self._words = [sys.executable, "-m", "rebalancer.cli.main", *given]
+        self._words = [sys.executable, "-m", "pulsar_rebalancer.cli.main", *given]
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Process:

@@ -20,11 +20,17 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from rebalancer.analysis.plans import Plan, approval_for, plan_named, publish_approval, read_plans
-from rebalancer.analysis.status import read_status
-from rebalancer.cli.commands.status import as_document
-from rebalancer.cli.pause import Pause
-from rebalancer.settings.load import Settings, load
+from pulsar_rebalancer.cli.commands.status import as_document
+from pulsar_rebalancer.cli.pause import Pause
+from pulsar_rebalancer.decisions.plans import (
+    Plan,
+    approval_for,
+    plan_named,
+    publish_approval,
+    read_plans,
+)
+from pulsar_rebalancer.decisions.status import read_status
+from pulsar_rebalancer.settings.load import Settings, load
 from sinks.wire.signing import approvals_key
 from strategies.cluster.model import Outcome
 from strategies.executor.approvals import ApprovalOutcome

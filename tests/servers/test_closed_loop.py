@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli import exit_codes
 from sinks.executor.journal import Journal
 from strategies.cluster.model import Command
 from tests.control_topic import TOPICS

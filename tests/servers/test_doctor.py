@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rebalancer.cli import exit_codes
-from rebalancer.cli.doctor.cluster import check_cluster
-from rebalancer.cli.doctor.finding import Finding
-from rebalancer.cli.doctor.token import check_expiry
-from rebalancer.settings.load import Settings, load
+from pulsar_rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli.finding import Finding
+from pulsar_rebalancer.doctor.cluster import check_cluster
+from pulsar_rebalancer.doctor.token import check_expiry
+from pulsar_rebalancer.settings.load import Settings, load
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.epochs import newest_rounds
 from streaming.checkpoint.guard import guarded

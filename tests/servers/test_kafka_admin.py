@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli import exit_codes
 from sinks.topics.kafka.admin import topic_facts
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.uri import parse_topic

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli import exit_codes
 from tests.control_topic import TOPICS, Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar

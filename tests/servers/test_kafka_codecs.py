@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli import exit_codes
 from sinks.topics.access import TopicRecord, open_consumer, open_reader
 from sinks.topics.connections import Connections
 from sinks.topics.epochs import next_epoch

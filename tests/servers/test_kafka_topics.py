@@ -14,7 +14,7 @@ from typing import cast
 
 import pytest
 
-from rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli import exit_codes
 from sinks.topics.access import (
     Consumer,
     TopicAccess,

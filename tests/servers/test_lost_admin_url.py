@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli import exit_codes
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import decode
 from strategies.cluster.model import Sweep

@@ -13,10 +13,10 @@ from threading import Event
 
 import pytest
 
-from rebalancer.analysis.shadow.ownership import Moved, OwnershipWatch
-from rebalancer.cli import exit_codes
-from rebalancer.cli.doctor.cluster import check_cluster
-from rebalancer.settings.load import load
+from pulsar_rebalancer.cli import exit_codes
+from pulsar_rebalancer.doctor.cluster import check_cluster
+from pulsar_rebalancer.lab.shadow.ownership import Moved, OwnershipWatch
+from pulsar_rebalancer.settings.load import load
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import Collector
 from sinks.collector.open_cluster import opened

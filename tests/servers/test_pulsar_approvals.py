@@ -14,8 +14,8 @@ from uuid import uuid4
 
 import pytest
 
-from rebalancer.analysis.plans import Plan, approval_for, read_plans
-from rebalancer.settings.load import load
+from pulsar_rebalancer.decisions.plans import Plan, approval_for, read_plans
+from pulsar_rebalancer.settings.load import load
 from sinks.executor.journal import unfinished_commands
 from sinks.secret_file import Secret
 from sinks.wire.codec import encode_approval, encode_round

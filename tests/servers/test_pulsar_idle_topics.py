@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from rebalancer.cli.doctor.disk_and_topics import check_topics
-from rebalancer.cli.doctor.finding import Finding
-from rebalancer.settings.load import load
+from pulsar_rebalancer.cli.finding import Finding
+from pulsar_rebalancer.doctor.disk_and_topics import check_topics
+from pulsar_rebalancer.settings.load import load
 from tests.control_topic import TOPICS
 from tests.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of
 from tests.servers.pulsar_users import words as access

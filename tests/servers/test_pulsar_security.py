@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli import exit_codes
 from sinks.secret_file import Secret
 from sinks.topics.access import TopicAccess
 from sinks.wire.codec import decode
@@ -202,7 +202,9 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(
     assert control.verdicts() == [("applied", "")]
     assert any(isinstance(decode(record, b""), LoadReport) for record in control.read("telemetry"))
     seen = "\n".join(lines)
-    assert "rebalancer" in seen or "rebalancer.cli.main" in seen, "the processes were looked at"
+    assert "rebalancer" in seen or "pulsar_rebalancer.cli.main" in seen, (
+        "the processes were looked at"
+    )
     hidden = [token_of("admin"), key.read_text("utf-8")]
     assert [secret for secret in hidden if secret in seen] == []
     own_files = {tmp_path / "token", tmp_path / "wrong", key}

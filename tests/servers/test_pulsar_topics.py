@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exit_codes
-from rebalancer.cli.doctor.disk_and_topics import check_topics
-from rebalancer.settings.load import load
+from pulsar_rebalancer.cli import exit_codes
+from pulsar_rebalancer.doctor.disk_and_topics import check_topics
+from pulsar_rebalancer.settings.load import load
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import Consumer, TopicAccess, open_consumer, open_publisher, open_reader
 from sinks.topics.files.topic import TopicRecord

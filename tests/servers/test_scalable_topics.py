@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rebalancer.simulation.segments import HASHES, Segment
+from pulsar_rebalancer.lab.simulation.segments import HASHES, Segment
 from strategies.bundles.ranges import parse_bundle, topic_hash
 from tests.servers.pulsar_cluster import PulsarCluster, token_of
 from tests.waiting import eventually

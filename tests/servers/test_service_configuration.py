@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.settings.broker_conf.keys import KEYS, looks_like_ours
-from rebalancer.settings.broker_conf.service_configuration import KEYS_OF
+from pulsar_rebalancer.settings.broker_conf.keys import KEYS, looks_like_ours
+from pulsar_rebalancer.settings.broker_conf.service_configuration import KEYS_OF
 from strategies.java.release_defaults import PulsarRelease
 from tests.servers.jvm import Program
 from tests.servers.pulsar_cluster import PULSAR, PULSAR_50

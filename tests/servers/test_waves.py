@@ -18,7 +18,7 @@ from threading import Event
 import httpx
 import pytest
 
-from rebalancer.cli.doctor.cluster import check_freezes
+from pulsar_rebalancer.doctor.cluster import check_freezes
 from sinks.collector.broker_poll import BrokerPoll
 from sinks.executor.costs import WaveFigures
 from sinks.pulsar_api.admin import PulsarAdmin

@@ -15,8 +15,9 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from rebalancer.analysis.replay import decisions, plain
-from rebalancer.analysis.replay import spark as through_spark
+from pulsar_rebalancer.lab.replay import decisions, plain
+from pulsar_rebalancer.lab.replay import spark as through_spark
+from sinks.recordings.placed_lines import positioned
 from sinks.topics.files.topic import FileTopicWriter
 from strategies.fold.engine import EngineSettings
 from streaming.job import JobResult, run_job
@@ -58,8 +59,8 @@ def test_a_replay_through_spark_writes_the_same_three_files(
     job = JobSettings(max_records_per_batch=records, shuffle_partitions=partitions)
     lines, engine = mixed(), EngineSettings()
 
-    by_loop = plain.decide(plain.positioned(lines, "log.jsonl"), engine, job.connections.wire)
-    placed = plain.positioned(lines, "log.jsonl")
+    by_loop = plain.decide(positioned(lines, "log.jsonl"), engine, job.connections.wire)
+    placed = positioned(lines, "log.jsonl")
     by_spark = through_spark.decide(
         placed, engine, job, lambda _: None, run=partial(run_job, session=spark)
     )
@@ -120,7 +121,7 @@ def rebalancer(*words: str) -> subprocess.CompletedProcess[bytes]:
         name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")
     }
     return subprocess.run(
-        [sys.executable, "-m", "rebalancer.cli.main", *words],
+        [sys.executable, "-m", "pulsar_rebalancer.cli.main", *words],
         cwd=ROOT,
         env=environment,
         capture_output=True,

@@ -25,7 +25,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     command = [
         sys.executable,
         "-m",
-        "rebalancer.cli.main",
+        "pulsar_rebalancer.cli.main",
         "demo",
         "--out",
         str(folder),

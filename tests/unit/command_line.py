@@ -11,7 +11,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from rebalancer.cli.main import app
+from pulsar_rebalancer.cli.main import app
 
 
 @dataclass(frozen=True)

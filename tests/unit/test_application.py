@@ -18,9 +18,9 @@ import pytest
 import yaml
 from kubeflow_spark_api.models import SparkV1beta2SparkApplication
 
-from rebalancer.cli import options
-from rebalancer.cli.lazy import load
-from rebalancer.cli.spark_launcher import check_spark, with_those_of_spark
+from pulsar_rebalancer.cli import options
+from pulsar_rebalancer.cli.lazy import load
+from pulsar_rebalancer.cli.spark_launcher import check_spark, with_those_of_spark
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
 from sinks.topics.uri import parse_topic

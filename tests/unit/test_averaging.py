@@ -7,7 +7,7 @@ from math import nan
 import numpy as np
 import pytest
 
-from rebalancer.conformance.averaging import (
+from pulsar_rebalancer.lab.conformance.averaging import (
     SmoothedLoad,
     SmoothingSettings,
     averages_order,

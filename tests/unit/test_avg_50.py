@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from rebalancer.simulation.leader import Leader
+from pulsar_rebalancer.lab.simulation.leader import Leader
 from sinks.wire.codec import decode
 from strategies.cluster.model import ClusterMemory, Decision, Memory, Skip
 from strategies.cluster.store import InMemoryStore

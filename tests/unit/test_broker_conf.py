@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
-from rebalancer.cli.main import app
-from rebalancer.settings.broker_conf.convert import Conversion, convert
-from rebalancer.settings.broker_conf.forms import read_conf
-from rebalancer.settings.broker_conf.keys import KEYS
-from rebalancer.settings.broker_conf.properties import Property, properties_in
-from rebalancer.settings.leaves import all_leaves
-from rebalancer.settings.load import load
+from pulsar_rebalancer.cli.main import app
+from pulsar_rebalancer.settings.broker_conf.convert import Conversion, convert
+from pulsar_rebalancer.settings.broker_conf.forms import read_conf
+from pulsar_rebalancer.settings.broker_conf.keys import KEYS
+from pulsar_rebalancer.settings.broker_conf.properties import Property, properties_in
+from pulsar_rebalancer.settings.leaves import all_leaves
+from pulsar_rebalancer.settings.load import load
 from strategies.errors import SettingsError
 from strategies.shedding.registry import SHEDDERS
 

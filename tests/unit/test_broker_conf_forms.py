@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.settings.broker_conf.convert import convert
-from rebalancer.settings.broker_conf.forms import read_conf
+from pulsar_rebalancer.settings.broker_conf.convert import convert
+from pulsar_rebalancer.settings.broker_conf.forms import read_conf
 from strategies.errors import SettingsError
 from tests.unit.command_line import rebalancer
 

@@ -9,10 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.settings.broker_conf.convert import Conversion, convert
-from rebalancer.settings.broker_conf.upgrade import OmittedKey, Upgrade, as_written, upgrade_of
-from rebalancer.settings.load import resolved
-from rebalancer.settings.sources import Assignment
+from pulsar_rebalancer.settings.broker_conf.convert import Conversion, convert
+from pulsar_rebalancer.settings.broker_conf.upgrade import (
+    OmittedKey,
+    Upgrade,
+    as_written,
+    upgrade_of,
+)
+from pulsar_rebalancer.settings.load import resolved
+from pulsar_rebalancer.settings.sources import Assignment
 from strategies.fold.engine import EngineSettings, placement_of
 from strategies.java.release_defaults import RELEASE_DEFAULTS, PulsarRelease
 from tests.unit.command_line import rebalancer

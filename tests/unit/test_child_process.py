@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.child_process import ChildFailed, ChildProcess
+from pulsar_rebalancer.cli.child_process import ChildFailed, ChildProcess
 
 
 def job(tmp_path: Path, program: str, environment: Mapping[str, str] = os.environ) -> ChildProcess:
@@ -105,8 +105,8 @@ def test_settings_in_the_environment_do_not_reach_it(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 def test_a_demo_that_is_killed_takes_the_job_along(tmp_path: Path) -> None:
     demo = (
-        "import sys, time\nfrom pathlib import Path\nfrom rebalancer.cli.child_process import "
-        "ChildProcess\n"
+        "import sys, time\nfrom pathlib import Path\n"
+        "from pulsar_rebalancer.cli.child_process import ChildProcess\n"
         "job = (sys.executable, '-c', 'import os, signal; print(os.getpid(), \"up\", "
         "flush=True); signal.pause()')\n"
         "with ChildProcess('the job', job, Path(sys.argv[1])):\n    time.sleep(600)\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from rebalancer.cli.console import Sheet
+from pulsar_rebalancer.cli.console import Sheet
 
 FIGURES = ("spread", "churn", "moves", "overload")
 SHEET = Sheet(

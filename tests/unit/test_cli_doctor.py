@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.doctor.disk_and_topics import (
+from pulsar_rebalancer.doctor.disk_and_topics import (
     check_checkpoint,
     check_disk,
     check_temporary,
     check_topics,
 )
-from rebalancer.cli.doctor.environment import check_java, check_python, java_version
+from pulsar_rebalancer.doctor.environment import check_java, check_python, java_version
 from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.kafka.settings import KafkaSettings

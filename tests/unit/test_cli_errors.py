@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from rebalancer.cli.errors import reported
-from rebalancer.cli.lazy import COMMANDS, load
+from pulsar_rebalancer.cli.errors import reported
+from pulsar_rebalancer.cli.lazy import COMMANDS, load
 from strategies.errors import PublishTimeout, RebalancerError, SettingsError
 from tests.unit.command_line import rebalancer
 from tests.unit.uneven_log import uneven
@@ -149,7 +149,7 @@ def test_what_a_terminal_cannot_show_is_written_as_an_escape(
 ) -> None:
     log = tmp_path / "log.jsonl"
     log.write_bytes(b"".join(line + b"\n" for line in uneven("größe")))
-    command = [sys.executable, "-m", "rebalancer.cli.main", "replay", str(log), *more]
+    command = [sys.executable, "-m", "pulsar_rebalancer.cli.main", "replay", str(log), *more]
 
     done = subprocess.run(
         command,

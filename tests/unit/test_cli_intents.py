@@ -11,9 +11,9 @@ from threading import Timer
 
 import pytest
 
-from rebalancer.analysis.intents import until_ms
-from rebalancer.cli.intents import intent_session
-from rebalancer.settings.load import load
+from pulsar_rebalancer.cli.intents import intent_session
+from pulsar_rebalancer.decisions.intents import until_ms
+from pulsar_rebalancer.settings.load import load
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode, encode_round
 from sinks.wire.signing import SigningKey

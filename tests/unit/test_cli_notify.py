@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.commands.notify import in_turns
+from pulsar_rebalancer.cli.commands.notify import in_turns
 from sinks.metrics.settings import ListenAddress
 from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
@@ -248,7 +248,7 @@ class TestProcess:
     @pytest.fixture
     def running(self, stage: Stage, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         more = {"metrics__listen": "127.0.0.1:0", "log__format": "json"}
-        command = [sys.executable, "-m", "rebalancer", "notify", *stage.words(**more)]
+        command = [sys.executable, "-m", "pulsar_rebalancer", "notify", *stage.words(**more)]
         with (tmp_path / "log.jsonl").open("wb") as log:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log)
         try:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.commands.execute import used_topics
-from rebalancer.settings.load import load
+from pulsar_rebalancer.cli.commands.execute import used_topics
+from pulsar_rebalancer.settings.load import load
 from sinks.wire.codec import decode_approval, encode_approval_outcome, encode_round
 from strategies.cluster.model import Command
 from strategies.executor.approvals import ApprovalOutcome

@@ -12,7 +12,7 @@ from threading import Timer
 
 import pytest
 
-from rebalancer.cli.commands.roll import RollOptions
+from pulsar_rebalancer.cli.commands.roll import RollOptions
 from sinks.wire.intents import encode_intent
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.roll.view import RollRules
@@ -138,7 +138,7 @@ def test_the_process_dies_at_the_restart_and_nobody_is_restarted_twice(
     killed = f'echo "$1" >> {fleet.file}; kill -9 $PPID'
     command = [*words(fleet, "--reason", "x", "--restart-command", killed), *person.settings()]
     process = subprocess.run(
-        [sys.executable, "-m", "rebalancer", *map(str, command)],
+        [sys.executable, "-m", "pulsar_rebalancer", *map(str, command)],
         check=False, capture_output=True, timeout=120, cwd=ROOT, text=True,
     )  # fmt: skip
     assert process.returncode == -9, process.stderr

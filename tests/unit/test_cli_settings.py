@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalancer.settings.leaves import Leaf, all_leaves
-from rebalancer.settings.load import Settings, load
-from rebalancer.settings.tree import json_schema
+from pulsar_rebalancer.settings.leaves import Leaf, all_leaves
+from pulsar_rebalancer.settings.load import Settings, load
+from pulsar_rebalancer.settings.tree import json_schema
 from sinks.topics.connections import Connections
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.status import ClusterStatus, Status, read_status
-from rebalancer.cli.commands.status import status_lines
-from rebalancer.cli.pause import Pause
+from pulsar_rebalancer.cli.commands.status import status_lines
+from pulsar_rebalancer.cli.pause import Pause
+from pulsar_rebalancer.decisions.status import ClusterStatus, Status, read_status
 from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic_uri

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.collect.changes import Changes
-from rebalancer.cli.collect.several_clusters import collect_all
-from rebalancer.cli.log_lines import Line
-from rebalancer.settings.load import load
+from pulsar_rebalancer.cli.collect.changes import Changes
+from pulsar_rebalancer.cli.collect.several_clusters import collect_all
+from pulsar_rebalancer.cli.log_lines import Line
+from pulsar_rebalancer.settings.load import load
 from sinks.collector.broker_poll import Pass, Report
 from sinks.topics.access import open_publisher
 from tests.control_topic import Control

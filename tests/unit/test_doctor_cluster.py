@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.doctor.brokers import Broker
-from rebalancer.cli.doctor.cluster import (
+from pulsar_rebalancer.cli.finding import Finding
+from pulsar_rebalancer.doctor.brokers import Broker
+from pulsar_rebalancer.doctor.cluster import (
     check_brokers,
     check_clocks,
     check_filters,
@@ -19,9 +20,8 @@ from rebalancer.cli.doctor.cluster import (
     check_samples,
     cluster_checks,
 )
-from rebalancer.cli.doctor.finding import Finding
-from rebalancer.cli.doctor.running_shedder import check_load_manager
-from rebalancer.settings.load import Settings, load
+from pulsar_rebalancer.doctor.running_shedder import check_load_manager
+from pulsar_rebalancer.settings.load import Settings, load
 from sinks.pulsar_api.settings import PulsarSettings
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault

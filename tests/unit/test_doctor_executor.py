@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.doctor.approvals import check_approvals
-from rebalancer.cli.doctor.executor import check_executor
-from rebalancer.cli.doctor.finding import Finding
-from rebalancer.cli.doctor.intents import check_intents
-from rebalancer.cli.doctor.signing import check_signing
+from pulsar_rebalancer.cli.finding import Finding
+from pulsar_rebalancer.doctor.approvals import check_approvals
+from pulsar_rebalancer.doctor.executor import check_executor
+from pulsar_rebalancer.doctor.intents import check_intents
+from pulsar_rebalancer.doctor.signing import check_signing
 from sinks.executor.journal import Journal, Received
 from sinks.executor.settings import ExecutorSettings
 from sinks.secret_file import Secret

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.commands.doctor import examine
-from rebalancer.cli.doctor.check_timeouts import TimeLimit
-from rebalancer.cli.doctor.finding import Finding, ok
+from pulsar_rebalancer.cli.finding import Finding, ok
+from pulsar_rebalancer.doctor.check_timeouts import TimeLimit
+from pulsar_rebalancer.doctor.command import examine
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.command_line import rebalancer
@@ -185,7 +185,7 @@ def test_a_cluster_that_does_not_answer_takes_no_longer_than_its_part_of_the_tim
 def test_the_process_ends_although_threads_wait() -> None:
     program = """
 import threading, time
-from rebalancer.cli import process_exit
+from pulsar_rebalancer.cli import process_exit
 threading.Thread(target=time.sleep, args=(600,)).start()
 print("the table")
 process_exit.abandon(1)

@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rebalancer.cli import exit_codes
-from rebalancer.cli.doctor.finding import Finding
-from rebalancer.cli.doctor.job_health import check_job
+from pulsar_rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli.finding import Finding
+from pulsar_rebalancer.doctor.job_health import check_job
 from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.fold.engine import EngineSettings

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.doctor.finding import Finding
-from rebalancer.cli.doctor.token import check_expiry
+from pulsar_rebalancer.cli.finding import Finding
+from pulsar_rebalancer.doctor.token import check_expiry
 from sinks.pulsar_api.settings import PulsarSettings
 from tests.unit.command_line import rebalancer
 

@@ -11,8 +11,8 @@ from typing import get_args
 
 import pytest
 
-from rebalancer.settings.broker_conf.keys import KEYS
-from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate
+from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import BrokerRates, DispatchRate
+from pulsar_rebalancer.settings.broker_conf.keys import KEYS
 from strategies.cluster.model import Figures, Resource
 from strategies.figures.usage import weighted_usage
 from strategies.java.pulsar_version import PulsarVersion

@@ -7,8 +7,8 @@ from dataclasses import astuple
 import msgspec
 import pytest
 
-from rebalancer.cli.doctor.epochs import check_epochs
-from rebalancer.cli.doctor.finding import Finding
+from pulsar_rebalancer.cli.finding import Finding
+from pulsar_rebalancer.doctor.epochs import check_epochs
 from sinks.metrics.liveness import Liveness
 from sinks.topics.connections import Connections
 from sinks.topics.epochs import histories, next_epoch

@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from rebalancer.cli.doctor.cluster import check_freezes
+from pulsar_rebalancer.doctor.cluster import check_freezes
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import FreezeWatch, FrozenReports, Stuck, find_stuck, look, probing
 from sinks.pulsar_api.settings import PulsarSettings

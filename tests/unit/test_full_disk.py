@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from rebalancer.analysis.replay.decisions import Decisions, write
-from rebalancer.analysis.report.page import write_page
-from rebalancer.cli.errors import reported
+from pulsar_rebalancer.cli.errors import reported
+from pulsar_rebalancer.lab.replay.decisions import Decisions, write
+from pulsar_rebalancer.lab.report.page import write_page
 from sinks.full_disk import is_full
 from sinks.recordings.json_lines import write_recording
 from sinks.topics.files.consumer import FileConsumer

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli import exit_codes
 from strategies.errors import SettingsError
 from streaming.jars.connector import JarSettings, connector_jars, connector_settings
 from streaming.jars.download import Jar, JarsMissing, fetch, present, read_lock

@@ -10,7 +10,7 @@ import pytest
 from kafka import codec as codecs
 from kafka.errors import CorruptRecordError
 
-from rebalancer.cli.doctor.disk_and_topics import check_codecs
+from pulsar_rebalancer.doctor.disk_and_topics import check_codecs
 from sinks.topics.kafka.codecs import PACKAGES, broken_codecs, unpacked
 from sinks.topics.settings import Topics
 from tests.topic_uris import topics_of

@@ -7,7 +7,7 @@ from math import inf, nan
 
 import pytest
 
-from rebalancer.settings.load import load
+from pulsar_rebalancer.settings.load import load
 from strategies.cluster.budget import HOUR_MS, Budget, Spent, within_the_hour
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.errors import SettingsError

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from rebalancer.analysis.live.fold import MOST_CLUSTERS, LiveFold
-from rebalancer.analysis.live.packed import packed
-from rebalancer.analysis.live.snapshot import LiveCluster
-from rebalancer.analysis.status import CollectionPass
+from pulsar_rebalancer.decisions.live.fold import MOST_CLUSTERS, LiveFold
+from pulsar_rebalancer.decisions.live.packed import packed
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster
+from pulsar_rebalancer.decisions.status import CollectionPass
 from sinks.wire.encoding import encode_round
 from strategies.cluster.model import Round
 from tests.control_topic import command, outcome

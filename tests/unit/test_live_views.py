@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 import orjson
 
-from rebalancer.analysis.live import pictures, views
-from rebalancer.analysis.live.fold import LiveFold
-from rebalancer.analysis.live.plan_views import PlanSettings, plans
-from rebalancer.analysis.live.search import answer
-from rebalancer.analysis.live.snapshot import LiveCluster, LiveSnapshot, TopicHealth
-from rebalancer.analysis.status import CollectionPass
+from pulsar_rebalancer.decisions.live import pictures, views
+from pulsar_rebalancer.decisions.live.fold import LiveFold
+from pulsar_rebalancer.decisions.live.plan_views import PlanSettings, plans
+from pulsar_rebalancer.decisions.live.search import answer
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, TopicHealth
+from pulsar_rebalancer.decisions.status import CollectionPass
 from sinks.wire.command_digest import command_digest
 from sinks.wire.encoding import encode_command
 from strategies.cluster.intent_contract import IntentStatus

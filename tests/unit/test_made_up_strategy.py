@@ -10,23 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.backtest.run import BacktestJob, Loop, run
-from rebalancer.analysis.backtest.several_clusters import run_all
-from rebalancer.analysis.replay import decisions, plain
-from rebalancer.analysis.replay.tracing import timelines
-from rebalancer.analysis.report.page import render
-from rebalancer.analysis.simulate.run_requests import checked, run_requests
-from rebalancer.analysis.simulate.runs import make
-from rebalancer.analysis.tune.search import drawn, search
-from rebalancer.settings.leaves import all_leaves
-from rebalancer.settings.load import Settings, load
-from rebalancer.settings.tree import json_schema
+from pulsar_rebalancer.lab.backtest.run import BacktestJob, Loop, run
+from pulsar_rebalancer.lab.backtest.several_clusters import run_all
+from pulsar_rebalancer.lab.replay import decisions, plain
+from pulsar_rebalancer.lab.replay.tracing import timelines
+from pulsar_rebalancer.lab.report.page import render
+from pulsar_rebalancer.lab.simulate.run_requests import checked, run_requests
+from pulsar_rebalancer.lab.simulate.runs import make
+from pulsar_rebalancer.lab.tune.search import drawn, search
+from pulsar_rebalancer.settings.leaves import all_leaves
+from pulsar_rebalancer.settings.load import Settings, load
+from pulsar_rebalancer.settings.tree import json_schema
+from sinks.recordings.placed_lines import of_recording
 from sinks.wire.codec import decode_command
 from strategies.errors import SettingsError
 from strategies.fold.engine import Engine
 from strategies.shedding.registry import SHEDDERS
+from tests.lab.test_columnar_fold import an_hour, recorded
 from tests.made_up_strategy import HALVING, HalvingSettings, HalvingShedder
-from tests.unit.test_columnar_fold import an_hour, recorded
 
 #: The one line that a contributor adds, as a value.
 WITH_HALVING = SHEDDERS.extended(HALVING)
@@ -66,7 +67,7 @@ def test_without_the_entry_there_is_no_such_strategy() -> None:
 @pytest.mark.heavy
 def test_replay_decides_by_it_and_reports_on_it(recording: tuple[list[bytes], Path]) -> None:
     settings = chosen()
-    lines = plain.of_recording(recording[1].with_suffix(".jsonl"))
+    lines = of_recording(recording[1].with_suffix(".jsonl"))
     rows = chain.from_iterable(plain.decide(lines, settings.engine, settings.connections.wire))
     made = decisions.collect(rows)
     assert {decode_command(row.value).strategy for row in made.commands} == {"halving/fixed"}

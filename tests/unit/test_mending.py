@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalancer.analysis.explain.history import DecisionHistory
-from rebalancer.analysis.explain.sentences import explain
-from rebalancer.analysis.explain.subject import locate
+from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.decisions.explain.sentences import explain
+from pulsar_rebalancer.decisions.explain.subject import locate
 from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode, decode_rejected, decode_round
 from sinks.wire.position import Position

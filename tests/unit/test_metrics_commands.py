@@ -53,7 +53,7 @@ def words(pulsar: FakePulsar, folder: Path, **more: object) -> list[str]:
 def served(*command_line: str) -> Iterator[ListenAddress]:
     """The address that the command logs; the command is stopped in the end, and ends with 0."""
     running = subprocess.Popen(
-        [sys.executable, "-m", "rebalancer", *command_line],
+        [sys.executable, "-m", "pulsar_rebalancer", *command_line],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from rebalancer.settings.leaves import all_leaves
+from pulsar_rebalancer.settings.leaves import all_leaves
 from sinks.metrics.collector import CollectorMetrics
 from sinks.metrics.disk import DiskMetrics
 from sinks.metrics.executor import ExecutorMetrics

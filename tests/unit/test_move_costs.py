@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rebalancer.analysis.explain.answers import in_short
-from rebalancer.analysis.move_costs import move_costs
+from pulsar_rebalancer.decisions.explain.answers import in_short
+from pulsar_rebalancer.decisions.move_costs import move_costs
 from strategies.cluster.model import Outcome
 from strategies.cluster.move_cost import MoveCost
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from rebalancer.analysis.notices.decide import (
+from pulsar_rebalancer.decisions.notices.decide import (
     MOST_CLUSTERS,
     NoticeMemory,
     NoticeRules,
@@ -18,8 +18,8 @@ from rebalancer.analysis.notices.decide import (
     after_round,
     after_silence,
 )
-from rebalancer.analysis.notices.notifier import Observed, decided
-from rebalancer.analysis.notices.picture import picture_of
+from pulsar_rebalancer.decisions.notices.notifier import Observed, decided
+from pulsar_rebalancer.decisions.notices.picture import picture_of
 from sinks.notices.notice import Notice
 from sinks.notices.settings import NoticeSettings, notice_kinds
 from strategies.cluster.model import Outcome, OutcomeStatus, Round

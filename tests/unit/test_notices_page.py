@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.notices.decide import NoticeMemory
-from rebalancer.analysis.notices.notifier import decided
-from rebalancer.cli.commands.notify import rules_of
-from rebalancer.settings.leaves import all_leaves
-from rebalancer.settings.load import load
+from pulsar_rebalancer.cli.commands.notify import rules_of
+from pulsar_rebalancer.decisions.notices.decide import NoticeMemory
+from pulsar_rebalancer.decisions.notices.notifier import decided
+from pulsar_rebalancer.settings.leaves import all_leaves
+from pulsar_rebalancer.settings.load import load
 from sinks.notices.delivery import Delivery
 from sinks.notices.notice import Notice, as_json
 from sinks.notices.settings import KINDS, NoticeSettings, webhook

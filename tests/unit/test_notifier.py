@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.notices.decide import NoticeRules
-from rebalancer.analysis.notices.notifier import NoticeSources, Notifier
+from pulsar_rebalancer.decisions.notices.decide import NoticeRules
+from pulsar_rebalancer.decisions.notices.notifier import NoticeSources, Notifier
 from sinks.notices.delivery import Delivery, Fate
 from sinks.notices.notice import Notice
 from sinks.notices.outbox import NotifierInUse, Outbox, Stored, new_outbox

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exit_codes
-from rebalancer.cli.lazy import COMMANDS as COMMAND_NAMES
-from rebalancer.settings.load import load
+from pulsar_rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli.lazy import COMMANDS as COMMAND_NAMES
+from pulsar_rebalancer.settings.load import load
 from strategies.cluster.budget import HOUR_MS
 from strategies.fold.warm_start import warm_window_ms
 from tests.architecture.command_line import unknown_options
@@ -72,7 +72,7 @@ def test_the_help_of_a_command_names_exit_codes_that_exist(command: str) -> None
 
 def test_an_exit_code_that_nothing_uses_is_gone() -> None:
     names = {name for name in vars(exit_codes) if name.isupper()} - {"OK"}
-    code = "".join(path.read_text("utf-8") for path in (ROOT / "rebalancer/cli").rglob("*.py"))
+    code = "".join(path.read_text("utf-8") for path in (ROOT / "pulsar_rebalancer").rglob("*.py"))
 
     assert {name for name in names if f"exit_codes.{name}" not in code} == set()
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.own_shedder import OwnShedder, own_shedders
-from rebalancer.cli.watch.follow import follow
-from rebalancer.cli.watch.screen import WatchScreen
+from pulsar_rebalancer.cli.own_shedder import OwnShedder, own_shedders
+from pulsar_rebalancer.watch.follow import follow
+from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.collector.leader import NO_FACTS, LeaderFacts
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.settings import PulsarSettings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.settings.load import load
+from pulsar_rebalancer.settings.load import load
 from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicWriter
 from strategies.errors import SettingsError

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from rebalancer.analysis.explain.history import NO_HISTORY
-from rebalancer.analysis.plans import (
+from pulsar_rebalancer.decisions.explain.history import NO_HISTORY
+from pulsar_rebalancer.decisions.plans import (
     Plan,
     PlanError,
     approval_for,

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.recorded_release import recorded_release
-from rebalancer.cli.doctor.brokers import Broker
-from rebalancer.cli.doctor.running_release import check_release, in_release_of_checkpoint
-from rebalancer.settings.load import load
+from pulsar_rebalancer.doctor.brokers import Broker
+from pulsar_rebalancer.doctor.running_release import check_release, in_release_of_checkpoint
+from pulsar_rebalancer.lab.recorded_release import recorded_release
+from pulsar_rebalancer.settings.load import load
 from sinks.recordings.recorder import converted
 from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicWriter

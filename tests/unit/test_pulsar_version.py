@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.report.settings import shown_settings
-from rebalancer.settings.broker_conf.keys import KEYS
-from rebalancer.settings.leaves import all_leaves
-from rebalancer.settings.load import SettingEntry, Settings, load
-from rebalancer.settings.tree import json_schema
+from pulsar_rebalancer.lab.report.settings import shown_settings
+from pulsar_rebalancer.settings.broker_conf.keys import KEYS
+from pulsar_rebalancer.settings.leaves import all_leaves
+from pulsar_rebalancer.settings.load import SettingEntry, Settings, load
+from pulsar_rebalancer.settings.tree import json_schema
 from strategies.errors import SettingsError
 from strategies.fold.engine import Engine, EngineSettings, placement_of, rules_of
 from strategies.java.release_defaults import RELEASE_DEFAULTS

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from rebalancer.settings.load import load
+from pulsar_rebalancer.settings.load import load
 from strategies.cluster.model import ClusterView, Decision, Memory, Shedding, Skip
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import PoliciesView

@@ -13,19 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.explain.history import DecisionHistory
-from rebalancer.analysis.explain.sentences import round_lines
-from rebalancer.analysis.live.fold import LiveFold
-from rebalancer.analysis.live.views import ViewSettings, history, overview
-from rebalancer.analysis.notices.picture import picture_of
-from rebalancer.analysis.plans import plans_of
-from rebalancer.analysis.status import ClusterStatus, Status
-from rebalancer.cli.commands.plans import plan_lines
-from rebalancer.cli.commands.status import status_lines
-from rebalancer.cli.pause import Pause
-from rebalancer.cli.watch.screen import WatchScreen
-from rebalancer.simulation.closed_loop import EngineDecider, Step, closed_loop
-from rebalancer.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.cli.commands.plans import plan_lines
+from pulsar_rebalancer.cli.commands.status import status_lines
+from pulsar_rebalancer.cli.pause import Pause
+from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.decisions.explain.sentences import round_lines
+from pulsar_rebalancer.decisions.live.fold import LiveFold
+from pulsar_rebalancer.decisions.live.views import ViewSettings, history, overview
+from pulsar_rebalancer.decisions.notices.picture import picture_of
+from pulsar_rebalancer.decisions.plans import plans_of
+from pulsar_rebalancer.decisions.status import ClusterStatus, Status
+from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, Step, closed_loop
+from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.wire.command_digest import command_digest
 from sinks.wire.encoding import encode_command
 from strategies.cluster.limit_settings import LimitSettings

@@ -22,7 +22,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalancer.analysis.replay import decisions
+from pulsar_rebalancer.lab.replay import decisions
 from sinks.recordings.json_lines import open_recording, write_recording
 from sinks.wire.origin import pack_origin
 from sinks.wire.output_rows import rejected_row
@@ -304,7 +304,7 @@ def test_months_of_a_cluster_in_which_nothing_happens_are_read(tmp_path: Path, e
 
 _REPLAY = """
 import sys
-from rebalancer.cli.main import main
+from pulsar_rebalancer.cli.main import main
 try:
     main()
 except SystemExit as end:

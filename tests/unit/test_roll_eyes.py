@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.roll.observe import ClusterEyes
-from rebalancer.settings.load import load
+from pulsar_rebalancer.cli.roll.observe import ClusterEyes
+from pulsar_rebalancer.settings.load import load
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.topics.connections import Connections
 from sinks.wire.codec import encode_outcome

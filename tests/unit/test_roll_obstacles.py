@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from rebalancer.cli.roll.obstacles import WaitingPlans
-from rebalancer.settings.load import load
+from pulsar_rebalancer.cli.roll.obstacles import WaitingPlans
+from pulsar_rebalancer.settings.load import load
 from tests.control_topic import TOPICS, Control, command
 
 BUNDLE = "t/ns/0x00000000_0x80000000"

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.analysis.explain.history import DecisionHistory
-from rebalancer.analysis.explain.sentences import explain
-from rebalancer.analysis.explain.subject import locate
+from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.decisions.explain.sentences import explain
+from pulsar_rebalancer.decisions.explain.subject import locate
 from sinks.wire.codec import decode_command, encode_command
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import (

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.round_texts import (
+from pulsar_rebalancer.decisions.round_texts import (
     certificate_text,
     forecast_text,
     optimum_text,
     proves_bound,
     sentences,
 )
-from rebalancer.simulation.timeline import Proof
 from strategies.cluster.model import Skip
 from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.round.proof import Proof
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import rebalancer
 from tests.unit.uneven_log import recorded, uneven

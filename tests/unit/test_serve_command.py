@@ -30,7 +30,10 @@ def test_a_signal_ends_it_cleanly_with_viewers_connected(
     log = tmp_path / "log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "rebalancer", "serve", *words], cwd=ROOT, stderr=out, stdout=out
+            [sys.executable, "-m", "pulsar_rebalancer", "serve", *words],
+            cwd=ROOT,
+            stderr=out,
+            stdout=out,
         )
     try:
         eventually(lambda: " page: http" in log.read_text(), 60, log.read_text)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.serve.tokens import FailureLimit, Sessions, Viewer, read_tokens
-from rebalancer.settings.load import load
-from rebalancer.settings.serve import ServeSettings, is_loopback, serve_address
+from pulsar_rebalancer.serve.tokens import FailureLimit, Sessions, Viewer, read_tokens
+from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.serve import ServeSettings, is_loopback, serve_address
 from strategies.errors import SettingsError
 
 TOKEN, OTHER = "a-long-enough-token", "another-long-token"

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from rebalancer.settings.leaves import Leaf, all_leaves
+from pulsar_rebalancer.settings.leaves import Leaf, all_leaves
 from tests.unit.strategies_page import PAGE, rows
 
 SECTIONS = {

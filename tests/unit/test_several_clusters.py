@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exit_codes
-from rebalancer.cli.collect.several_clusters import collect_all
-from rebalancer.cli.log_lines import Line
-from rebalancer.settings.load import Settings, load
+from pulsar_rebalancer.cli import exit_codes
+from pulsar_rebalancer.cli.collect.several_clusters import collect_all
+from pulsar_rebalancer.cli.log_lines import Line
+from pulsar_rebalancer.settings.load import Settings, load
 from sinks.topics.access import open_publisher
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.wire.codec import decode

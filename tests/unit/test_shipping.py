@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.doctor.environment import check_shipped
+from pulsar_rebalancer.doctor.environment import check_shipped
 from strategies.errors import SettingsError
 from streaming.cluster.shipping import (
     archive_here,

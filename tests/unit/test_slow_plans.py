@@ -10,8 +10,13 @@ from itertools import islice
 import pytest
 from numpy import zeros
 
-from rebalancer.simulation.closed_loop import EngineDecider, PolledCluster, Step, closed_loop
-from rebalancer.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.lab.simulation.closed_loop import (
+    EngineDecider,
+    PolledCluster,
+    Step,
+    closed_loop,
+)
+from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.load_history import Episode, RecentMove
 from strategies.cluster.model import MIB

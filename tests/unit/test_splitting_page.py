@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from rebalancer.conformance.averaging import SmoothedLoad, SmoothingSettings
+from pulsar_rebalancer.lab.conformance.averaging import SmoothedLoad, SmoothingSettings
 from strategies.bundles.ranges import FULL, KeyRange, hexadecimal
 from strategies.cluster.model import BundleStats, Figures, Resource
 from strategies.filters.policies import PoliciesView

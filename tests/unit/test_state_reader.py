@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.commands.state import forgotten_line
+from pulsar_rebalancer.cli.commands.state import forgotten_line
 from strategies.cluster.clock import Clock
 from strategies.cluster.model import BrokerMemory, Figures, Traffic
 from strategies.cluster.state import ClusterState

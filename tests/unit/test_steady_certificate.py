@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rebalancer.simulation.metrics import bounds
-from rebalancer.simulation.noise import Stream
+from pulsar_rebalancer.lab.simulation.metrics import bounds
+from pulsar_rebalancer.lab.simulation.noise import Stream
 from strategies.bundles.bundle_loads import Floats
 from strategies.cluster.round_figures import Certificate
 from strategies.shedding.steady.certificate import (

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.simulate.run_requests import RunRequest, StrategyChoice
-from rebalancer.simulation.metrics.figures import RunFigures
-from rebalancer.simulation.run import run
-from rebalancer.simulation.scenarios.default_bundles import UNNAMED
+from pulsar_rebalancer.lab.simulate.run_requests import RunRequest, StrategyChoice
+from pulsar_rebalancer.lab.simulation.metrics.figures import RunFigures
+from pulsar_rebalancer.lab.simulation.run import run
+from pulsar_rebalancer.lab.simulation.scenarios.default_bundles import UNNAMED
 from strategies.cluster.load_history import Episode, LoadHistory, LoadSample
 from strategies.cluster.model import BrokerLoad, BrokerMemory, ClusterMemory, Memory, Shedding
 from strategies.shedding.steady.fixed import SteadyShedder

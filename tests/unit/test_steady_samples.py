@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from rebalancer.settings.load import load
+from pulsar_rebalancer.settings.load import load
 from strategies.cluster.load_history import LoadHistory, LoadLevel, LoadSample
 from strategies.cluster.model import Memory
 from strategies.errors import SettingsError

@@ -8,10 +8,10 @@ import re
 
 import pytest
 
-from rebalancer.settings.broker_conf.keys import KEYS
-from rebalancer.simulation.dispatch_limits.limiters import LIMITERS
-from rebalancer.simulation.dispatch_limits.rates import DispatchRate, PublishRate
-from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS
+from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import LIMITERS
+from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import DispatchRate, PublishRate
+from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import SECOND_NS
+from pulsar_rebalancer.settings.broker_conf.keys import KEYS
 from tests.unit.strategies_page import PAGE, example
 
 

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.explain.history import NO_HISTORY, DecisionHistory
-from rebalancer.analysis.explain.sentences import broker_lines, command_lines, round_lines
-from rebalancer.analysis.live import views
-from rebalancer.analysis.live.fold import LiveFold
-from rebalancer.analysis.live.views import Document
-from rebalancer.analysis.notices.picture import picture_of
-from rebalancer.analysis.plans import approval_for, plans_of
-from rebalancer.analysis.status import ClusterStatus, Status, read_status
-from rebalancer.cli.commands.plans import plan_lines
-from rebalancer.cli.commands.status import as_document, status_lines
-from rebalancer.cli.pause import Pause
-from rebalancer.settings.load import load
+from pulsar_rebalancer.cli.commands.plans import plan_lines
+from pulsar_rebalancer.cli.commands.status import as_document, status_lines
+from pulsar_rebalancer.cli.pause import Pause
+from pulsar_rebalancer.decisions.explain.history import NO_HISTORY, DecisionHistory
+from pulsar_rebalancer.decisions.explain.sentences import broker_lines, command_lines, round_lines
+from pulsar_rebalancer.decisions.live import views
+from pulsar_rebalancer.decisions.live.fold import LiveFold
+from pulsar_rebalancer.decisions.live.views import Document
+from pulsar_rebalancer.decisions.notices.picture import picture_of
+from pulsar_rebalancer.decisions.plans import approval_for, plans_of
+from pulsar_rebalancer.decisions.status import ClusterStatus, Status, read_status
+from pulsar_rebalancer.settings.load import load
 from sinks.plain_loop import PlainLoop
 from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicWriter

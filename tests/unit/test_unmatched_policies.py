@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import pytest
 
-from rebalancer.cli.doctor.policies import check_domains, check_groups, check_isolation
+from pulsar_rebalancer.doctor.policies import check_domains, check_groups, check_isolation
 from strategies.filters.isolation import unmatched
 from strategies.filters.policies import PoliciesView
 from strategies.settings import Mode

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rebalancer.settings.load import load
+from pulsar_rebalancer.settings.load import load
 from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode_command, decode_round, encode_outcome_telemetry
 from sinks.wire.position import Position

@@ -9,7 +9,7 @@ from shutil import copytree, rmtree
 
 import pytest
 
-from rebalancer.cli.doctor.disk_and_topics import check_checkpoint
+from pulsar_rebalancer.doctor.disk_and_topics import check_checkpoint
 from sinks.topics.connections import Connections
 from sinks.topics.ends import ends
 from sinks.topics.files.segments import segments

@@ -16,20 +16,20 @@ from typing import Any
 
 import pytest
 
-from rebalancer.cli.demo.deciders import DemoTopics
-from rebalancer.cli.watch.dry_runs import DryRuns
-from rebalancer.cli.watch.folder import (
+from pulsar_rebalancer.lab.demo.deciders import DemoTopics
+from pulsar_rebalancer.lab.demo.watched_cluster import CLUSTER, modelled_cluster
+from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
+from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.watch.dry_runs import DryRuns
+from pulsar_rebalancer.watch.folder import (
     check_same_clusters,
     opened_folder,
     settings_of,
     write_settings,
 )
-from rebalancer.cli.watch.follow import follow, opened_rounds
-from rebalancer.cli.watch.modelled_cluster import CLUSTER, modelled_cluster
-from rebalancer.cli.watch.processes import Processes
-from rebalancer.cli.watch.screen import WatchScreen
-from rebalancer.settings.load import load
-from rebalancer.simulation.clock import PERIOD_MS
+from pulsar_rebalancer.watch.follow import follow, opened_rounds
+from pulsar_rebalancer.watch.processes import Processes
+from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.collector.discovery import DiscoveredCluster, discovered
 from sinks.plain_loop import PlainLoop
 from sinks.pulsar_api.settings import PulsarSettings

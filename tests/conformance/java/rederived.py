@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rebalancer.conformance.vectors import read_cases
+from pulsar_rebalancer.lab.conformance.vectors import read_cases
 from tests.conformance.java.oracle import Oracle
 
 

@@ -1,0 +1,1 @@
+"""The application: command line, settings, doctor, live page, readers of decisions; laboratory."""

@@ -1,0 +1,1 @@
+"""The command line `rebalancer`: commands of the services, options, tables and exit codes."""

@@ -1,0 +1,251 @@
+"""Collects from several clusters concurrently, one thread each, so that none delays another;
+unreachable clusters are retried.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from pulsar_rebalancer.cli.collect.changes import Changes, standstill_ms
+from pulsar_rebalancer.cli.log_lines import Line, LogLine
+from sinks.collector.collector import StepResult
+from sinks.collector.open_cluster import Source, opened
+from sinks.collector.settings import CollectorSettings
+from sinks.pulsar_api.known_brokers import KnownBrokers
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.access import Publisher
+from sinks.topics.retry_backoff import RetryBackoff
+from strategies.errors import RebalancerError, SinkError, Unauthorized
+
+Known = Callable[[PulsarSettings], KnownBrokers]
+#: Gets the name of a cluster, the result of a step, and its duration in seconds.
+OnStep = Callable[[str, StepResult, float], None]
+
+
+def _ignored(_cluster: str, _result: StepResult, _took_s: float) -> None:
+    """Does nothing with a step."""
+
+
+class SharedPublisher:
+    """Shares one topic between several clusters: `flush` publishes a cluster's complete pass.
+
+    After an outage the whole pass is published again; a report that was stored already becomes a
+    rejected row. The first error that is not retryable is raised in all clusters.
+    """
+
+    def __init__(self, publisher: Publisher, outage: RetryBackoff, stop: threading.Event) -> None:
+        self._publisher, self._outage, self._stop = publisher, outage, stop
+        self._waiting = threading.local()
+        self._one_at_a_time = threading.Lock()
+        self.failed: SinkError | None = None
+
+    def publish(self, key: str, value: bytes) -> None:
+        """See Publisher."""
+        self._records().append((key, value))
+
+    def flush(self) -> None:
+        """See Publisher."""
+        records = self._records()
+        try:
+            with self._one_at_a_time:
+                while not self._delivered(records):
+                    pass
+        except SinkError as error:
+            self.failed = self.failed or error
+            raise
+        finally:
+            records.clear()
+
+    def close(self) -> None:
+        """Does nothing: the owner of the publisher closes it."""
+
+    def _delivered(self, records: Sequence[tuple[str, bytes]]) -> bool:
+        try:
+            for key, value in records:
+                self._publisher.publish(key, value)
+            self._publisher.flush()
+        except SinkError as error:
+            self._outage.wait_or_raise(error)
+            if self._stop.is_set():
+                raise
+            return False
+        self._outage.succeeded()
+        return True
+
+    def _records(self) -> list[tuple[str, bytes]]:
+        if not hasattr(self._waiting, "records"):
+            self._waiting.records = []
+        found: list[tuple[str, bytes]] = self._waiting.records
+        return found
+
+
+class Refusals:
+    """Clusters that refuse our token: each is reported once and retried, because the token may be
+    replaced.
+    """
+
+    def __init__(self, clusters: int, stop: threading.Event, log: LogLine) -> None:
+        self._clusters, self._stop, self._log = clusters, stop, log
+        self._now: dict[str, Unauthorized] = {}
+
+    def add(self, cluster: str, error: Unauthorized) -> None:
+        """Adds a cluster; stops everything if no other cluster is left."""
+        if cluster not in self._now:
+            self._log(Line(str(error), "cluster-refuses", "error", cluster=cluster))
+        self._now[cluster] = error
+        if len(self._now) == self._clusters:
+            self._stop.set()
+
+    def accepted(self, cluster: str) -> None:
+        """Removes a cluster that accepts our token."""
+        self._now.pop(cluster, None)
+
+    def raise_if_refused(self) -> None:
+        """Raises Unauthorized for the clusters that refuse our token now."""
+        if self._now:
+            raise Unauthorized(
+                "; ".join(f"{cluster}: {error}" for cluster, error in sorted(self._now.items()))
+            )
+
+
+def collect_all(
+    clusters: Sequence[PulsarSettings],
+    settings: CollectorSettings,
+    publisher: Publisher,
+    stop: threading.Event,
+    log: LogLine,
+    *,
+    outage: RetryBackoff | None = None,
+    known: Known = KnownBrokers,
+    on_step: OnStep = _ignored,
+) -> None:
+    """Collects until `stop` is set. Errors of a single cluster are raised; with several, they are
+    logged and the cluster is retried.
+
+    Raises SinkError if the telemetry topic fails permanently, or for longer than `outage` allows.
+    Raises Unauthorized at the end if one of several clusters refuses our token, at once if all do.
+    `known`: the known brokers for a cluster's settings. `on_step`: called in the cluster's thread,
+    also for a cluster that cannot be opened, which is a step with a complaint.
+    """
+    shared = SharedPublisher(publisher, outage or RetryBackoff(0, stop.wait, log), stop)
+    if len(clusters) == 1:
+        with opened(clusters[0], settings, stop.wait, known(clusters[0])) as source:
+            log(opened_line(source))
+            passes(source, shared, settings.pass_interval_ms / 1000, stop, log, on_step=on_step)
+        return
+    refusals = Refusals(len(clusters), stop, log)
+    threads = [
+        threading.Thread(
+            target=_with_retries,
+            args=(cluster, settings, shared, stop, log),
+            kwargs={"refusals": refusals, "known": known, "on_step": on_step},
+            name=f"collect-{cluster.cluster}",
+        )
+        for cluster in clusters
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        # In short waits, so that signals are handled.
+        while thread.is_alive():
+            thread.join(0.2)
+    if shared.failed is not None:
+        raise shared.failed
+    refusals.raise_if_refused()
+
+
+def passes(
+    source: Source,
+    publisher: Publisher,
+    interval_s: float,
+    stop: threading.Event,
+    log: LogLine,
+    *,
+    on_step: OnStep = _ignored,
+) -> None:
+    """Runs passes at fixed intervals. Raises the errors of `Collector.step`."""
+    collector, changes = source.collector(publisher), Changes(standstill_ms(source.admin))
+    due = time.monotonic()
+    while not stop.is_set():
+        began = time.monotonic()
+        result, took_s = collector.step(), time.monotonic() - began
+        on_step(source.cluster, result, took_s)
+        for line in _lines(result, took_s, changes):
+            log(line)
+        # After a pass that took too long the next one begins at once; missed ones are not made up
+        # for.
+        due = max(due + interval_s, time.monotonic())
+        stop.wait(due - time.monotonic())
+
+
+def _with_retries(
+    cluster: PulsarSettings,
+    settings: CollectorSettings,
+    shared: SharedPublisher,
+    stop: threading.Event,
+    log: LogLine,
+    *,
+    refusals: Refusals,
+    known: Known,
+    on_step: OnStep,
+) -> None:
+    def named(entry: Line | str) -> None:
+        log(replace(entry if isinstance(entry, Line) else Line(entry), cluster=cluster.cluster))
+
+    while not stop.is_set():
+        try:
+            with opened(cluster, settings, stop.wait, known(cluster)) as source:
+                refusals.accepted(cluster.cluster)
+                log(opened_line(source))
+                passes(
+                    source, shared, settings.pass_interval_ms / 1000, stop, named, on_step=on_step
+                )
+        except Unauthorized as error:
+            on_step(cluster.cluster, StepResult(None, False, (str(error),)), 0)
+            refusals.add(cluster.cluster, error)
+            stop.wait(settings.pass_interval_ms / 1000)
+        except RebalancerError as error:
+            if shared.failed is not None:
+                stop.set()
+                return
+            on_step(cluster.cluster, StepResult(None, False, (str(error),)), 0)
+            named(Line(str(error), "cluster-fails", "warning"))
+            stop.wait(settings.pass_interval_ms / 1000)
+
+
+def opened_line(source: Source) -> Line:
+    """The line for an opened cluster: its brokers and load manager."""
+    return Line(
+        f"{len(source.brokers)} brokers, {source.manager} load manager",
+        "cluster",
+        fields={"brokers": len(source.brokers), "load_manager": source.manager},
+        cluster=source.cluster,
+    )
+
+
+def _lines(result: StepResult, took_s: float, changes: Changes) -> Iterator[Line]:
+    if result.done is not None:
+        done = result.done
+        missing = f", missing: {', '.join(sorted(done.missing))}" if done.missing else ""
+        policies = ", policies changed" if result.policies else ""
+        answered, asked = len(done.answered), len(done.answered) + len(done.missing)
+        text = (
+            f"pass {done.number}: {answered} of {asked} brokers in {took_s:.1f} "
+            f"s{policies}{missing}"
+        )
+        yield Line(
+            text,
+            "pass",
+            fields={
+                "pass": done.number,
+                "answered": answered,
+                "asked": asked,
+                "missing": sorted(done.missing),
+            },
+        )
+        yield from changes.of(done)
+    for complaint in result.complaints:
+        yield Line(complaint, "complaint", "warning")

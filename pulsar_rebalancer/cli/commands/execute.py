@@ -1,0 +1,317 @@
+"""`rebalancer execute`: applies commands to a Pulsar cluster, or shows what it would do."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+
+from pulsar_rebalancer.cli import exit_codes, options
+from pulsar_rebalancer.cli.executor_assembly import Assembled, assembled
+from pulsar_rebalancer.cli.lines import put
+from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
+from pulsar_rebalancer.cli.metrics_server import metrics_served
+from pulsar_rebalancer.cli.own_shedder import OwnShedder
+from pulsar_rebalancer.settings.load import Settings
+from sinks.executor.approval_intake import Answered
+from sinks.executor.executor import Stopped
+from sinks.executor.intake import HeldBack
+from sinks.executor.publish import Done
+from sinks.executor.settings import state_folder
+from sinks.metrics.disk import DiskMetrics, file_topics
+from sinks.metrics.executor import ExecutorMetrics
+from sinks.metrics.labels import process_registry
+from sinks.metrics.liveness import Liveness
+from sinks.stopping import Stop, stopping
+from sinks.topics.retry_backoff import RetryBackoff
+from sinks.topics.uri import TopicUri
+from sinks.topics.watch import watched
+from sinks.wire.codec import encode_outcome
+from strategies.errors import SinkError
+from strategies.executor.approvals import ApprovalOutcome
+
+app = typer.Typer()
+_WIDEST_STATUS = len("already-done")
+#: What calls to Pulsar, with their repetitions, may take at most in one step.
+_STILL_S = 300.0
+
+
+@app.command()
+def execute(
+    ctx: typer.Context,
+    *,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Apply commands. Without it nothing is changed.")
+    ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process all present commands, then stop.")
+    ] = False,
+    commands: options.Topic = None,
+    outcomes: options.Topic = None,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print each outcome as the JSON record that is published."),
+    ] = False,
+) -> None:
+    """Apply commands to a Pulsar cluster; without --apply, a dry run.
+
+    Reads the control topic in order and publishes one outcome per command. SIGTERM and Ctrl-C
+    finish the current commands. Exit code 0 after SIGTERM, 130 after Ctrl-C.
+    """
+    settings = options.settings(
+        config, overrides, *options.flags(topics__commands=commands, topics__outcomes=outcomes)
+    )
+    log = log_of(settings)
+    held = 0
+    connections = settings.connections
+    with stopping() as stop, log.errors(debug=options.debug(ctx)), ExitStack() as stack:
+        metrics = stack.enter_context(_measured(settings, stop, log))
+        reports = _Reports(log, metrics, as_json)
+        wait = metrics.liveness.turning(stop.wait)
+        outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
+        begun = False
+        while not stop.is_set():
+            try:
+                with assembled(
+                    settings,
+                    apply,
+                    stop.wait,
+                    reports.outcome,
+                    log.warn,
+                    on_refused=metrics.refused,
+                    on_answer=reports.answer,
+                    on_held=reports.held,
+                ) as ready:
+                    if not begun:
+                        log.write(
+                            Line(
+                                _what_it_does(ready, apply, connections.pulsar.cluster),
+                                "starting",
+                                fields={"apply": apply},
+                            )
+                        )
+                        stack.enter_context(
+                            watched(
+                                used_topics(settings),
+                                connections.access,
+                                outage,
+                            )
+                        )
+                    begun = True
+                    report_shedder = _shedder_reporter(ready, log) if apply else _report_nothing
+                    _work(ready, stop, once, outage, metrics, report_shedder=report_shedder)
+                    held = ready.executor.held
+                break
+            except SinkError as error:
+                if not begun:
+                    raise
+                # Unfinished commands are read again from the topics and the journal, as after a
+                # restart.
+                outage.wait_or_raise(error)
+    log.write(_end(stop.by or "all done", reports.counts, held))
+    if stop.by == "SIGINT":
+        raise typer.Exit(exit_codes.INTERRUPTED)
+
+
+@dataclass(frozen=True)
+class _Reports:
+    """Prints and counts what the executor publishes."""
+
+    log: Log
+    metrics: ExecutorMetrics
+    as_json: bool
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def outcome(self, done: Done) -> None:
+        self.counts[done.outcome.status] += 1
+        self.metrics.published(done)
+        self._show(outcome_line(done), encode_outcome(done.outcome))
+
+    def answer(self, given: Answered) -> None:
+        self.metrics.answered(given)
+        self._show(answer_line(given.outcome), given.encoded)
+
+    def held(self, one: HeldBack) -> None:
+        if not self.as_json:
+            self.log.show(held_line(one))
+
+    def _show(self, line: Line, record: bytes) -> None:
+        if self.as_json:
+            put(record.decode(), sys.stdout)
+        else:
+            self.log.show(line)
+
+
+def _end(by: str, counts: Counter[str], held: int) -> Line:
+    waiting = f"; {held} commands wait for approval" if held else ""
+    return Line(
+        f"stopped ({by}) after {summary(counts)}{waiting}",
+        "stopped",
+        fields={"by": by, "outcomes": dict(counts), "held": held},
+    )
+
+
+def _what_it_does(ready: Assembled, apply: bool, cluster: str) -> str:
+    mode = "applying" if apply else "dry run, nothing is changed (add --apply): reading"
+    keyed = "signed commands only" if ready.signed else "signatures are not checked"
+    waits = ", each plan waits for approval" if ready.approval_required else ""
+    return f"{mode} commands for {cluster}, {len(ready.brokers)} brokers, {keyed}{waits}"
+
+
+def used_topics(settings: Settings) -> list[TopicUri]:
+    """The topics that the executor reads or writes; approvals only with their key."""
+    connections = settings.connections
+    return [
+        topic
+        for name, topic in connections.topics.named()
+        if name != "approvals" or connections.signing.approvals_key_file
+    ]
+
+
+@contextmanager
+def _measured(settings: Settings, stop: Stop, log: Log) -> Iterator[ExecutorMetrics]:
+    """The metrics of the executor, served if the settings say so."""
+    liveness = Liveness(_still_s(settings), "a step", is_stopping=stop.is_set)
+    registry = process_registry(settings.engine.version)
+    topics = settings.connections.topics
+    written = file_topics(topics, [name for name, _ in topics.named()])
+    DiskMetrics(registry, {"executor.state": state_folder(settings.executor), **dict(written)})
+    with metrics_served(settings.metrics, registry, liveness, log.write):
+        yield ExecutorMetrics(registry, settings.connections.pulsar.cluster, liveness)
+
+
+def _still_s(settings: Settings) -> float:
+    """Longest time (s) between two steps of a loop that works: its commands wait for their turn
+    and for new owners.
+    """
+    given = settings.executor
+    turns_s = given.max_concurrent * 60 / given.max_per_minute if given.max_per_minute else 0.0
+    # A repaired move is looked for twice.
+    return _STILL_S + turns_s + (2 * given.arrival_timeout_ms + given.measure_ms) / 1000
+
+
+def _report_nothing() -> None:
+    """Of a dry run: nothing of ours moves bundles."""
+
+
+def _shedder_reporter(ready: Assembled, log: Log) -> Callable[[], None]:
+    """Logs that Pulsar's own shedder is on, whenever that is due."""
+    shedder = OwnShedder(ready.leader.run, "it and this executor move the same bundles")
+
+    def report_shedder() -> None:
+        for line in shedder.news():
+            log.write(line)
+
+    return report_shedder
+
+
+def _work(
+    ready: Assembled,
+    stop: Stop,
+    once: bool,
+    outage: RetryBackoff,
+    metrics: ExecutorMetrics,
+    *,
+    report_shedder: Callable[[], None],
+) -> None:
+    executor = ready.executor
+    metrics.follow(
+        lambda: executor.in_flight,
+        lambda: executor.is_paused,
+        ready.journal.size_bytes,
+        lambda: executor.held,
+        is_gate_closed=lambda: bool(executor.gate_closed_by),
+        breaker=lambda: executor.breaker,
+    )
+    try:
+        report_shedder()
+        executor.recover()
+        while not stop.is_set():
+            report_shedder()
+            done = executor.step()
+            outage.succeeded()
+            metrics.stepped()
+            if done == 0 and once:
+                return
+    except Stopped:
+        return
+
+
+def outcome_line(done: Done) -> Line:
+    """`applied       transfer t/ns/0x…: a:1 → b:1 in 120 ms`, with the reason behind it where there
+    is one.
+    """
+    command, outcome = done.task.command, done.outcome
+    where = (
+        command.source
+        if command.destination is None
+        else f"{command.source} → {command.destination}"
+    )
+    took = f" in {outcome.took_ms} ms" if outcome.status == "applied" else ""
+    why = f" [{outcome.reason}]" if outcome.reason else ""
+    text = (
+        f"{outcome.status:<{_WIDEST_STATUS}}  {command.action} {command.bundle}: {where}{took}{why}"
+    )
+    names = {
+        "command": command.id,
+        "action": command.action,
+        "bundle": command.bundle,
+        "from": command.source,
+        "to": command.destination,
+    }
+    return Line(
+        text,
+        "outcome",
+        fields={
+            **names,
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "took_ms": outcome.took_ms,
+        },
+    )
+
+
+def held_line(one: HeldBack) -> Line:
+    """`waiting       transfer t/ns/0x…: a:1 → b:1 [round 17 of epoch 3 waits for approval]`"""
+    command = one.task.command
+    to = "" if command.destination is None else f" → {command.destination}"
+    why = f"round {command.round} of epoch {command.epoch} waits for approval"
+    return Line(
+        f"{'waiting':<{_WIDEST_STATUS}}  {command.action} {command.bundle}: "
+        f"{command.source}{to} [{why}]",
+        "held",
+        fields={"command": command.id, "epoch": command.epoch, "round": command.round},
+    )
+
+
+def answer_line(outcome: ApprovalOutcome) -> Line:
+    """`accepted      approve plan 3.17-0f3a… by anna`, with the reason if it was not accepted."""
+    what = "the executor" if outcome.plan is None else f"plan {outcome.plan}"
+    why = f" [{outcome.reason}]" if outcome.reason else ""
+    return Line(
+        f"{outcome.status:<{_WIDEST_STATUS}}  {outcome.action} {what} by {outcome.by}{why}",
+        "approval",
+        fields={
+            "approval": outcome.approval_id,
+            "action": outcome.action,
+            "plan": outcome.plan,
+            "by": outcome.by,
+            "status": outcome.status,
+            "reason": outcome.reason,
+        },
+    )
+
+
+def summary(counts: Counter[str]) -> str:
+    """`3 applied, 1 refused`"""
+    return (
+        ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+        or "no commands"
+    )

@@ -1,0 +1,278 @@
+"""`rebalancer explain`: why a command was issued and its outcome, or why a broker, bundle or round
+has no command.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.cli.pause import pause_of
+from pulsar_rebalancer.decisions.explain.executor_limits import (
+    ExecutorLimits,
+    LimitsVerdict,
+    limits_verdicts,
+)
+from pulsar_rebalancer.decisions.explain.history import (
+    DecisionHistory,
+    Source,
+    is_there,
+    read_history,
+    source_of,
+    values_of,
+    with_outcomes,
+)
+from pulsar_rebalancer.decisions.explain.owners import owners_in
+from pulsar_rebalancer.decisions.explain.sentences import broker_lines, bundle_lines, located_lines
+from pulsar_rebalancer.decisions.explain.subject import (
+    FORMS,
+    LATEST,
+    ExplainedSubject,
+    Located,
+    UnknownSubject,
+    locate,
+)
+from pulsar_rebalancer.decisions.plans import noted, pauses_of, plans_of, read_approvals
+from pulsar_rebalancer.decisions.round_texts import sentences
+from pulsar_rebalancer.settings.load import Settings
+from sinks.executor.settings import admission_rules
+from sinks.topics.access import NO_SECURITY, TopicAccess
+from sinks.topics.uri import TopicUri
+from sinks.wall_clock import wall_clock_ms
+from sinks.wire.encoding import encode_command, encode_outcome, encode_round
+from strategies.cluster.model import Command, Round
+from strategies.errors import SinkError
+from strategies.executor.approvals import Approval
+from strategies.round.proof import proof_of
+
+app = typer.Typer()
+
+SourceOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SOURCE", help="Where these records are: a file, a folder or a topic URI."
+    ),
+]
+#: Kind of record → its source.
+Sources = dict[str, Source]
+
+
+@app.command("explain")
+def explain_command(
+    word: Annotated[
+        str, typer.Argument(metavar="[SUBJECT]", help=f"{FORMS[0].upper()}{FORMS[1:]}.")
+    ] = LATEST,
+    *,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="DIR", help="Folder written by replay --out or demo."),
+    ] = None,
+    rounds: SourceOption = None,
+    commands: SourceOption = None,
+    outcomes: SourceOption = None,
+    telemetry: Annotated[
+        str | None,
+        typer.Option(metavar="SOURCE", help="Load reports, for bundles that no round names."),
+    ] = None,
+    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
+    epoch: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="This epoch, not the newest one with the subject."),
+    ] = None,
+    last: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="Show the newest N rounds of a broker or bundle."),
+    ] = 10,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    as_json: options.Json = False,
+) -> None:
+    """Explain why a command was issued and its outcome, or why a broker, bundle or round has no
+    command.
+
+    Without a SUBJECT, explains the newest round. Reads the topics in the settings, or --from,
+    --rounds, --commands and --outcomes instead; --telemetry adds load reports. Of a bundle or
+    command, also shows what an executor with the settings would answer now.
+    """
+    named = {"rounds": rounds, "commands": commands, "outcomes": outcomes, "telemetry": telemetry}
+    given = {kind: source_of(text) for kind, text in named.items() if text is not None}
+    sources = _sources(given, folder, config, overrides)
+    access = _access(sources, config, overrides)
+    whole = _read(sources, access, named=outcomes is not None)
+    approvals: tuple[Approval, ...] = ()
+    if folder is None and not given:
+        approvals = _approvals(options.settings(config, overrides))
+        whole = _with_plans(whole, approvals, options.settings(config, overrides))
+    console.warn(whole.skipped)
+    located = locate(
+        word, _of_cluster(whole, cluster), epoch, lambda: _owners(sources, access, cluster)
+    )
+    verdicts: list[LimitsVerdict] = []
+    if located.subject.kind in ("bundle", "command"):
+        verdicts = limits_verdicts(
+            located, whole, _limits(options.settings(config, overrides), whole, approvals)
+        )
+    if as_json:
+        limits = [one.as_object() for one in verdicts]
+        console.print_json("explanation", 1, _as_json(located) | {"executor_limits": limits})
+    else:
+        for line in located_lines(located, last):
+            console.say(line)
+        for verdict in verdicts:
+            console.say(f"  {verdict.line}")
+
+
+def _limits(
+    settings: Settings, history: DecisionHistory, approvals: Sequence[Approval]
+) -> ExecutorLimits:
+    """The limits of an executor with these settings on this machine, now."""
+    pause = pause_of(settings)
+    if pause.exists is None:
+        console.progress(f"warning: the executor may be paused: this user may not see {pause.file}")
+    paused_by = {
+        name: f"{order.by} ({order.reason})"
+        for name, order in pauses_of(history, approvals).items()
+        if order.paused
+    }
+    return ExecutorLimits(
+        admission_rules(settings.executor),
+        wall_clock_ms(),
+        pause.exists,
+        paused_by,
+        settings.executor.approval == "required",
+    )
+
+
+def _sources(
+    given: Sources, folder: Path | None, config: Path | None, overrides: list[str] | None
+) -> Sources:
+    """Fills in missing sources from the folder or, unless rounds and commands are both given, from
+    the settings.
+    """
+    if folder is not None:
+        return dict.fromkeys(("rounds", "commands", "outcomes", "telemetry"), folder) | given
+    if given.keys() >= {"rounds", "commands"}:
+        return given
+    return dict(options.installation(config, overrides).connections.topics.named()) | given
+
+
+def _access(sources: Sources, config: Path | None, overrides: list[str] | None) -> TopicAccess:
+    """Access settings of topics; settings are read only if a source is a topic on a server."""
+    on_servers = any(
+        isinstance(source, TopicUri) and source.scheme != "file" for source in sources.values()
+    )
+    return options.settings(config, overrides).connections.access if on_servers else NO_SECURITY
+
+
+def _read(sources: Sources, access: TopicAccess, *, named: bool) -> DecisionHistory:
+    """Reads rounds, commands and outcomes. Outcomes are optional, unless their source was
+    `named`.
+    """
+    history = read_history(sources["rounds"], sources["commands"], access)
+    source = sources.get("outcomes")
+    if source is None or not (named or is_there("outcomes", source)):
+        return history
+    try:
+        return with_outcomes(history, source, access)
+    except SinkError as error:
+        if named:
+            raise
+        console.progress(f"warning: outcomes are not shown: {error}")
+        return history
+
+
+def _approvals(settings: Settings) -> tuple[Approval, ...]:
+    """The approval records, where plans need an approval."""
+    if settings.executor.approval != "required":
+        return ()
+    connections = settings.connections
+    try:
+        return tuple(read_approvals(connections.topics.approvals, connections.access))
+    except SinkError as error:
+        console.progress(f"warning: approvals are not shown: {error}")
+        return ()
+
+
+def _with_plans(
+    history: DecisionHistory, approvals: Sequence[Approval], settings: Settings
+) -> DecisionHistory:
+    """The history with what commands wait for, where plans need an approval."""
+    if settings.executor.approval != "required":
+        return history
+    return noted(history, plans_of(history, approvals, wall_clock_ms()))
+
+
+def _owners(sources: Sources, access: TopicAccess, cluster: str | None) -> dict[str, str]:
+    source = sources.get("telemetry")
+    if source is None or not is_there("telemetry", source):
+        return {}
+    return owners_in(values_of("telemetry", source, access), cluster)
+
+
+def _of_cluster(history: DecisionHistory, cluster: str | None) -> DecisionHistory:
+    if cluster is None:
+        return history
+    if cluster not in history.clusters:
+        raise UnknownSubject(
+            f"{cluster}: no such cluster; there are {', '.join(history.clusters) or 'none'}"
+        )
+    return history.of(cluster)
+
+
+def _as_json(located: Located) -> dict[str, Any]:
+    """The records that mention the subject, as on the topics, and what each round proves in
+    words.
+    """
+    subject, history = located.subject, located.history
+    if subject.kind == "latest":
+        rounds = history.newest_rounds()
+        ids = {name for one in rounds for name in one.commands}
+        commands = [one for one in history.commands if one.id in ids]
+    else:
+        rounds = [one for one in history.rounds if _mentions(one, subject, history)]
+        commands = [one for one in history.commands if _is_about(one, subject)]
+    return {
+        "subject": {"kind": subject.kind, "name": subject.name},
+        "owner": located.owner,
+        "rounds": [json.loads(encode_round(one)) for one in rounds],
+        "sentences": [
+            {"cluster": one.cluster, "epoch": one.epoch, "round": one.round, "text": said}
+            for one in rounds
+            if (said := sentences(proof_of(one)))
+        ],
+        "commands": [json.loads(encode_command(one)) for one in commands],
+        "outcomes": [
+            json.loads(encode_outcome(answer))
+            for one in commands
+            for answer in history.outcomes_of(one)
+        ],
+    }
+
+
+def _mentions(done: Round, subject: ExplainedSubject, history: DecisionHistory) -> bool:
+    match subject.kind:
+        case "round":
+            return done.round == int(subject.name)
+        case "command":
+            return subject.name in done.commands
+        case "broker":
+            return bool(broker_lines(subject.name, done, history))
+        case _:
+            return bool(bundle_lines(subject.name, done, history))
+
+
+def _is_about(command: Command, subject: ExplainedSubject) -> bool:
+    match subject.kind:
+        case "round":
+            return command.round == int(subject.name)
+        case "command":
+            return command.id == subject.name
+        case "broker":
+            return subject.name in (command.source, command.destination)
+        case _:
+            return command.bundle == subject.name

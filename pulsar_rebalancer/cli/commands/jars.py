@@ -1,0 +1,52 @@
+"""`rebalancer jars`: the jars that Spark needs for Kafka topics, for machines without network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pulsar_rebalancer.cli import console, options
+from streaming.jars.connector import connector_jars
+from streaming.jars.download import fetch as fetch_jars
+from streaming.jars.download import present
+
+app = typer.Typer(no_args_is_help=True, help="Download the jars that Spark needs for Kafka topics.")
+
+
+@app.callback()
+def root() -> None:
+    """Download the jars that Spark needs for Kafka topics."""
+
+
+@app.command(short_help="Download the jars of Spark's Kafka connector to a folder.")
+def fetch(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder for the jars; created if missing.")
+    ],
+    *,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    as_json: options.Json = False,
+) -> None:
+    """Download the four jars of Spark's Kafka connector to a folder, and verify size and digest of
+    each.
+
+    The job downloads them itself when it first uses a Kafka topic. For a machine without network:
+    fetch, copy the folder, set jars.folder.
+    """
+    fetch_jars(
+        connector_jars(),
+        folder,
+        options.settings(config, overrides).job.jars.maven_url,
+        console.progress,
+    )
+    files = present(connector_jars(), folder)
+    if as_json:
+        console.print_json(
+            "jars", 1, {"folder": str(folder.absolute()), "files": [file.name for file in files]}
+        )
+    else:
+        for file in files:
+            console.say(str(file))

@@ -1,0 +1,249 @@
+"""`rebalancer notify`: sends notices about lasting changes of the clusters to a webhook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import Annotated
+
+import typer
+
+from pulsar_rebalancer.cli import exit_codes, options
+from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
+from pulsar_rebalancer.cli.metrics_server import metrics_served
+from pulsar_rebalancer.decisions.notices.decide import PLAN, NoticeRules
+from pulsar_rebalancer.decisions.notices.notifier import NoticeSources, Notifier
+from pulsar_rebalancer.settings.load import Settings
+from sinks.metrics.labels import process_registry
+from sinks.metrics.liveness import Liveness
+from sinks.metrics.notifier import NotifierMetrics
+from sinks.notices.delivery import Attempt, Delivery
+from sinks.notices.notice import Notice, NoticeCause
+from sinks.notices.outbox import Outbox
+from sinks.notices.settings import notice_folder, notice_kinds, webhook
+from sinks.stopping import Stop, stopping
+from sinks.topics.access import Consumer, open_consumer
+from sinks.topics.retry_backoff import RetryBackoff
+from sinks.topics.uri import TopicUri
+from sinks.topics.watch import watched
+from sinks.wall_clock import wall_clock_ms
+from sinks.wire.signing import signing_key
+from strategies.errors import SinkError
+
+app = typer.Typer()
+
+_GROUP = "rebalancer-notify"
+_POLL_S = 1.0
+#: Longest time between two turns of a loop that works, beside one delivery.
+_STILL_S = 300.0
+_TURN_S = 60.0
+
+
+@app.command()
+def notify(
+    ctx: typer.Context,
+    *,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process all present records, then stop.")
+    ] = False,
+    test: Annotated[
+        bool, typer.Option("--test", help="Send one test notice, then stop; read no topic.")
+    ] = False,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+) -> None:
+    """Send notices to a webhook when the state of a cluster changes and stays so, when a cluster
+    has no rounds, and when commands fail.
+
+    Reads the rounds and outcomes topics, for plans also the commands topic. The first start only
+    remembers older records. SIGTERM and Ctrl-C end the process; undelivered notices are sent after
+    the next start. Exit code 0 after SIGTERM, 130 after Ctrl-C.
+    """
+    settings = options.settings(config, overrides)
+    log = log_of(settings)
+    with stopping() as stop, log.errors(debug=options.debug(ctx)):
+        if test:
+            _send_test(settings, stop, log)
+            return
+        _notify(settings, stop, log, once=once)
+    by = stop.by or "all done"
+    log.write(Line(f"stopped ({by})", "stopped", fields={"by": by}))
+    if stop.by == "SIGINT":
+        raise typer.Exit(exit_codes.INTERRUPTED)
+
+
+def _notify(settings: Settings, stop: Stop, log: Log, *, once: bool) -> None:
+    connections = settings.connections
+    with ExitStack() as stack:
+        metrics = stack.enter_context(_measured(settings, stop, log))
+        outbox = stack.enter_context(closing(Outbox(notice_folder(settings.notices))))
+        wait = in_turns(metrics.liveness.turning(stop.wait))
+        outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
+        delivery = _delivery(settings, wait, log, metrics.attempted)
+        log.write(_starting(settings))
+        begun = False
+        while not stop.is_set():
+            try:
+                with _opened(settings) as sources:
+                    notifier = _notifier(settings, sources, outbox, delivery, log)
+                    if not begun:
+                        stack.enter_context(
+                            watched(topics_of(settings), connections.access, outage)
+                        )
+                    begun = True
+                    _work(notifier, stop, outage, metrics, once=once)
+                return
+            except SinkError as error:
+                if not begun:
+                    raise
+                outage.wait_or_raise(error)
+
+
+def topics_of(settings: Settings) -> list[TopicUri]:
+    """Rounds and outcomes; commands only if notices are wanted about plans."""
+    topics = settings.connections.topics
+    followed = [topics.rounds, topics.outcomes]
+    return [*followed, topics.commands] if PLAN in notice_kinds(settings.notices) else followed
+
+
+def in_turns(wait: Callable[[float], bool]) -> Callable[[float], bool]:
+    """The same function, which waits in several turns: a webhook may ask for longer pauses than
+    the probe of the process allows.
+    """
+
+    def wait_in_turns(seconds: float) -> bool:
+        while seconds > _TURN_S:
+            if wait(_TURN_S):
+                return True
+            seconds -= _TURN_S
+        return wait(seconds)
+
+    return wait_in_turns
+
+
+def _work(
+    notifier: Notifier, stop: Stop, outage: RetryBackoff, metrics: NotifierMetrics, *, once: bool
+) -> None:
+    metrics.follow(lambda: notifier.waiting)
+    while not stop.is_set():
+        records = notifier.step(0 if once else _POLL_S)
+        outage.succeeded()
+        metrics.stepped()
+        if once and not records:
+            return
+
+
+def _notifier(
+    settings: Settings, sources: NoticeSources, outbox: Outbox, delivery: Delivery, log: Log
+) -> Notifier:
+    return Notifier(
+        sources,
+        outbox,
+        delivery,
+        rules_of(settings),
+        clock_ms=wall_clock_ms,
+        on_skipped=lambda text: log.write(Line(text, "skipped", "warning")),
+    )
+
+
+def rules_of(settings: Settings) -> NoticeRules:
+    """What the notices of these settings are about."""
+    given, rounds = settings.notices, settings.engine.round
+    return NoticeRules(
+        notice_kinds(given),
+        given.settle_rounds,
+        given.silent_intervals * rounds.interval_ms + rounds.lateness_ms,
+        given.quiet_ms,
+        given.link or None,
+    )
+
+
+def _delivery(
+    settings: Settings,
+    wait: Callable[[float], bool],
+    log: Log,
+    count: Callable[[Attempt], None] = lambda _: None,
+) -> Delivery:
+    def on_attempt(attempt: Attempt) -> None:
+        count(attempt)
+        log.write(attempt_line(attempt))
+
+    return Delivery(webhook(settings.notices), settings.notices, wait, on_attempt)
+
+
+def attempt_line(attempt: Attempt) -> Line:
+    """`delivered cannot-help of prod: hooks.example answered 200`"""
+    notice, reply = attempt.notice, attempt.reply
+    about = " of ".join(filter(None, (notice.kind, notice.cluster)))
+    fields = {
+        "notice": notice.id,
+        "kind": notice.kind,
+        "about": notice.cluster,
+        "code": reply.code,
+        "attempt": attempt.number,
+    }
+    match attempt.fate:
+        case "delivered":
+            return Line(f"delivered {about}: {reply.text}", "delivered", fields=fields)
+        case "given-up":
+            text = (
+                f"gave up {about} at attempt {attempt.number}: {reply.text}; check the webhook, "
+                "then send a test with `rebalancer notify --test`"
+            )
+            return Line(text, "given-up", "error", fields)
+        case _:
+            text = f"{about} is not delivered: {reply.text}; again in {attempt.pause_s:.1f} s"
+            return Line(text, "not-delivered", "warning", fields)
+
+
+def _starting(settings: Settings) -> Line:
+    hook = webhook(settings.notices)
+    signed = "signed" if hook.keys else "not signed (set notices.key_file)"
+    kinds = sorted(notice_kinds(settings.notices))
+    return Line(
+        f"sending {hook.form} notices to {hook.host}, {signed}, about {', '.join(kinds)}",
+        "starting",
+        fields={"host": hook.host, "kinds": kinds},
+    )
+
+
+def _send_test(settings: Settings, stop: Stop, log: Log) -> None:
+    now_ms, given = wall_clock_ms(), settings.notices
+    cause = NoticeCause("test", "this is a test of the webhook", "Nothing to do.")
+    cluster = settings.connections.pulsar.cluster
+    notice = Notice(
+        "test",
+        cluster,
+        ": ".join(filter(None, (cluster, "test"))),
+        now_ms,
+        now_ms,
+        cause,
+        link=given.link or None,
+    )
+    if _delivery(settings, stop.wait, log).deliver(notice) != "delivered":
+        raise typer.Exit(exit_codes.ERROR)
+
+
+@contextmanager
+def _measured(settings: Settings, stop: Stop, log: Log) -> Iterator[NotifierMetrics]:
+    """The metrics of the notifier, served if the settings say so."""
+    still_s = _STILL_S + settings.notices.timeout_ms / 1000
+    liveness = Liveness(still_s, "a step", is_stopping=stop.is_set)
+    registry = process_registry(settings.engine.version)
+    with metrics_served(settings.metrics, registry, liveness, log.write):
+        yield NotifierMetrics(registry, liveness)
+
+
+@contextmanager
+def _opened(settings: Settings) -> Iterator[NoticeSources]:
+    connections, folder = settings.connections, notice_folder(settings.notices)
+
+    def opened(topic: TopicUri) -> closing[Consumer]:
+        return closing(open_consumer(topic, _GROUP, folder, connections.wire, connections.access))
+
+    with ExitStack() as stack:
+        rounds, outcomes, *commands = (
+            stack.enter_context(opened(topic)) for topic in topics_of(settings)
+        )
+        key = signing_key(connections.signing)
+        yield NoticeSources(rounds, outcomes, commands[0] if commands else None, key)

@@ -1,0 +1,122 @@
+"""`rebalancer record`: copies a topic into a recording for `replay`."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from pulsar_rebalancer.cli import console, exit_codes, options
+from sinks.recordings.columnar import ENDING
+from sinks.recordings.recorder import ENDINGS, StopCondition
+from sinks.recordings.recorder import record as copy
+from sinks.stopping import stopping
+from sinks.topics.access import open_reader
+from sinks.topics.readable import Skipped
+from sinks.topics.retry_backoff import RetryBackoff
+from sinks.topics.uri import parse_topic
+from sinks.topics.watch import watched
+from sinks.wire.raw import SourceSettings
+
+app = typer.Typer()
+
+
+@app.command()
+def record(
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="The recording: .jsonl, .jsonl.gz, .jsonl.zst or .parquet."
+        ),
+    ],
+    *,
+    topic: Annotated[
+        str | None,
+        typer.Option(metavar="URI", help="Topic to copy; default: the settings' telemetry topic."),
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="Continue with new records until Ctrl-C or SIGTERM."),
+    ] = False,
+    until_idle: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", min=0, help="Continue until no record has arrived for this time."
+        ),
+    ] = None,
+    form: Annotated[
+        Literal["jsonl", "parquet"] | None,
+        typer.Option(
+            "--format",
+            help="By default from FILE's ending; parquet is for backtest and tune, and keeps less "
+            "of reports.",
+        ),
+    ] = None,
+    force: options.Force = False,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    as_json: options.Json = False,
+) -> None:
+    """Copy a topic into a recording, byte for byte; with source.format raw, brokers' reports get
+    our envelope.
+
+    Without --follow or --until-idle, copies the present records. The file appears when it is
+    complete. Ctrl-C and SIGTERM complete it. If the topic is lost while the command waits for
+    records, it completes the file, too, and exits with 1.
+    """
+    _check(target, force, form)
+    connections = options.settings(config, overrides).connections
+    copied = parse_topic(topic) if topic is not None else connections.topics.telemetry
+    # Other topics contain our own records, which have their own formats.
+    source = connections.source if copied == connections.topics.telemetry else SourceSettings()
+    until = StopCondition(follow, until_idle, connections.kafka.outage_ms / 1000)
+    with (
+        stopping() as stop,
+        closing(
+            open_reader(copied, connections.access, follow=until.waits, source=source)
+        ) as reader,
+    ):
+        outage = RetryBackoff(until.outage_s, stop.wait, console.progress)
+        with watched([copied], connections.access, outage):
+            unread = Skipped(str(copied), "record")
+            done = copy(
+                reader,
+                target,
+                until,
+                stop,
+                console.progress if follow else lambda _: None,
+                unread=unread,
+                outage=outage,
+            )
+    console.warn(unread.lines())
+    if as_json:
+        console.print_json(
+            "recorded",
+            1,
+            {
+                "file": str(target),
+                "topic": str(copied),
+                "records": done.records,
+                "bytes": done.bytes,
+            },
+        )
+    else:
+        console.say(f"{target}: {done.records} records, {done.bytes} bytes uncompressed")
+    if done.lost is not None:
+        raise done.lost
+    if done.stopped_by == "SIGINT":
+        raise typer.Exit(exit_codes.INTERRUPTED)
+
+
+def _check(target: Path, force: bool, form: str | None) -> None:
+    if form is not None and (form == "parquet") != (target.suffix == ENDING):
+        raise typer.BadParameter(
+            f"{target.name} does not have the ending of --format {form}", param_hint="FILE"
+        )
+    if not target.name.endswith(ENDINGS):
+        raise typer.BadParameter(
+            f"{target.name}: end the name with {', '.join(ENDINGS)}", param_hint="FILE"
+        )
+    options.refuse_existing(target, force)

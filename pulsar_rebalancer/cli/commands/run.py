@@ -1,0 +1,127 @@
+"""`rebalancer run`: runs the streaming job until it is stopped."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pulsar_rebalancer.cli import exit_codes, options
+from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
+from pulsar_rebalancer.cli.metrics_server import metrics_served
+from pulsar_rebalancer.settings.load import Settings
+from sinks.metrics.disk import DiskMetrics, file_topics
+from sinks.metrics.labels import process_registry
+from sinks.metrics.liveness import Liveness
+from sinks.stopping import Stop, stopping
+from strategies.fold.engine import EngineSettings
+from strategies.java.release_defaults import PulsarRelease
+
+if TYPE_CHECKING:
+    from streaming.job import JobResult
+    from streaming.progress import BatchProgress
+
+app = typer.Typer()
+#: Longest time between two turns of a loop that works: Spark starts, or its topics do not answer.
+_STILL_S = 300.0
+
+
+@app.command()
+def run(
+    ctx: typer.Context,
+    *,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Folder for progress and state; overrides the setting."),
+    ] = None,
+    telemetry: options.Topic = None,
+    commands: options.Topic = None,
+    rounds: options.Topic = None,
+    rejected: options.Topic = None,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Spark master, for example local[2,3] or spark://host:7077."
+        ),
+    ] = None,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Process all present telemetry, then stop.")
+    ] = False,
+) -> None:
+    """Run the streaming job: read telemetry, publish commands.
+
+    Logs each micro-batch on standard error. SIGTERM and Ctrl-C finish the current micro-batch; the
+    next start continues from the checkpoint. Exit code 0 after SIGTERM, 130 after Ctrl-C.
+    """
+    places = options.flags(
+        job__checkpoint=checkpoint,
+        job__master=master,
+        topics__telemetry=telemetry,
+        topics__commands=commands,
+        topics__rounds=rounds,
+        topics__rejected=rejected,
+    )
+    with stopping() as stop:
+        settings = options.settings(config, overrides, *places)
+        log = log_of(settings)
+        with log.errors(debug=options.debug(ctx)):
+            result = _run(settings, log, stop, drain)
+    stopped_by, written = stop.by or result.stopped_by, result.written
+    text = (
+        f"stopped ({stopped_by}) after {written.rounds} rounds, {written.commands} commands, "
+        f"{written.rejected} rejected records"
+    )
+    log.write(Line(text, "stopped", fields={"by": stopped_by, **asdict(written)}))
+    if stopped_by == "SIGINT":
+        raise typer.Exit(exit_codes.INTERRUPTED)
+
+
+def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
+    from streaming.checkpoint.guard import checkpoint_folder
+    from streaming.job import run_job
+    from streaming.job_metrics import JobMetrics
+    from streaming.outputs.output_counts import KINDS
+
+    strategy, mode = settings.engine.strategy, settings.engine.mode
+    log.write(
+        Line(
+            f"starting: {strategy} ({mode}) on {settings.connections.topics.telemetry}",
+            "starting",
+            fields={"strategy": strategy, "mode": mode},
+        )
+    )
+    for warning in settings.warnings:
+        log.write(Line(warning, level="warning"))
+    liveness = Liveness(_STILL_S, "a micro-batch", is_stopping=stop.is_set)
+    registry = process_registry(settings.engine.version)
+    measured = JobMetrics(
+        registry,
+        settings.job.trigger_ms,
+        liveness,
+        warn=lambda text: log.write(Line(text, level="warning")),
+    )
+    used = file_topics(settings.connections.topics, ["telemetry", *KINDS])
+    DiskMetrics(registry, {"job.checkpoint": checkpoint_folder(settings.job), **dict(used)})
+
+    def engine_in(release: PulsarRelease) -> EngineSettings:
+        return settings.in_release(release).engine
+
+    def report(batch: BatchProgress) -> None:
+        measured.take(batch)
+        log.write(Line(batch.line(), "micro-batch", fields=batch.fields()))
+
+    with metrics_served(settings.metrics, registry, liveness, log.write):
+        return run_job(
+            settings.job,
+            settings.engine,
+            drain=drain,
+            on_progress=report,
+            stop=stop,
+            log=log.write,
+            metrics=settings.metrics,
+            on_poll=liveness.turned,
+            in_release=engine_in if settings.release_is_open else None,
+        )

@@ -1,0 +1,152 @@
+"""`rebalancer ship`: packs what Spark's workers need, or the job as an application of Spark."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pulsar_rebalancer.cli import console, options
+from streaming.cluster.shipping import python_name, write_environment
+
+if TYPE_CHECKING:
+    from streaming.cluster.application import Application
+    from streaming.settings import JobSettings
+
+app = typer.Typer()
+_MANIFEST = "spark-application.json"
+
+
+@app.command()
+def ship(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="Archive to write; its name ends with .tar.gz."),
+    ] = None,
+    *,
+    application: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write the job as an application for spark-submit to this folder."
+        ),
+    ] = None,
+    spark_operator: Annotated[
+        bool,
+        typer.Option(
+            "--spark-operator",
+            help="With --application: also write a SparkApplication for Kubernetes.",
+        ),
+    ] = False,
+    image: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="With --spark-operator: the image of driver and workers."
+        ),
+    ] = None,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    as_json: options.Json = False,
+) -> None:
+    """Pack all installed Python packages that the job needs, for workers that have only Python and
+    Spark; with --application, the whole job for spark-submit.
+
+    Set job.environment to the archive, and every worker unpacks it; the job sends our own code
+    itself. Workers need Python of the same minor version on their PATH, and the same platform.
+    """
+    if (file is None) == (application is None):
+        raise typer.BadParameter(
+            "name either the archive to write or --application DIR", param_hint="FILE"
+        )
+    if spark_operator and application is None:
+        raise typer.BadParameter("needs --application DIR", param_hint="--spark-operator")
+    if image is not None and not spark_operator:
+        raise typer.BadParameter("needs --spark-operator", param_hint="--image")
+    if file is not None:
+        _ship_environment(file, as_json)
+    elif application is not None:
+        from streaming.cluster.application import write_application
+
+        job = options.settings(config, overrides).job
+        made = write_application(application, job)
+        manifest = _Manifest(spark_operator, image).write(made, job, overrides or ())
+        files = [*made.files(), *([] if manifest is None else [manifest])]
+        _print_application(files, _lines(made, job, _run_words(config, overrides or ())), as_json)
+
+
+def _run_words(config: Path | None, overrides: Sequence[str]) -> list[str]:
+    """The arguments of the application, without settings that spark-submit has itself."""
+    kept = [one for one in overrides if not one.startswith(("job.master=", "job.environment="))]
+    named = ["--config", str(config.absolute())] if config is not None else []
+    return ["run", *named, *(word for one in kept for word in ("--set", one))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    """Whether to write a manifest, and its image."""
+
+    wanted: bool
+    image: str | None
+
+    def write(self, made: Application, job: JobSettings, overrides: Sequence[str]) -> Path | None:
+        """Writes the manifest beside the files, if it is wanted."""
+        if not self.wanted:
+            return None
+        from streaming.cluster.operator_manifest import IMAGE, SETTINGS, operator_manifest
+
+        run = _run_words(Path(SETTINGS, "rebalancer.toml"), overrides)
+        spark = metadata.version("pyspark")
+        tree = operator_manifest(made, job, run, self.image or IMAGE, spark)
+        target = made.folder / _MANIFEST
+        target.write_text(json.dumps(tree, indent=2) + "\n", "utf-8")
+        return target
+
+
+def _ship_environment(file: Path, as_json: bool) -> None:
+    manifest = write_environment(file)
+    size = file.stat().st_size
+    if as_json:
+        console.print_json(
+            "environment",
+            1,
+            {
+                "file": str(file.absolute()),
+                "bytes": size,
+                "python": manifest.python,
+                "packages": dict(manifest.packages),
+            },
+        )
+    else:
+        console.say(
+            f"{file}: {len(manifest.packages)} packages, {size / 2**20:.0f} MiB, for workers with "
+            f"{python_name()} on {manifest.platform}; "
+            f"use it with: rebalancer run --set job.environment={file.absolute()}"
+        )
+
+
+def _lines(made: Application, job: JobSettings, arguments: Sequence[str]) -> dict[str, list[str]]:
+    """The command line of each mode."""
+    from streaming.cluster.application import client_words, cluster_words
+
+    lines = {"client": client_words(made, job, arguments)}
+    if job.master.startswith("spark://"):
+        lines["cluster"] = cluster_words(made, job, arguments)
+    return lines
+
+
+def _print_application(
+    files: Sequence[Path], lines: Mapping[str, Sequence[str]], as_json: bool
+) -> None:
+    if as_json:
+        tree: dict[str, Any] = {"files": [str(file) for file in files], "spark_submit": lines}
+        console.print_json("application", 1, tree)
+        return
+    for file in files:
+        console.say(f"{file}: {file.stat().st_size / 2**20:.1f} MiB")
+    for mode, words in lines.items():
+        console.say(f"{mode} mode: {shlex.join(words)}")

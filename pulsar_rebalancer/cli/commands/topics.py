@@ -1,0 +1,117 @@
+"""`rebalancer topics`: creates the topics of the settings on Kafka and Pulsar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Literal
+
+import typer
+
+from pulsar_rebalancer.cli import console, options
+from sinks.topics.connections import Connections
+from sinks.topics.kafka.admin import TopicPlan, create_topic
+from sinks.topics.kafka.settings import kafka_access
+from sinks.topics.pulsar.topic_admin import create_pulsar_topic, keep_pulsar_topic
+from sinks.topics.uri import TopicUri
+from strategies.errors import SettingsError
+
+app = typer.Typer(
+    no_args_is_help=True, help="Create the topics of the settings on Kafka and Pulsar."
+)
+
+Made = Literal["created", "updated", "left"]
+_SENTENCES: Mapping[Made, str] = {
+    "created": "created",
+    "updated": "already exists; its retention and inactive topic policies are set",
+    "left": "already exists, unchanged",
+}
+
+
+@app.callback()
+def root() -> None:
+    """Create the topics of the settings on Kafka and Pulsar."""
+
+
+@app.command(short_help="Create the topics that are missing.")
+def create(
+    *,
+    partitions: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=10_000,
+            metavar="N",
+            help="Partitions per topic; a cluster's records share one.",
+        ),
+    ] = 1,
+    replication: Annotated[
+        int,
+        typer.Option(
+            min=-1,
+            max=100,
+            metavar="N",
+            help="Replicas per partition; -1 is the cluster's own default.",
+        ),
+    ] = -1,
+    retention_hours: Annotated[
+        int, typer.Option(min=1, max=87_600, metavar="N", help="Minimum retention of records.")
+    ] = 168,
+    update: Annotated[
+        bool,
+        typer.Option(
+            "--update",
+            help="Also set the retention and inactive topic policies of existing Pulsar topics.",
+        ),
+    ] = False,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    as_json: options.Json = False,
+) -> None:
+    """Create the topics that are missing on Kafka or Pulsar; existing ones stay unchanged.
+
+    No topic is compacted: the key of a record is its cluster, so compaction would delete all but
+    the newest record of each cluster. On Pulsar, where replication is set on the namespace, one
+    partition creates a non-partitioned topic. Pulsar topics get a retention, and brokers do not
+    delete them while they are idle.
+    """
+    connections = options.installation(config, overrides).connections
+    served = {name: topic for name, topic in connections.topics.named() if topic.scheme != "file"}
+    if not served:
+        raise SettingsError(
+            [
+                "topics: all are folders, which are created on first use; set "
+                "topics.telemetry and the others to kafka:// or pulsar://"
+            ]
+        )
+    plan = TopicPlan(partitions, replication, retention_hours * 3_600_000)
+    # A rejected record contains the whole original in base64.
+    plans = {"rejected": replace(plan, max_record_bytes=2 * plan.max_record_bytes)}
+    done = {
+        name: _made(topic, plans.get(name, plan), connections, update)
+        for name, topic in served.items()
+    }
+    if as_json:
+        rows = [
+            {
+                "name": n,
+                "uri": str(served[n]),
+                "created": one == "created",
+                "updated": one == "updated",
+            }
+            for n, one in done.items()
+        ]
+        console.print_json("topics", 1, {"topics": rows})
+    else:
+        for name, one in done.items():
+            console.say(f"{served[name]}: {_SENTENCES[one]}")
+
+
+def _made(topic: TopicUri, plan: TopicPlan, connections: Connections, update: bool) -> Made:
+    if topic.scheme == "kafka":
+        return "created" if create_topic(topic, plan, kafka_access(connections.kafka)) else "left"
+    if create_pulsar_topic(topic, plan, connections.pulsar):
+        return "created"
+    if update:
+        keep_pulsar_topic(topic, plan, connections.pulsar)
+    return "updated" if update else "left"

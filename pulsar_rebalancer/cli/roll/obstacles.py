@@ -1,0 +1,49 @@
+"""Why the moves of a roll wait outside of rounds: a plan that a person has to approve."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+from pulsar_rebalancer.decisions.plans import read_plans
+from pulsar_rebalancer.settings.load import Settings
+from sinks.wall_clock import wall_clock_ms
+from strategies.errors import RebalancerError
+
+#: Pause between two reads of the plans (s): each opens four topics.
+_EVERY_S = 15.0
+
+
+class WaitingPlans:
+    """The plan of a cluster that waits for approval, looked for at intervals."""
+
+    def __init__(self, settings: Settings, cluster: str) -> None:
+        connections, rounds = settings.connections, settings.engine.round
+        # The roll's next look must not wait until servers that are away come back.
+        self._connections = replace(connections, kafka=replace(connections.kafka, outage_ms=0))
+        self._longest_ms = rounds.command_ttl_ms + rounds.max_clock_jump_ms
+        self._needed = settings.executor.approval == "required"
+        self._cluster = cluster
+        self._due = 0.0
+        self._found: str | None = None
+
+    def obstacle(self) -> str | None:
+        """A sentence about the oldest plan that waits; None without one."""
+        if not self._needed:
+            return None
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + _EVERY_S
+            with suppress(RebalancerError):
+                self._found = self._read()
+        return self._found
+
+    def _read(self) -> str | None:
+        now_ms = wall_clock_ms()
+        # The commands of older records have expired: their plans wait no longer.
+        plans = read_plans(self._connections, now_ms, now_ms - self._longest_ms).plans
+        waiting = [one for one in plans if one.cluster == self._cluster and one.state == "waiting"]
+        if not waiting:
+            return None
+        id_ = waiting[-1].id
+        return f"plan {id_} waits for approval: `rebalancer plans approve {id_} --reason TEXT`"

@@ -1,0 +1,1 @@
+"""Readers of what was decided: they return data and print nothing."""

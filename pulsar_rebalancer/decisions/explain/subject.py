@@ -1,0 +1,286 @@
+"""Resolves the argument of `explain` to a round, command, broker or bundle, from its name or a
+related one such as a topic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal
+
+from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from strategies.bundles.ranges import parse_bundle, topic_hash
+from strategies.errors import RebalancerError
+from strategies.filters.contract import namespace_of
+
+Owners = Mapping[str, str]
+Kind = Literal["latest", "round", "command", "broker", "bundle"]
+LATEST = "latest"
+#: Accepted forms of the argument, for messages.
+FORMS = (
+    "a round's number, latest, a command id, a bundle or its range, a broker (host or "
+    "host:port) or a topic"
+)
+_RANGE = re.compile(r"0x[0-9a-fA-F]{1,8}_0x[0-9a-fA-F]{1,8}", re.ASCII)
+_TOPIC = re.compile(r"((?:non-)?persistent://)?([^/\s]+/[^/\s]+)/([^/\s]+)")
+_ID_BEGINS = 4
+_MOST_NAMED = 8
+#: Maximum digits of a round's number; Python refuses to parse very long ones.
+_LONGEST_NUMBER = 20
+
+
+class UnknownSubject(RebalancerError):
+    """No record mentions what was asked for, or it is ambiguous."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedSubject:
+    """`name`: as in the records. `note`: how the argument led to it, if that is not obvious."""
+
+    kind: Kind
+    name: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A subject, and the part of the history that mentions it: one epoch per cluster.
+
+    `elsewhere`: older epochs that mention it too. `owner`: the broker of a bundle that no round
+    mentions.
+    """
+
+    subject: ExplainedSubject
+    history: DecisionHistory
+    elsewhere: tuple[int, ...] = ()
+    owner: str | None = None
+
+
+def locate(
+    word: str,
+    history: DecisionHistory,
+    epoch: int | None = None,
+    owners: Callable[[], Owners] = dict,
+) -> Located:
+    """Locates the word in the newest epoch that mentions it, or in the given one. Raises
+    UnknownSubject.
+
+    `owners`: returns bundle → broker, also for bundles that no round mentions; called only if no
+    record mentions the word.
+    """
+    parts = history.generations() if epoch is None else [history.of_epoch(epoch)]
+    # A number is first matched with rounds of all epochs, then with the start of command ids.
+    asked = [part for part in parts if _is_round(word, part)] or parts
+    if word == LATEST and epoch is None:
+        asked = [history.of_newest_rounds()]
+    for age, part in enumerate(asked):
+        if (subject := meaning(word, part)) is not None:
+            return Located(subject, part, _elsewhere(subject, asked[age + 1 :]))
+    if (
+        parts
+        and ("/" in word or _RANGE.fullmatch(word))
+        and (subject := _bundle(word, known := owners())) is not None
+    ):
+        return Located(subject, parts[0], owner=known[subject.name])
+    raise UnknownSubject(_not_found(word, history, epoch))
+
+
+def _elsewhere(subject: ExplainedSubject, older: Sequence[DecisionHistory]) -> tuple[int, ...]:
+    """Epochs, newest first."""
+    return tuple(
+        sorted(
+            {epoch for part in older if _knows(subject, part) for epoch in part.epochs},
+            reverse=True,
+        )
+    )
+
+
+def _knows(subject: ExplainedSubject, history: DecisionHistory) -> bool:
+    match subject.kind:
+        case "round":
+            return _is_round(subject.name, history)
+        case "broker":
+            return subject.name in _brokers(history)
+        case "bundle":
+            return subject.name in _bundles(history)
+        case _:
+            return False
+
+
+def _is_round(word: str, history: DecisionHistory) -> bool:
+    return (
+        word.isdecimal()
+        and len(word) <= _LONGEST_NUMBER
+        and any(one.round == int(word) for one in history.rounds)
+    )
+
+
+def meaning(word: str, history: DecisionHistory) -> ExplainedSubject | None:
+    """The subject of a word; None if no record mentions it. Raises UnknownSubject with all
+    candidates if it is ambiguous.
+    """
+    if word == LATEST and history.rounds:
+        return ExplainedSubject("latest", LATEST)
+    if _is_round(word, history):
+        return ExplainedSubject("round", str(int(word)))
+    return (
+        _command(word, history)
+        or _broker(word, _brokers(history))
+        or _bundle(word, _bundles(history))
+    )
+
+
+def _command(word: str, history: DecisionHistory) -> ExplainedSubject | None:
+    ids = (
+        [command.id for command in history.commands if command.id.startswith(word)]
+        if len(word) >= _ID_BEGINS
+        else []
+    )
+    return ExplainedSubject("command", word) if word in ids else _only("command", word, ids)
+
+
+def _broker(word: str, known: Iterable[str]) -> ExplainedSubject | None:
+    name = re.sub(r"^[a-z+]+://", "", word).rstrip("/")
+    if name in known:
+        return ExplainedSubject("broker", name)
+    return _only(
+        "broker",
+        word,
+        [one for one in known if name.lower() in (one.lower(), one.rpartition(":")[0].lower())],
+    )
+
+
+def _bundle(word: str, known: Iterable[str]) -> ExplainedSubject | None:
+    if word in known:
+        return ExplainedSubject("bundle", word)
+    if _RANGE.fullmatch(word):
+        wanted = parse_bundle(f"-/{word}")
+        return _only(
+            "bundle",
+            word,
+            [
+                one
+                for one in known
+                if wanted and (parsed := parse_bundle(one)) and parsed[1] == wanted[1]
+            ],
+        )
+    if (wanted := parse_bundle(word)) is not None:
+        return _only("bundle", word, [one for one in known if parse_bundle(one) == wanted])
+    if "://" not in word and (inside := [one for one in known if namespace_of(one) == word]):
+        return _only("bundle", word, inside)
+    return _of_topic(word, known)
+
+
+def _of_topic(word: str, known: Iterable[str]) -> ExplainedSubject | None:
+    """The narrowest bundle that contains the topic's hash: a bundle that was split since contains
+    it too.
+    """
+    matched = _TOPIC.fullmatch(word)
+    if matched is None:
+        return None
+    topic = word if matched[1] else f"persistent://{word}"
+    hash_ = topic_hash(topic)
+    parsed = [
+        (one, found)
+        for one in known
+        if (found := parse_bundle(one)) and found[0] == matched[2] and hash_ in found[1]
+    ]
+    if not parsed:
+        return None
+    name, _ = min(parsed, key=lambda one: one[1][1].upper - one[1][1].lower)
+    whole = (
+        ""
+        if "-partition-" in topic
+        else f"; if it is partitioned, name a partition: {topic}-partition-0"
+    )
+    return ExplainedSubject(
+        "bundle", name, f"{topic} has the hash 0x{hash_:08x}, which is in {name}{whole}"
+    )
+
+
+def _only(kind: Kind, word: str, candidates: list[str]) -> ExplainedSubject | None:
+    """The only candidate, or None. Raises UnknownSubject with all of them if there are several."""
+    if len(candidates) > 1:
+        named = ", ".join(candidates[:_MOST_NAMED]) + (
+            f" and {len(candidates) - _MOST_NAMED} more" if len(candidates) > _MOST_NAMED else ""
+        )
+        raise UnknownSubject(
+            f"{word} matches {len(candidates)} {kind}s: {named}; name one of them."
+        )
+    return ExplainedSubject(kind, candidates[0]) if candidates else None
+
+
+def _not_found(word: str, history: DecisionHistory, epoch: int | None) -> str:
+    """One sentence with the records searched, the accepted forms and the next step."""
+    searched = history if epoch is None else history.of_epoch(epoch)
+    if not history.rounds and not history.commands:
+        return (
+            f"{word}: no rounds and no commands yet; start the job (rebalancer run), or name the "
+            "folder of a replay with --from."
+        )
+    if not searched.rounds and not searched.commands:
+        return f"{word}: no epoch {epoch}; name one of {_listed(history.epochs)} with --epoch."
+    if word == LATEST:
+        return (
+            f"{word}: no rounds of epoch {_listed(searched.epochs)}, only "
+            f"{len(searched.commands)} commands; name one of them."
+        )
+    known = [
+        *_brokers(searched),
+        *_bundles(searched),
+        *(command.id for command in searched.commands),
+    ]
+    close = get_close_matches(word, known, n=3, cutoff=0.6)
+    hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+    unnamed = (
+        ""
+        if "/" not in word
+        else " or the broker that serves it, because rounds name only bundles that they judged "
+        "individually"
+    )
+    return f"{word}: {_searched(searched)} do not mention it{hint}; name {FORMS}{unnamed}."
+
+
+def _searched(history: DecisionHistory) -> str:
+    numbers = [one.round for one in history.rounds]
+    rounds = f"{len(numbers)} rounds ({min(numbers)} to {max(numbers)})" if numbers else "0 rounds"
+    return f"{rounds} and {len(history.commands)} commands of epoch {_listed(history.epochs)}"
+
+
+def _listed(epochs: Sequence[int]) -> str:
+    return ", ".join(str(epoch) for epoch in epochs)
+
+
+def _brokers(history: DecisionHistory) -> dict[str, None]:
+    """Brokers of rounds, including those that a round left out, and of commands."""
+    moved = (
+        name
+        for one in history.commands
+        for name in (one.source, one.destination)
+        if name is not None
+    )
+    return dict.fromkeys(
+        [
+            *(broker for one in history.rounds for broker in (*one.brokers, *one.stale)),
+            *_skipped(history, "broker"),
+            *moved,
+        ]
+    )
+
+
+def _bundles(history: DecisionHistory) -> dict[str, None]:
+    return dict.fromkeys(
+        [*(command.bundle for command in history.commands), *_skipped(history, "bundle")]
+    )
+
+
+def _skipped(history: DecisionHistory, subject: str) -> Iterator[str]:
+    return (
+        name
+        for one in history.rounds
+        for skip in one.skips
+        if skip.subject == subject
+        for name in skip.names
+    )

@@ -1,0 +1,317 @@
+"""Intents of operators as people give and follow them: the newest rounds, the judgement before a
+record is written, and the record itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+
+from pulsar_rebalancer.decisions.explain.history import is_there
+from pulsar_rebalancer.decisions.status import RECENT_MS, counted
+from sinks.topics.access import (
+    Publisher,
+    Reader,
+    TopicAccess,
+    TopicRecord,
+    open_publisher,
+    open_reader,
+)
+from sinks.topics.connections import Connections
+from sinks.topics.readable import check_read
+from sinks.topics.uri import TopicUri
+from sinks.wire.approvals import check_person
+from sinks.wire.codec import decode_round
+from sinks.wire.intents import encode_intent
+from sinks.wire.signing import SigningKey, signing_key
+from strategies.cluster.intent_contract import Intent, IntentStatus
+from strategies.cluster.intent_state import from_statuses
+from strategies.cluster.model import Round
+from strategies.errors import RebalancerError, SettingsError, SinkError, WireError
+from strategies.fold.accept_intent import IntentFleet, IntentRefusal, accept
+
+_DURATION = re.compile(r"([1-9][0-9]{0,5}) ?(min|m|h|d)")
+_UNITS_MS = {"min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class IntentError(RebalancerError):
+    """A drain or a roll that cannot be asked for, or was refused."""
+
+
+class _RejectedRow(msgspec.Struct):
+    code: str
+    text: str
+    original: bytes = b""
+
+
+_REJECTED = msgspec.json.Decoder(_RejectedRow)
+
+
+def newest_rounds(connections: Connections, now_ms: int) -> dict[str, Round]:
+    """The newest round of each cluster by name, of the last hour: without any, the job does not
+    run. Raises SettingsError, SinkError.
+    """
+    if not is_there("rounds", connections.topics.rounds):
+        return {}
+    found: dict[str, Round] = {}
+    since_ms = now_ms - RECENT_MS
+    with closing(
+        open_reader(connections.topics.rounds, connections.access, since_ms=since_ms)
+    ) as reader:
+        key = _usable_key(connections)
+        while records := reader.read():
+            for done in _decoded(records, key):
+                before = found.get(done.cluster)
+                if done.ts >= since_ms and (before is None or _place(before) < _place(done)):
+                    found[done.cluster] = done
+    return dict(sorted(found.items()))
+
+
+def round_of_cluster(rounds: Mapping[str, Round], wanted: str, topic: TopicUri) -> Round:
+    """The newest round of the cluster; `wanted`: empty = the only one; `topic`: where the rounds
+    were read. Raises IntentError, SettingsError.
+    """
+    if wanted in rounds:
+        return rounds[wanted]
+    if not wanted and len(rounds) == 1:
+        return next(iter(rounds.values()))
+    others = ", ".join(rounds)
+    if wanted or not rounds:
+        of = f"of cluster {wanted} " if wanted else ""
+        known = (
+            f"There are rounds of {others}: name one with --cluster."
+            if rounds
+            else "If the job has another topic, name its settings with --config."
+        )
+        raise IntentError(
+            f"no round {of}was published on {topic} in the last hour, and only rounds carry out "
+            f"drains and rolls. {known} Otherwise start `rebalancer run` and `rebalancer collect`; "
+            "`rebalancer doctor` checks them."
+        )
+    raise SettingsError([f"pulsar.cluster: is empty; name one of {others} with --cluster"])
+
+
+def judge(done: Round, intent: Intent) -> IntentRefusal | None:
+    """Why the job would refuse the record, by the newest round; None if it would accept it."""
+    excluded = excluded_by(done)
+    known = {*done.brokers, *done.usage, *done.stale, *excluded}
+    live = {*done.usage, *done.brokers, *excluded} - {*done.stale}
+    judged = accept(
+        from_statuses(done.intents),
+        IntentFleet(sorted(known), sorted(live), excluded),
+        intent,
+        max(done.ts, intent.ts),
+    )
+    return judged if isinstance(judged, IntentRefusal) else None
+
+
+def what_of(status: IntentStatus) -> str:
+    """`drain b1:8080`, `roll of 4 brokers`."""
+    if status.broker is not None:
+        return f"{status.action} {status.broker}"
+    brokers = counted(len(status.phases), "broker")
+    return f"roll of {brokers}" if status.phases else status.action
+
+
+def excluded_by(done: Round) -> list[str]:
+    """The brokers that limits.excluded_brokers left out of a round."""
+    return [name for skip in done.skips if skip.code == "excluded-broker" for name in skip.names]
+
+
+def active_roll(done: Round) -> IntentStatus | None:
+    """The roll that has not ended, if there is one."""
+    return next((one for one in done.intents if one.state in ("rolling", "halted")), None)
+
+
+def check_words(by: str, reason: str) -> None:
+    """Raises SettingsError for an empty or too long person or reason."""
+    try:
+        check_person(by, reason)
+    except WireError as error:
+        raise SettingsError([f"--{error.text.removeprefix('$.')}"]) from None
+
+
+def until_ms(text: str, now_ms: int) -> int:
+    """`2h`, `90 min`, or a later time such as 2026-01-31T12:00:00Z, as ms since the epoch. Raises
+    SettingsError.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if match is not None:
+        return now_ms + int(match[1]) * _UNITS_MS[match[2]]
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise SettingsError(
+            [
+                f"--until: {text!r} is neither a duration such as 90min, 2h or 1d nor a time such "
+                "as 2026-01-31T12:00:00Z"
+            ]
+        ) from None
+    end_ms = round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    if end_ms <= now_ms:
+        raise SettingsError([f"--until: {text} has passed (UTC); name a later time"])
+    return end_ms
+
+
+def publish_intent(
+    connections: Connections,
+    key: SigningKey | None,
+    intent: Intent,
+    open_: Callable[[TopicUri, TopicAccess], Publisher] = open_publisher,
+) -> None:
+    """Signs the record, if there is a key, and returns when it is on the telemetry topic. The same
+    record may be published again: it counts once. Raises SettingsError, SinkError.
+    """
+    record = encode_intent(intent)
+    with closing(open_(connections.topics.telemetry, connections.access)) as publisher:
+        publisher.publish(intent.cluster, record if key is None else key.sign(record))
+        publisher.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class IntentAnswer:
+    """What became of a record. `status`: of a round; None if the record was rejected before any
+    round, with `text` as the reason.
+    """
+
+    status: IntentStatus | None
+    text: str = ""
+
+    @property
+    def refusal(self) -> str | None:
+        """The sentence of a refusal; None if the record was accepted."""
+        if self.status is None:
+            return self.text
+        if self.status.state != "refused":
+            return None
+        return f"{self.status.text}. {self.status.advice}"
+
+
+class IntentAnswers:
+    """Follows the rounds of one cluster after a known one, and the rejected records."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        known: Round,
+        now_ms: int,
+        log: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`known`: the round after which to begin; `now_ms`: since the epoch. Opens nothing yet."""
+        self._cluster, self._key = known.cluster, _usable_key(connections)
+        since_ms = now_ms - RECENT_MS
+        topics = connections.topics
+        self._rounds = FollowedTopic(topics.rounds, connections, since_ms, log)
+        self._rejected = FollowedTopic(topics.rejected, connections, since_ms, log)
+        self._last = _place(known)
+        self._refused: dict[bytes, str] = {}
+
+    def rounds(self) -> list[Round]:
+        """The rounds since the last call, in order."""
+        found = {
+            _place(done): done
+            for done in _decoded(self._rounds.read(), self._key)
+            if done.cluster == self._cluster and _place(done) > self._last
+        }
+        if found:
+            self._last = max(found)
+        return [found[place] for place in sorted(found)]
+
+    def rejection(self, id_: str) -> str | None:
+        """Why a record was rejected before any round saw it; None if it was not."""
+        for record in self._rejected.read():
+            with suppress(msgspec.MsgspecError, ValueError):
+                row = _REJECTED.decode(record.value)
+                if b'"intent"' in row.original and row.code != "intent-refused":
+                    self._refused[row.original] = f"{row.text} [{row.code}]"
+        wanted = id_.encode()
+        return next((text for value, text in self._refused.items() if wanted in value), None)
+
+    def answer(self, id_: str, done: Iterable[Round]) -> IntentAnswer | None:
+        """What became of the record with this id, by these rounds."""
+        for one in done:
+            for status in one.intents:
+                if id_ in (status.id, status.record):
+                    return IntentAnswer(status)
+        rejected = self.rejection(id_)
+        return None if rejected is None else IntentAnswer(None, rejected)
+
+    def close(self) -> None:
+        """Closes the readers."""
+        self._rounds.close()
+        self._rejected.close()
+
+
+class FollowedTopic:
+    """A topic that is read on, whatever happens to its servers. A roll outlives the restarts of
+    brokers that its topics are on.
+    """
+
+    def __init__(
+        self,
+        topic: TopicUri,
+        connections: Connections,
+        since_ms: int,
+        log: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`since_ms`: records published before are not read; `log`: gets a line when the topic is
+        lost, and when it is found again.
+        """
+        self._topic, self._connections, self._since_ms = topic, connections, since_ms
+        self._log, self._lost = log, False
+        self._reader: Reader | None = None
+
+    def read(self) -> Sequence[TopicRecord]:
+        """The next records; none if there are none, or the topic cannot be read now."""
+        try:
+            if self._reader is None:
+                self._reader = open_reader(
+                    self._topic,
+                    self._connections.access,
+                    follow=True,
+                    since_ms=max(0, self._since_ms),
+                )
+            records = self._reader.read()
+        except SinkError as error:
+            if not self._lost:
+                self._log(f"{self._topic} cannot be read, trying again: {error}")
+            self._lost = True
+            self.close()
+            return ()
+        if self._lost:
+            self._log(f"{self._topic} is read again")
+        self._lost = False
+        return records
+
+    def close(self) -> None:
+        """Closes the reader."""
+        if self._reader is not None:
+            with suppress(SinkError):
+                self._reader.close()
+            self._reader = None
+
+
+def _decoded(records: Iterable[TopicRecord], key: SigningKey | None) -> Iterator[Round]:
+    """The rounds among the records; with a key, those that it has signed."""
+    for record in records:
+        with suppress(WireError):
+            check_read(record)
+            if key is None or key.check(record.value) == "signed":
+                yield decode_round(record.value)
+
+
+def _place(done: Round) -> tuple[int, int]:
+    return (done.epoch, done.round)
+
+
+def _usable_key(connections: Connections) -> SigningKey | None:
+    """The key of rounds, if this user has it: it is not needed to drain a broker."""
+    try:
+        return signing_key(connections.signing)
+    except SettingsError:
+        return None

@@ -1,0 +1,240 @@
+"""Folds the records of the topics into the newest rounds of each cluster, with a bound for
+everything that it keeps.
+
+The order of the records does not matter, and a record that comes twice counts once, so that a topic
+may be read again after an outage.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from pulsar_rebalancer.decisions.live.packed import PackedRound, packed
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveDecisions
+from pulsar_rebalancer.decisions.status import CollectionPass
+from strategies.cluster.model import Command, Outcome, Round
+from strategies.executor.approvals import Approval, ApprovalOutcome
+
+Key = tuple[int, int]
+K = TypeVar("K")
+V = TypeVar("V")
+#: More clusters, commands and outcomes than any installation has: names come from records.
+MOST_CLUSTERS, MOST_COMMANDS, MOST_OUTCOMES, MOST_CODES = 200, 100_000, 200_000, 100
+#: The newest decisions of people per cluster, and answers to them.
+MOST_APPROVALS = 2_000
+#: Different outcomes of one command that are kept.
+_MOST_ANSWERS = 20
+
+
+@dataclass(slots=True)
+class _ClusterFold:
+    """The records of one cluster, by key. `oldest`: no record of an earlier round is kept."""
+
+    rounds: dict[Key, PackedRound] = field(default_factory=dict)
+    commands: dict[str, Command] = field(default_factory=dict)
+    outcomes: dict[str, tuple[Outcome, ...]] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    approvals: dict[str, Approval] = field(default_factory=dict)
+    answers: dict[ApprovalOutcome, None] = field(default_factory=dict)
+    report_ms: int | None = None
+    sweep: CollectionPass | None = None
+    rejected: Counter[str] = field(default_factory=Counter)
+    oldest: Key = (0, 0)
+    newest: PackedRound | None = None
+    changed: int = 0
+    decided: int = 0
+    made: LiveCluster | None = None
+
+
+class LiveFold:
+    """The newest `rounds` rounds of each cluster with their commands and outcomes. One thread at a
+    time may use it.
+    """
+
+    def __init__(self, rounds: int = 500) -> None:
+        self._most = rounds
+        self._clusters: dict[str, _ClusterFold] = {}
+        self.version = 0
+        self.left_out = 0
+
+    def add_round(self, done: Round) -> None:
+        """Adds a round; the oldest one leaves if there are too many. A cluster that decides takes
+        the place of the one without news for longest: it may have vanished.
+        """
+        if done.cluster not in self._clusters and len(self._clusters) >= MOST_CLUSTERS:
+            del self._clusters[min(self._clusters, key=lambda one: self._clusters[one].changed)]
+        found = self._of(done.cluster)
+        key = done.epoch, done.round
+        if found is None or key in found.rounds or key < found.oldest:
+            return
+        self._decided(found)
+        small = packed(done, found.newest, found.changed)
+        found.rounds[key] = small
+        if found.newest is None or key >= found.newest.key:
+            found.newest = small
+        if len(found.rounds) > self._most:
+            self._forget(found)
+
+    def add_command(self, command: Command, digest: str = "") -> None:
+        """Adds a command, unless its round is too old; of several with one id the first counts.
+        `digest`: SHA-256 (hex) of its record.
+        """
+        found, key = self._of(command.cluster), (command.epoch, command.round)
+        if found is None or command.id in found.commands or key < found.oldest:
+            return
+        if len(found.commands) >= MOST_COMMANDS:
+            self.left_out += 1
+            return
+        self._decided(found)
+        found.commands[command.id], found.digests[command.id] = command, digest
+        _touch(found, command)
+
+    def add_outcome(self, outcome: Outcome) -> None:
+        """Adds an outcome; of equal ones the first counts."""
+        found = self._of(outcome.cluster)
+        if found is None:
+            return
+        given = found.outcomes.get(outcome.command_id, ())
+        if outcome in given or len(given) >= _MOST_ANSWERS:
+            return
+        if outcome.command_id not in found.outcomes and len(found.outcomes) >= MOST_OUTCOMES:
+            del found.outcomes[next(iter(found.outcomes))]
+        self._decided(found)
+        found.outcomes[outcome.command_id] = (*given, outcome)
+        command = found.commands.get(outcome.command_id)
+        if command is not None:
+            _touch(found, command)
+
+    def add_approval(self, approval: Approval) -> None:
+        """Adds what a person decided; of several records with one id the first counts."""
+        found = self._of(approval.cluster)
+        if found is not None and approval.id not in found.approvals:
+            self._decided(found)
+            _add_bounded(found.approvals, approval.id, approval)
+
+    def add_answer(self, answer: ApprovalOutcome) -> None:
+        """Adds an executor's answer to an approval."""
+        found = self._of(answer.cluster)
+        if found is not None and answer not in found.answers:
+            self._decided(found)
+            _add_bounded(found.answers, answer, None)
+
+    def add_report(self, cluster: str, ts: int) -> None:
+        """Notes the time of a broker's report. `ts`: ms since the epoch."""
+        found = self._of(cluster)
+        if found is not None and (found.report_ms is None or ts > found.report_ms):
+            found.report_ms = ts
+            self._changed(found)
+
+    def add_sweep(self, cluster: str, sweep: CollectionPass) -> None:
+        """Notes the newest collection pass."""
+        found = self._of(cluster)
+        if found is not None and (found.sweep is None or sweep.ts >= found.sweep.ts):
+            found.sweep = sweep
+            self._changed(found)
+
+    def add_rejected(self, cluster: str, code: str) -> None:
+        """Counts a rejected record; codes above the limit count as `other`."""
+        found = self._of(cluster)
+        if found is not None:
+            known = code in found.rejected or len(found.rejected) < MOST_CODES
+            found.rejected[code if known else "other"] += 1
+            self._changed(found)
+
+    def tick(self, now_ms: int) -> None:
+        """Makes a new state of each cluster with a command that expired since its last one.
+        `now_ms`: since the epoch.
+        """
+        for found in self._clusters.values():
+            before_ms = now_ms if found.made is None else found.made.now_ms
+            expired = [
+                one
+                for one in found.commands.values()
+                if before_ms < one.expires_at_ms <= now_ms and one.id not in found.outcomes
+            ]
+            if expired:
+                self._decided(found)
+            for one in expired:
+                _touch(found, one)
+
+    def clusters(self, now_ms: int) -> dict[str, LiveCluster]:
+        """The state of each cluster by name; those without a change are the same objects as
+        before.
+        """
+        return {name: _made(name, self._clusters[name], now_ms) for name in sorted(self._clusters)}
+
+    def _of(self, cluster: str) -> _ClusterFold | None:
+        found = self._clusters.get(cluster)
+        if found is None:
+            if len(self._clusters) >= MOST_CLUSTERS:
+                self.left_out += 1
+                return None
+            found = self._clusters[cluster] = _ClusterFold()
+        return found
+
+    def _changed(self, found: _ClusterFold) -> None:
+        self.version += 1
+        found.changed = self.version
+
+    def _decided(self, found: _ClusterFold) -> None:
+        self._changed(found)
+        found.decided = self.version
+
+    def _forget(self, found: _ClusterFold) -> None:
+        """Drops the oldest round and all that is older than the rounds that stay."""
+        gone = min(found.rounds)
+        del found.rounds[gone]
+        found.oldest = min(found.rounds)
+        old = [one for one in found.commands.values() if (one.epoch, one.round) < found.oldest]
+        for one in old:
+            del found.commands[one.id], found.digests[one.id]
+            found.outcomes.pop(one.id, None)
+
+
+def _add_bounded(to: dict[K, V], key: K, value: V) -> None:
+    if len(to) >= MOST_APPROVALS:
+        del to[next(iter(to))]
+    to[key] = value
+
+
+def _touch(found: _ClusterFold, command: Command) -> None:
+    """Marks the round of a command as changed."""
+    key = command.epoch, command.round
+    if key in found.rounds:
+        found.rounds[key] = replace(found.rounds[key], changed=found.changed)
+
+
+def _made(name: str, found: _ClusterFold, now_ms: int) -> LiveCluster:
+    before = found.made
+    if before is not None and before.version == found.changed:
+        return before
+    same = before is not None and before.decisions.version == found.decided
+    found.made = LiveCluster(
+        name,
+        found.changed,
+        now_ms,
+        decisions=before.decisions if before is not None and same else _decisions(found),
+        report_ms=found.report_ms,
+        sweep=found.sweep,
+        rejected=dict(found.rejected.most_common()),
+    )
+    return found.made
+
+
+def _decisions(found: _ClusterFold) -> LiveDecisions:
+    return LiveDecisions(
+        found.decided,
+        rounds=tuple(found.rounds[key] for key in sorted(found.rounds)),
+        commands=_ordered(found.commands.values()),
+        outcomes=dict(found.outcomes),
+        digests=dict(found.digests),
+        approvals=tuple(found.approvals.values()),
+        answers=tuple(found.answers),
+    )
+
+
+def _ordered(commands: Iterable[Command]) -> dict[str, Command]:
+    return {one.id: one for one in sorted(commands, key=lambda one: (one.epoch, one.round))}

@@ -1,0 +1,276 @@
+"""Reads the topics of a live page, each in a thread of its own, and keeps the newest snapshot.
+
+A topic that cannot be read is opened again and again; the others go on, and the snapshot says which
+one is missing, and why.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from pulsar_rebalancer.decisions.live.fold import LiveFold
+from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot, TopicHealth
+from pulsar_rebalancer.decisions.status import (
+    REPORT_KINDS,
+    CollectionPass,
+    RejectedHead,
+    TelemetryHead,
+)
+from sinks.topics.access import Reader, TopicRecord, open_reader
+from sinks.topics.connections import Connections
+from sinks.topics.readable import check_read
+from sinks.topics.uri import TopicUri
+from sinks.wire.codec import decode_answer, decode_approval, decode_command, decode_round
+from sinks.wire.command_digest import command_digest
+from sinks.wire.names import is_cluster
+from sinks.wire.raw import SourceSettings
+from sinks.wire.signing import SigningKey, signing_key
+from strategies.errors import RebalancerError, SettingsError, WireError
+from strategies.executor.approvals import ApprovalOutcome
+
+Add = Callable[[LiveFold, bytes], None]
+#: Telemetry and rejected records published within this time are read.
+_RECENT_MS = 600_000
+#: Pause (s) after a read that brought nothing, between two snapshots, and between two looks at what
+#: changes with time only.
+_IDLE_S, _SNAPSHOT_S, _TICK_S = 0.3, 0.5, 5.0
+_FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0
+_TELEMETRY = msgspec.json.Decoder(TelemetryHead)
+_REJECTED = msgspec.json.Decoder(RejectedHead)
+#: What reading a topic raises: also errors of client libraries that no module of ours expects.
+_Failure = Exception
+
+
+@dataclass(frozen=True, slots=True)
+class FollowSettings:
+    """`rounds`: number of rounds per cluster; `history_ms`: records published before this time ago
+    are not read.
+    """
+
+    rounds: int = 500
+    history_ms: int = 86_400_000
+
+
+def _round(fold: LiveFold, value: bytes) -> None:
+    fold.add_round(decode_round(value))
+
+
+def _command(fold: LiveFold, value: bytes) -> None:
+    fold.add_command(decode_command(value), command_digest(value))
+
+
+def _outcome(fold: LiveFold, value: bytes) -> None:
+    answer = decode_answer(value)
+    if isinstance(answer, ApprovalOutcome):
+        fold.add_answer(answer)
+    else:
+        fold.add_outcome(answer)
+
+
+def _approval(fold: LiveFold, value: bytes) -> None:
+    fold.add_approval(decode_approval(value))
+
+
+def _telemetry(fold: LiveFold, value: bytes) -> None:
+    head = _TELEMETRY.decode(value)
+    if not is_cluster(head.cluster):
+        return
+    if head.kind in REPORT_KINDS:
+        fold.add_report(head.cluster, head.ts)
+    elif head.kind == "sweep":
+        sweep = CollectionPass(head.ts, tuple(head.brokers), head.missing)
+        fold.add_sweep(head.cluster, sweep)
+
+
+def _rejected(fold: LiveFold, value: bytes) -> None:
+    head = _REJECTED.decode(value)
+    fold.add_rejected(head.cluster or "", head.code)
+
+
+#: Kind of topic → what its records do to the fold.
+_ADDS: Mapping[str, Add] = {
+    "rounds": _round,
+    "commands": _command,
+    "outcomes": _outcome,
+    "telemetry": _telemetry,
+    "rejected": _rejected,
+    "approvals": _approval,
+}
+
+
+class LiveTopics:
+    """The newest snapshot, and the threads that make it."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        settings: FollowSettings,
+        now_ms: Callable[[], int],
+        *,
+        paused: Callable[[], bool | None] = lambda: None,
+        starting: Callable[[], str] = lambda: "",
+        log: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`now_ms`: the time since the epoch; `paused`: whether the pause file exists; `starting`:
+        the newest line of a job that starts; `log`: gets one line when a topic is lost or found
+        again.
+        """
+        self._connections, self._settings, self._now_ms = connections, settings, now_ms
+        self._paused, self._starting, self._log = paused, starting, log
+        self._fold = LiveFold(settings.rounds)
+        self._key = self._usable_key()
+        self._lock = threading.Lock()
+        self._stop, self._dirty = threading.Event(), threading.Event()
+        self._skipped = 0
+        self._health = {
+            name: TopicHealth(name, str(topic))
+            for name, topic in connections.topics.named()
+            if name in _ADDS
+        }
+        self._snapshot = LiveSnapshot(topics=tuple(self._health.values()))
+
+    def _usable_key(self) -> SigningKey | None:
+        """The key of commands, if this user has it: a page that only looks does not need it, and
+        executors check it anyway.
+        """
+        try:
+            return signing_key(self._connections.signing)
+        except SettingsError as error:
+            self._log(f"signatures of commands are not checked: {error}")
+            return None
+
+    @property
+    def snapshot(self) -> LiveSnapshot:
+        """The newest one."""
+        return self._snapshot
+
+    @contextmanager
+    def running(self, on_turn: Callable[[LiveSnapshot], None] = lambda _: None) -> Iterator[None]:
+        """Follows the topics during the block. `on_turn`: called with each snapshot, and every few
+        seconds without a new one.
+        """
+        topics = [(n, t) for n, t in self._connections.topics.named() if n in _ADDS]
+        threads = [
+            threading.Thread(target=self._follow, args=(name, topic), name=name, daemon=True)
+            for name, topic in topics
+        ]
+        threads.append(
+            threading.Thread(target=self._keep, args=(on_turn,), name="snapshots", daemon=True)
+        )
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            self._dirty.set()
+            for thread in threads:
+                thread.join(2.0)
+
+    def _follow(self, name: str, topic: TopicUri) -> None:
+        pause_s = _FIRST_RETRY_S
+        while not self._stop.is_set():
+            try:
+                reader = self._opened(name, topic)
+                try:
+                    pause_s = _FIRST_RETRY_S
+                    self._read(name, reader)
+                finally:
+                    with suppress(RebalancerError):
+                        reader.close()
+            except _Failure as error:
+                self._lost(name, error)
+                self._stop.wait(pause_s)
+                pause_s = min(2 * pause_s, _LAST_RETRY_S)
+
+    def _opened(self, name: str, topic: TopicUri) -> Reader:
+        given = self._connections
+        short = name in ("telemetry", "rejected")
+        past_ms = min(_RECENT_MS, self._settings.history_ms) if short else self._settings.history_ms
+        return open_reader(
+            topic,
+            given.access,
+            follow=True,
+            limits=given.wire,
+            source=given.source if name == "telemetry" else SourceSettings(),
+            since_ms=max(0, self._now_ms() - past_ms),
+        )
+
+    def _read(self, name: str, reader: Reader) -> None:
+        while not self._stop.is_set():
+            records = reader.read()
+            self._found(name, caught_up=not records)
+            if records:
+                self._add(name, records)
+            else:
+                self._stop.wait(_IDLE_S)
+
+    def _add(self, name: str, records: Sequence[TopicRecord]) -> None:
+        add = _ADDS[name]
+        for record in records:
+            with self._lock:
+                try:
+                    check_read(record)
+                    if name == "commands" and self._key is not None:
+                        _check_signed(self._key, record.value)
+                    add(self._fold, record.value)
+                except (WireError, ValueError, RecursionError):
+                    self._skipped += 1
+        with self._lock:
+            health = self._health[name]
+            self._health[name] = replace(health, records=health.records + len(records))
+        self._dirty.set()
+
+    def _found(self, name: str, *, caught_up: bool) -> None:
+        health = self._health[name]
+        if health.error:
+            self._log(f"topics.{name} is read again")
+        if health.error or (caught_up and not health.caught_up):
+            with self._lock:
+                self._health[name] = replace(
+                    health, error="", since_ms=None, caught_up=caught_up or health.caught_up
+                )
+            self._dirty.set()
+
+    def _lost(self, name: str, error: Exception) -> None:
+        health = self._health[name]
+        text = str(error) or type(error).__name__
+        if not health.error:
+            self._log(f"topics.{name} cannot be read, trying again: {text}")
+        with self._lock:
+            since_ms = health.since_ms or self._now_ms()
+            self._health[name] = replace(health, error=text, since_ms=since_ms)
+        self._dirty.set()
+
+    def _keep(self, on_turn: Callable[[LiveSnapshot], None]) -> None:
+        """Makes a snapshot after changes."""
+        while not self._stop.is_set():
+            self._dirty.wait(_TICK_S)
+            self._dirty.clear()
+            self._renew()
+            on_turn(self._snapshot)
+            self._stop.wait(_SNAPSHOT_S)
+
+    def _renew(self) -> None:
+        now_ms, paused, starting = self._now_ms(), self._paused(), self._starting()
+        with self._lock:
+            self._fold.tick(now_ms)
+            self._snapshot = LiveSnapshot(
+                version=self._fold.version,
+                clusters={name: one for name, one in self._fold.clusters(now_ms).items() if name},
+                topics=tuple(self._health.values()),
+                paused=paused,
+                starting=starting,
+                left_out=self._fold.left_out,
+                skipped=self._skipped,
+            )
+
+
+def _check_signed(key: SigningKey, value: bytes) -> None:
+    if key.check(value) != "signed":
+        raise WireError("wrong-signature", "It is not signed with signing.key_file.")

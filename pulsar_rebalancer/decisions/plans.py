@@ -1,0 +1,453 @@
+"""Plans that people approve: the commands of each round with their outcomes and the decision on
+them, and the approval records that decide.
+
+A plan is the set of a round's commands without throttle advice. Its id covers the bytes of each
+command, so an approval is for exactly what was shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pulsar_rebalancer.decisions.explain.answers import decisive
+from pulsar_rebalancer.decisions.explain.history import (
+    NO_HISTORY,
+    DecisionHistory,
+    is_there,
+    with_commands,
+    with_outcomes,
+    with_rounds,
+)
+from sinks.recordings.recorder import topic_records
+from sinks.topics.access import NO_SECURITY, Publisher, TopicAccess, open_publisher
+from sinks.topics.connections import Connections
+from sinks.topics.readable import Skipped, readable
+from sinks.topics.uri import TopicUri
+from sinks.wire.approvals import check_person
+from sinks.wire.codec import decode_approval, encode_approval
+from sinks.wire.signing import SigningKey, SigningSettings, approvals_key, signing_key
+from strategies.cluster.model import Command, Outcome, Round
+from strategies.errors import RebalancerError, SettingsError, WireError
+from strategies.executor.approvals import (
+    DONE,
+    Approval,
+    ApprovalAction,
+    ApprovalOutcome,
+    ApprovalStatus,
+    ApprovedCommand,
+    PauseOrder,
+    plan_id,
+)
+from strategies.figures.reported import expected_spread, reported_spread
+
+#: `refused`: every command has an outcome, none was carried out, and no person denied the plan.
+PlanState = Literal["waiting", "approved", "denied", "expired", "done", "partly", "refused"]
+#: How long an executor may take to read a pause or a resume, for example because it is stopped.
+PAUSE_VALID_MS = 7 * 86_400_000
+_CARRIED_OUT = frozenset({"applied", "already-done", "dry-run"})
+_COMPARED: Mapping[PlanState, str] = {
+    "approved": "is approved",
+    "denied": "is denied",
+    "expired": "has expired",
+    "done": "is done",
+    "partly": "is partly done; nothing of it waits any more",
+    "refused": "was refused by the executor",
+}
+
+
+class PlanError(RebalancerError):
+    """There is no such plan, or it cannot be decided any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCommand:
+    """A command, the SHA-256 (hex) of its record, and its decisive outcome; None if it has none."""
+
+    command: Command
+    digest: str
+    outcome: Outcome | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDecision:
+    """One person's decision on a plan. `status`: an executor's answer, None before it; `answer`:
+    `code: sentence` of that answer; `reason`: None if only the answer is known. `ts`: ms since the
+    epoch.
+    """
+
+    approval_id: str
+    action: ApprovalAction
+    by: str
+    reason: str | None
+    ts: int
+    status: ApprovalStatus | None
+    answer: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The commands of one round. `ts`: when the round decided them, `expires_at_ms`: from when on
+    they are no longer carried out (ms since the epoch).
+
+    `decision`: the accepted one, or the newest without an answer, or None; `attempts`: all
+    decisions, refused ones included. `complete`: the round and all its commands have been read.
+    `spread_before`, `spread_after`: difference of the highest and the lowest usage (1.0 = 100 %),
+    as reported and as expected, None without the round; `counted`: number of earlier moves that
+    what is expected counts as done.
+    """
+
+    id: str
+    cluster: str
+    epoch: int
+    round: int
+    strategy: str
+    ts: int
+    expires_at_ms: int
+    commands: tuple[PlannedCommand, ...]
+    state: PlanState
+    decision: PlanDecision | None
+    attempts: tuple[PlanDecision, ...]
+    complete: bool
+    spread_before: float | None
+    spread_after: float | None
+    counted: int
+
+    @property
+    def moves(self) -> int:
+        """Number of commands that move a bundle."""
+        return sum(1 for one in self.commands if one.command.is_move)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it waits for a person."""
+        return self.state == "waiting" and self.decision is None
+
+    @property
+    def approved_commands(self) -> tuple[ApprovedCommand, ...]:
+        """The commands as an approval names them."""
+        return tuple(ApprovedCommand(one.command.id, one.digest) for one in self.commands)
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """All plans, the newest first; the newest accepted pause or resume per cluster. `skipped`: one
+    line per kind of record that could not be read; `clusters`: those with a round or a command.
+    """
+
+    plans: tuple[Plan, ...]
+    pauses: Mapping[str, PauseOrder]
+    skipped: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+
+
+def read_plans(connections: Connections, now_ms: int, since_ms: int | None = None) -> Plans:
+    """Reads the topics; a file topic that does not exist yet is empty. Commands and approvals that
+    are not signed are left out if this user may read the key. `since_ms`: without records that were
+    published before. Raises SettingsError, SinkError.
+    """
+    topics, access = connections.topics, connections.access
+    history = replace(NO_HISTORY, has_outcomes=True)
+    if is_there("rounds", topics.rounds):
+        history = with_rounds(history, topics.rounds, access, since_ms=since_ms)
+    if is_there("commands", topics.commands):
+        key = _usable(connections, signing_key)
+        history = with_commands(history, topics.commands, access, key, since_ms=since_ms)
+    if is_there("outcomes", topics.outcomes):
+        history = with_outcomes(history, topics.outcomes, access, since_ms=since_ms)
+    skipped = Skipped(str(topics.approvals), "approval")
+    approvals = read_approvals(
+        topics.approvals, access, skipped, _usable(connections, approvals_key), since_ms=since_ms
+    )
+    return Plans(
+        tuple(plans_of(history, approvals, now_ms)),
+        pauses_of(history, approvals),
+        (*history.skipped, *skipped.lines()),
+        tuple(history.clusters),
+    )
+
+
+def read_approvals(
+    topic: TopicUri,
+    access: TopicAccess = NO_SECURITY,
+    skipped: Skipped | None = None,
+    key: SigningKey | None = None,
+    *,
+    since_ms: int | None = None,
+) -> tuple[Approval, ...]:
+    """The records of the approvals topic in order; with a key, only those that it has signed.
+    Records that are no approval go to `skipped`. `since_ms`: see `read_plans`. Raises
+    SettingsError, SinkError.
+    """
+    if topic.scheme == "file" and not topic.folder.is_dir():
+        return ()
+    to = Skipped(str(topic), "approval") if skipped is None else skipped
+    records = (
+        one
+        for one in topic_records(topic, access, since_ms=since_ms)
+        if key is None or key.check(one.value) == "signed"
+    )
+    return tuple(one for _, one in readable(records, decode_approval, to))
+
+
+def noted(history: DecisionHistory, plans: Iterable[Plan]) -> DecisionHistory:
+    """The history with what each command of a plan waits for: a missing outcome is no puzzle."""
+    notes = {
+        one.command.id: _waits_for(plan)
+        for plan in plans
+        if plan.state in ("waiting", "approved")
+        for one in plan.commands
+        if one.outcome is None
+    }
+    return replace(history, waits_for=notes, has_outcomes=True)
+
+
+def _waits_for(plan: Plan) -> str:
+    if plan.state == "waiting":
+        return f"its plan {plan.id} waits for approval; see `rebalancer plans show {plan.id}`"
+    by = plan.decision.by if plan.decision is not None else "a person"
+    return f"{by} approved its plan {plan.id}, and it waits for its turn"
+
+
+def _usable(
+    connections: Connections, read: Callable[[SigningSettings], SigningKey | None]
+) -> SigningKey | None:
+    """The key, if this user has it: a user who only looks does not need it."""
+    try:
+        return read(connections.signing)
+    except SettingsError:
+        return None
+
+
+def plans_of(history: DecisionHistory, approvals: Sequence[Approval], now_ms: int) -> list[Plan]:
+    """The plans of a history that has the digests of its commands, the newest first. `now_ms`:
+    since the epoch.
+    """
+    by_round: dict[tuple[str, int, int], list[Command]] = {}
+    for command in history.commands:
+        if command.action != "throttle":
+            key = (command.cluster, command.epoch, command.round)
+            by_round.setdefault(key, []).append(command)
+    rounds = {(one.cluster, one.epoch, one.round): one for one in history.rounds}
+    decisions = decisions_of(history.approval_outcomes, approvals)
+    found = [
+        _plan(commands, rounds.get(key), history, decisions, now_ms)
+        for key, commands in by_round.items()
+    ]
+    return sorted(found, key=lambda one: (-one.ts, one.cluster, -one.epoch, -one.round))
+
+
+def decisions_of(
+    answers: Iterable[ApprovalOutcome], approvals: Iterable[Approval]
+) -> dict[str, list[PlanDecision]]:
+    """Plan id → the decisions on it, in the order of the approvals; those of which only the answer
+    is left follow.
+    """
+    by_id: dict[str, ApprovalOutcome] = {}
+    for one in answers:
+        # A replayed record has its own answer, which does not replace the first one's.
+        if one.approval_id not in by_id or one.status == "accepted":
+            by_id[one.approval_id] = one
+    found: dict[str, PlanDecision] = {}
+    plans: dict[str, str] = {}
+    for given in approvals:
+        answer = by_id.get(given.id)
+        if given.plan is not None and given.id not in found:
+            plans[given.id] = given.plan
+            found[given.id] = PlanDecision(
+                given.id,
+                given.action,
+                given.by,
+                given.reason,
+                given.ts,
+                None if answer is None else answer.status,
+                None if answer is None else answer.reason,
+            )
+    for id_, answer in by_id.items():
+        if answer.plan is not None and id_ not in found:
+            plans[id_] = answer.plan
+            found[id_] = PlanDecision(
+                id_, answer.action, answer.by, None, answer.ts, answer.status, answer.reason
+            )
+    by_plan: dict[str, list[PlanDecision]] = {}
+    for id_, decision in found.items():
+        by_plan.setdefault(plans[id_], []).append(decision)
+    return by_plan
+
+
+def pauses_of(history: DecisionHistory, approvals: Iterable[Approval]) -> dict[str, PauseOrder]:
+    """Cluster → its newest accepted pause or resume."""
+    reasons = {one.id: one.reason for one in approvals}
+    found: dict[str, PauseOrder] = {}
+    for answer in history.approval_outcomes:
+        if answer.action in ("pause", "resume") and answer.status == "accepted":
+            reason = reasons.get(answer.approval_id, "")
+            found[answer.cluster] = PauseOrder(
+                answer.action == "pause", answer.by, reason, answer.ts
+            )
+    return found
+
+
+def plan_named(plans: Iterable[Plan], prefix: str, cluster: str | None = None) -> Plan:
+    """The plan whose id begins with `prefix`. Raises PlanError if there is none or more than
+    one.
+    """
+    known = [one for one in plans if cluster in (None, one.cluster)]
+    found = [one for one in known if prefix and one.id.startswith(prefix)]
+    exact = [one for one in found if one.id == prefix]
+    if len(exact or found) == 1:
+        return (exact or found)[0]
+    if found:
+        names = ", ".join(f"{one.id} of {one.cluster}" for one in found[:5])
+        raise PlanError(f"{prefix}: {len(found)} plans begin with it: {names}; write more of it")
+    newest = ", ".join(one.id for one in known[:5])
+    raise PlanError(
+        f"{prefix}: there is no such plan; the newest are {newest}"
+        if newest
+        else f"{prefix}: there is no plan yet; check topics.commands and topics.rounds"
+    )
+
+
+def approval_for(
+    plan: Plan,
+    action: Literal["approve", "deny"],
+    *,
+    by: str,
+    reason: str,
+    now_ms: int,
+    new_id: str,
+) -> Approval:
+    """The record that approves or denies exactly this plan. `new_id`: random, never used before.
+    Raises PlanError for a plan that cannot be decided (any more).
+    """
+    if plan.state != "waiting":
+        raise PlanError(f"plan {plan.id} {_COMPARED[plan.state]}{_by_whom(plan)}")
+    if not plan.complete:
+        raise PlanError(
+            f"plan {plan.id} is not complete: its round or some of its commands are not on the "
+            "topics yet; try again"
+        )
+    commands = plan.approved_commands
+    return _checked(
+        Approval(
+            new_id, plan.cluster, action, plan.id, commands, by, reason, now_ms, plan.expires_at_ms
+        )
+    )
+
+
+def pause_for(
+    cluster: str,
+    action: Literal["pause", "resume"],
+    *,
+    by: str,
+    reason: str,
+    now_ms: int,
+    new_id: str,
+) -> Approval:
+    """The record that pauses the executor of a cluster, or resumes it. `new_id`: random, never used
+    before. Raises PlanError for an empty person or reason.
+    """
+    until = now_ms + PAUSE_VALID_MS
+    return _checked(Approval(new_id, cluster, action, None, (), by, reason, now_ms, until))
+
+
+def publish_approval(
+    connections: Connections,
+    key: SigningKey,
+    approval: Approval,
+    open_: Callable[[TopicUri, TopicAccess], Publisher] = open_publisher,
+) -> None:
+    """Signs the record and returns when it is on the approvals topic. Raises SettingsError,
+    SinkError.
+    """
+    record = key.sign(encode_approval(approval))
+    with closing(open_(connections.topics.approvals, connections.access)) as publisher:
+        publisher.publish(approval.cluster, record)
+        publisher.flush()
+
+
+def _checked(approval: Approval) -> Approval:
+    try:
+        check_person(approval.by, approval.reason)
+    except WireError as error:
+        raise PlanError(error.text) from None
+    return approval
+
+
+def _by_whom(plan: Plan) -> str:
+    decision = plan.decision
+    if decision is None or decision.status != "accepted":
+        return ""
+    why = "" if decision.reason is None else f": {decision.reason}"
+    done = DONE[decision.action]
+    return f"; {decision.by} {done} it{why}"
+
+
+def _plan(
+    commands: Sequence[Command],
+    done: Round | None,
+    history: DecisionHistory,
+    decisions: Mapping[str, list[PlanDecision]],
+    now_ms: int,
+) -> Plan:
+    first = commands[0]
+    planned = tuple(
+        PlannedCommand(one, history.digests.get(one.id, ""), decisive(history.outcomes_of(one)))
+        for one in _in_order(commands, done)
+    )
+    named = [ApprovedCommand(one.command.id, one.digest) for one in planned]
+    id_ = plan_id(first.cluster, first.epoch, first.round, named)
+    attempts = tuple(decisions.get(id_, ()))
+    decision = _valid(attempts)
+    expires_at_ms = max(one.expires_at_ms for one in commands)
+    return Plan(
+        id_,
+        first.cluster,
+        first.epoch,
+        first.round,
+        first.strategy,
+        first.issued_at_ms,
+        expires_at_ms,
+        planned,
+        _state(planned, decision, now_ms >= expires_at_ms),
+        decision,
+        attempts,
+        done is not None and _has_all(done, history),
+        None if done is None else reported_spread(done),
+        None if done is None else expected_spread(done),
+        0 if done is None else done.counted,
+    )
+
+
+def _in_order(commands: Sequence[Command], done: Round | None) -> Iterator[Command]:
+    """The commands in the order of their round."""
+    places = {} if done is None else {id_: place for place, id_ in enumerate(done.commands)}
+    yield from sorted(commands, key=lambda one: places.get(one.id, len(places)))
+
+
+def _has_all(done: Round, history: DecisionHistory) -> bool:
+    return len(history.commands_of(done)) == len(done.commands)
+
+
+def _valid(attempts: Sequence[PlanDecision]) -> PlanDecision | None:
+    accepted = [one for one in attempts if one.status == "accepted"]
+    pending = [one for one in attempts if one.status is None]
+    return accepted[0] if accepted else pending[-1] if pending else None
+
+
+def _state(
+    commands: Sequence[PlannedCommand], decision: PlanDecision | None, late: bool
+) -> PlanState:
+    accepted = decision.action if decision is not None and decision.status == "accepted" else None
+    if accepted == "deny":
+        return "denied"
+    statuses = [one.outcome.status for one in commands if one.outcome is not None]
+    done = sum(status in _CARRIED_OUT for status in statuses)
+    if late or len(statuses) == len(commands):
+        if done:
+            return "done" if done == len(commands) else "partly"
+        only_late = all(status == "expired" for status in statuses)
+        return "expired" if only_late else "refused"
+    return "approved" if accepted == "approve" else "waiting"

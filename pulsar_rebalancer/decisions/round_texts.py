@@ -1,0 +1,123 @@
+"""Says in words what a round proves, how well its strategy predicts, and what to do where moving
+bundles cannot help.
+"""
+
+from __future__ import annotations
+
+from pulsar_rebalancer.decisions.figure_texts import data_rate, figure, number
+from strategies.cluster.model import Skip
+from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.round.proof import Proof
+
+#: Gaps below this fraction read as 0.0 points.
+_NOTHING = 0.0005
+
+
+def certificate_text(bounds: Certificate) -> str:
+    """`Estimated spread 6.2 points after the moves of this round: at most 1.2 above what whole
+    bundles can reach (5.0 or more); they move 340.0 MB/s, at least 310.0 MB/s are necessary.`;
+    empty if nothing moves and nothing is proven.
+    """
+    distance = _distance(bounds)
+    if not (distance or bounds.moved):
+        return ""
+    spread = f"Estimated spread {figure(100 * bounds.spread)} points"
+    after = " after the moves of this round" if bounds.moved else ""
+    return f"{spread}{after}{distance}{_effort(bounds)}."
+
+
+def proves_bound(bounds: Certificate) -> bool:
+    """Whether the lower bound of the spread says more than that no spread is below 0, in the
+    figures that texts show.
+    """
+    if bounds.gap is None or bounds.best_spread is None:
+        return False
+    spread, gap, least, zero = (
+        figure(100 * one) for one in (bounds.spread, bounds.gap, bounds.best_spread, 0.0)
+    )
+    return least != zero and gap != spread
+
+
+def _distance(bounds: Certificate) -> str:
+    if bounds.gap is None or bounds.best_spread is None:
+        return ": no bounds, because the cluster is too large or reports list only some bundles"
+    if not proves_bound(bounds):
+        return ""
+    if bounds.gap < _NOTHING:
+        return ": no assignment of whole bundles has a smaller one"
+    return (
+        f": at most {figure(100 * bounds.gap)} above what whole bundles can reach "
+        f"({figure(100 * bounds.best_spread)} or more)"
+    )
+
+
+def _effort(bounds: Certificate) -> str:
+    if not bounds.moved:
+        return ""
+    least = bounds.least_to_move
+    needed = f", at least {data_rate(least)} are necessary" if least else ""
+    return f"; they move {data_rate(bounds.moved)}{needed}"
+
+
+def optimum_text(bounds: Certificate) -> str:
+    """`the spread of recent samples is 6.2 points, and no assignment of whole bundles has one more
+    than 1.2 points smaller`; empty if nothing of this is proven.
+    """
+    if bounds.gap is None or not proves_bound(bounds):
+        return ""
+    how_much = "a smaller one"
+    if bounds.gap >= _NOTHING:
+        how_much = f"one more than {figure(100 * bounds.gap)} points smaller"
+    return (
+        f"the spread of recent samples is {figure(100 * bounds.spread)} points, and no assignment "
+        f"of whole bundles has {how_much}"
+    )
+
+
+def least_text(bounds: Certificate) -> str:
+    """`moved 340.0 MB/s, and no plan reaches its spread with less than 310.0 MB/s`; empty if
+    nothing moved or the bound was not computed.
+    """
+    if not bounds.moved or not bounds.least_to_move:
+        return ""
+    return (
+        f"moved {data_rate(bounds.moved)}, and no plan reaches its spread with less than "
+        f"{data_rate(bounds.least_to_move)}"
+    )
+
+
+def forecast_text(forecast: Forecast) -> str:
+    """`The last predictions were 2.1 points off on average; 3 useless moves in 2 rounds in a row; 1
+    move took a bundle back.`; empty where there is nothing to say.
+    """
+    useless = (
+        f"{number(forecast.useless_moves, 'useless move')} in "
+        f"{number(forecast.useless_rounds, 'round')}"
+        f"{' in a row' if forecast.useless_rounds > 1 else ''}"
+    )
+    parts = [
+        ""
+        if forecast.error is None
+        else f"the last predictions were {figure(100 * forecast.error)} points off on average",
+        useless if forecast.useless_rounds else "",
+        f"{number(forecast.returns, 'move')} took a bundle back" if forecast.returns else "",
+    ]
+    said = "; ".join(part for part in parts if part)
+    return f"{said[:1].upper()}{said[1:]}." if said else ""
+
+
+def sentences(proof: Proof) -> list[str]:
+    """All sentences of a round; empty for strategies that state nothing of this."""
+    said = [
+        certificate_text(proof.certificate) if proof.certificate else "",
+        forecast_text(proof.forecast) if proof.forecast else "",
+        *(advice_text(skip, proof.certificate) for skip in proof.advice),
+    ]
+    return [one for one in said if one]
+
+
+def advice_text(skip: Skip, bounds: Certificate | None) -> str:
+    """`Further moves cannot help [coarse-bundles]: 14.0 points between the brokers remain: …`"""
+    moves = "Further moves" if bounds and bounds.moved else "Moves"
+    about = "" if skip.subject == "cluster" else f"{skip.names[0]}: "
+    return f"{moves} cannot help [{skip.code}]: {about}{skip.text}."

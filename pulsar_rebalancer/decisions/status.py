@@ -1,0 +1,216 @@
+"""The present state of each cluster, from the topics: its newest round, reports, commands and
+rejected records.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar, get_args
+
+import msgspec
+
+from pulsar_rebalancer.decisions.explain.answers import decisive
+from pulsar_rebalancer.decisions.explain.history import (
+    NO_HISTORY,
+    DecisionHistory,
+    is_there,
+    with_commands,
+    with_outcomes,
+    with_rounds,
+)
+from pulsar_rebalancer.decisions.plans import Plan, noted, pauses_of, plans_of, read_approvals
+from sinks.topics.access import open_reader
+from sinks.topics.connections import Connections
+from sinks.wire.raw import RawKind, SourceSettings
+from strategies.cluster.model import Command, Outcome, Round
+from strategies.executor.approvals import PauseOrder
+from strategies.settings import RoundSettings
+
+#: Telemetry, rounds and rejected records published within this time are read; files of a file topic
+#: as a whole, if they were written within it.
+RECENT_MS = 3_600_000
+#: A job whose last round is older than this number of intervals makes no progress.
+INTERVALS = 3
+#: Kinds of telemetry records that report a broker's load.
+REPORT_KINDS = frozenset(get_args(RawKind))
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class TelemetryHead(msgspec.Struct):
+    """The fields of a telemetry record that a status needs; `brokers`, `missing`: of a sweep."""
+
+    cluster: str
+    ts: int
+    kind: str = ""
+    brokers: list[str] = []
+    missing: dict[str, str] = {}
+
+
+class RejectedHead(msgspec.Struct):
+    """The fields of a rejected record that a status needs."""
+
+    code: str
+    cluster: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionPass:
+    """The newest sweep: its time (ms), the brokers that answered, and the others with reasons."""
+
+    ts: int
+    brokers: tuple[str, ...]
+    missing: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """One cluster. `newest`: its newest round, None before the first; `since_ms`: time of the first
+    of the `rounds` rounds in a row with the newest one's state, None without a state; `report_ms`:
+    time of the newest report; `commands`: the newest ones with their outcomes, oldest first;
+    `rejected`: reason code → number of records; `plans`: those that wait for approval, the newest
+    first; `pause`: the newest pause or resume by record.
+    """
+
+    cluster: str
+    newest: Round | None = None
+    since_ms: int | None = None
+    rounds: int = 0
+    report_ms: int | None = None
+    sweep: CollectionPass | None = None
+    commands: tuple[tuple[Command, Outcome | None], ...] = ()
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    plans: tuple[Plan, ...] = ()
+    pause: PauseOrder | None = None
+
+    @property
+    def undecided(self) -> Plan | None:
+        """The newest plan that no person has decided, None without any: it is the state."""
+        return next((plan for plan in self.plans if plan.is_undecided), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """All clusters by name. `rejected`: reason code → number of rejected records that name no
+    cluster; `skipped`: one line per kind of record that is no round, command or outcome.
+    """
+
+    clusters: tuple[ClusterStatus, ...]
+    rejected: Mapping[str, int]
+    skipped: tuple[str, ...]
+
+    def of(self, cluster: str) -> Status:
+        """The part of one cluster; empty if no topic mentions it."""
+        return replace(self, clusters=tuple(c for c in self.clusters if c.cluster == cluster))
+
+
+def late_after_ms(newest: Round, rounds: RoundSettings) -> int:
+    """When the newest round is too old to be the present state (ms since the epoch)."""
+    return newest.ts + INTERVALS * rounds.interval_ms + rounds.lateness_ms
+
+
+def read_status(
+    connections: Connections, now_ms: int, last: int = 5, *, approval_required: bool = False
+) -> Status:
+    """Reads the topics; a file topic that does not exist yet is empty. `now_ms`: since the epoch;
+    `last`: number of commands per cluster; `approval_required`: whether plans wait for approval.
+    Raises SettingsError, SinkError.
+    """
+    history = _history(connections)
+    approvals = (
+        read_approvals(connections.topics.approvals, connections.access)
+        if (connections.signing.approvals_key_file)
+        else ()
+    )
+    plans = plans_of(history, approvals, now_ms) if approval_required else []
+    waiting = [one for one in plans if one.state == "waiting"]
+    history, pauses = noted(history, plans), pauses_of(history, approvals)
+    reports, sweeps = dict[str, int](), dict[str, CollectionPass]()
+    for one in _recent("telemetry", TelemetryHead, connections, now_ms):
+        if one.kind in REPORT_KINDS:
+            reports[one.cluster] = max(one.ts, reports.get(one.cluster, 0))
+        elif one.kind == "sweep" and (
+            one.cluster not in sweeps or one.ts >= sweeps[one.cluster].ts
+        ):
+            sweeps[one.cluster] = CollectionPass(one.ts, tuple(one.brokers), one.missing)
+    rejected: dict[str, Counter[str]] = {}
+    for bad in _recent("rejected", RejectedHead, connections, now_ms):
+        rejected.setdefault(bad.cluster or "", Counter())[bad.code] += 1
+    clusters = [
+        replace(
+            _decided(name, history.of(name), last),
+            report_ms=reports.get(name),
+            sweep=sweeps.get(name),
+            rejected=_by_count(rejected.get(name, {})),
+            plans=tuple(one for one in waiting if one.cluster == name),
+            pause=pauses.get(name),
+        )
+        for name in sorted({*history.clusters, *reports, *sweeps, *rejected, *pauses} - {""})
+    ]
+    return Status(tuple(clusters), _by_count(rejected.get("", {})), history.skipped)
+
+
+def _history(connections: Connections) -> DecisionHistory:
+    topics, access = connections.topics, connections.access
+    history = replace(NO_HISTORY, has_outcomes=True)
+    if is_there("rounds", topics.rounds):
+        history = with_rounds(history, topics.rounds, access)
+    if is_there("commands", topics.commands):
+        history = with_commands(history, topics.commands, access)
+    if is_there("outcomes", topics.outcomes):
+        history = with_outcomes(history, topics.outcomes, access)
+    return history
+
+
+def _decided(name: str, history: DecisionHistory, last: int) -> ClusterStatus:
+    """What the rounds and commands of one cluster say."""
+    rounds = sorted(history.rounds, key=lambda one: (one.epoch, one.round), reverse=True)
+    commands = sorted(history.commands, key=lambda one: (one.epoch, one.round))[-last:]
+    found = ClusterStatus(
+        name, commands=tuple((one, decisive(history.outcomes_of(one))) for one in commands)
+    )
+    if not rounds:
+        return found
+    newest, same = rounds[0], list[Round]()
+    for one in rounds:
+        if one.state is None or newest.state is None or one.state.code != newest.state.code:
+            break
+        same.append(one)
+    since_ms = same[-1].ts if same else None
+    return replace(found, newest=newest, since_ms=since_ms, rounds=len(same))
+
+
+def _recent(
+    kind: Literal["telemetry", "rejected"],
+    contract: type[T],
+    connections: Connections,
+    now_ms: int,
+) -> Iterator[T]:
+    """The records published within `RECENT_MS`, without those that are no such record."""
+    topic, decoder = getattr(connections.topics, kind), msgspec.json.Decoder(contract)
+    if not is_there("telemetry", topic):
+        return
+    reader = open_reader(
+        topic,
+        connections.access,
+        limits=connections.wire,
+        source=connections.source if kind == "telemetry" else SourceSettings(),
+        since_ms=now_ms - RECENT_MS,
+    )
+    with closing(reader):
+        while records := reader.read():
+            for record in records:
+                with suppress(ValueError, RecursionError):
+                    yield decoder.decode(record.value)
+
+
+def _by_count(counts: Mapping[str, int]) -> dict[str, int]:
+    """The most frequent codes first."""
+    return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 broker`, `5,000 brokers`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,92 @@
+"""Time limits of `doctor`: a check whose server does not answer ends with a finding, and the
+command continues with the next check.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from pulsar_rebalancer.cli.finding import Finding, Status
+
+#: Time limit of all checks together.
+TOTAL_S = 240.0
+#: Time limit of one check, for example of all topics or of one cluster.
+CHECK_S = 90.0
+#: After each interval without a finding, a line names the check that is still running.
+SAY_EVERY_S = 10.0
+_REMEDY = "check the server or disk that this check needs, then run doctor again"
+
+Check = Callable[[], Iterable[Finding]]
+
+
+class TimeLimit:
+    """Runs checks in sequence, each in a thread of its own. A thread that exceeds the limit is
+    abandoned and may keep a client open.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        total_s: float = TOTAL_S,
+        check_s: float = CHECK_S,
+        say_every_s: float = SAY_EVERY_S,
+    ) -> None:
+        self._say, self._check_s, self._say_every_s = say, check_s, say_every_s
+        self._end = time.monotonic() + total_s
+        self._total_s = total_s
+        #: Whether a thread was abandoned.
+        self.exceeded = False
+
+    def run(self, name: str, check: Check, status: Status = "fail") -> list[Finding]:
+        """The findings of a check. If it exceeds the limit: those made in time, and one with
+        `status` under the check's name.
+
+        Raises what the check raises.
+        """
+        began = time.monotonic()
+        until = min(began + self._check_s, self._end)
+        if until <= began:
+            return [
+                Finding(
+                    name,
+                    status,
+                    f"not checked: doctor's limit of {self._total_s:g} s is reached",
+                    "see the findings above",
+                )
+            ]
+        made: queue.SimpleQueue[Finding | BaseException | None] = queue.SimpleQueue()
+        threading.Thread(
+            target=_work, args=(check, made), name=f"doctor-{name}", daemon=True
+        ).start()
+        found: list[Finding] = []
+        while (left_s := until - time.monotonic()) > 0:
+            try:
+                one = made.get(timeout=min(left_s, self._say_every_s))
+            except queue.Empty:
+                self._say(
+                    f"doctor: {name}: not finished after {time.monotonic() - began:.0f} s; "
+                    f"the limit is {until - began:.0f} s"
+                )
+                continue
+            if one is None:
+                return found
+            if isinstance(one, BaseException):
+                raise one
+            found.append(one)
+        self.exceeded = True
+        return [
+            *found,
+            Finding(name, status, f"not finished within {until - began:.0f} s", _REMEDY),
+        ]
+
+
+def _work(check: Check, made: queue.SimpleQueue[Finding | BaseException | None]) -> None:
+    try:
+        for one in check():
+            made.put(one)
+        made.put(None)
+    except BaseException as error:  # raised again in the waiting thread
+        made.put(error)

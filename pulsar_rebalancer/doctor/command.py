@@ -1,0 +1,249 @@
+"""`rebalancer doctor`: checks the requirements of the job and names a remedy for each failure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from pulsar_rebalancer.cli import console, exit_codes, options, process_exit
+from pulsar_rebalancer.cli.finding import Finding, ok
+from pulsar_rebalancer.doctor import (
+    approvals,
+    cluster,
+    disk_and_topics,
+    environment,
+    executor,
+    intents,
+    job_health,
+    signing,
+)
+from pulsar_rebalancer.doctor.check_timeouts import TimeLimit
+from pulsar_rebalancer.doctor.epochs import check_epochs
+from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
+from pulsar_rebalancer.settings.load import Settings
+from sinks.wall_clock import wall_clock_ms
+from strategies.errors import SettingsError
+from strategies.fold.engine import EngineSettings
+from streaming.large_records import temporary_files
+from streaming.settings import JobSettings
+
+app = typer.Typer()
+
+_STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+@app.command()
+def doctor(
+    *,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    spark_start: Annotated[
+        bool,
+        typer.Option(
+            "--spark-start/--no-spark-start",
+            help="Start Spark for a small job, which takes some seconds.",
+        ),
+    ] = True,
+    shadow: Annotated[
+        bool,
+        typer.Option("--shadow", help="Shadow mode: expect Pulsar's own shedder to be enabled."),
+    ] = False,
+    health: Annotated[
+        bool, typer.Option("--health", help="Only check that the job runs and closes rounds.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print warnings and failures only.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Check the requirements of job and executor, and whether a running job closes rounds:
+    settings, Java, Spark, disk, topics, Pulsar, ….
+
+    With --health, only checks that a job is running and closes rounds, which takes about a second.
+    Exit code 1 if a check failed; warnings do not count.
+    """
+    limit = TimeLimit(console.progress)
+    findings = (
+        examine_job(config, overrides, limit)
+        if health
+        else examine(config, overrides, spark_start, shadow, limit)
+    )
+    if quiet:
+        findings = [finding for finding in findings if finding.status != "ok"]
+    if as_json:
+        console.print_json("doctor", 1, {"findings": [asdict(finding) for finding in findings]})
+    elif findings:
+        console.show(as_table(findings))
+    code = (
+        exit_codes.ERROR if any(finding.status == "fail" for finding in findings) else exit_codes.OK
+    )
+    if limit.exceeded:
+        process_exit.abandon(code)
+    raise typer.Exit(code)
+
+
+def examine(
+    config: Path | None,
+    overrides: Sequence[str] | None,
+    spark_start: bool,
+    shadow: bool,
+    limit: TimeLimit,
+) -> list[Finding]:
+    """All findings in the order of the output, tokens first. With invalid settings, checks of
+    topics and folders and the start of Spark are skipped.
+    """
+    settings, findings = _settings(config, overrides)
+    job = settings.job if settings is not None else JobSettings()
+    tokens = cluster.check_tokens(settings) if settings is not None else []
+    findings += tokens
+    found = [
+        environment.check_java(os.environ),
+        environment.check_python(os.environ, job),
+        environment.check_pyspark(),
+    ]
+    findings += found
+    if settings is not None and spark_start and all(finding.status != "fail" for finding in found):
+        findings += limit.run("spark start", lambda: [environment.check_spark_start(job)])
+    findings += environment.check_shipped(job)
+    if settings is not None:
+        findings += _of_settings(settings, shadow, _failed(tokens, "token expiry"), limit)
+    return findings
+
+
+def examine_job(
+    config: Path | None, overrides: Sequence[str] | None, limit: TimeLimit
+) -> list[Finding]:
+    """The finding about the running job; with invalid settings or an expired token for its rounds,
+    the complaints about them.
+    """
+    settings, findings = _settings(config, overrides)
+    if settings is None:
+        return findings
+    job, engine = settings.job, settings.engine
+    if job.connections.topics.rounds.scheme == "pulsar":
+        tokens = [
+            finding for finding in cluster.check_tokens(settings) if finding.check == "token expiry"
+        ]
+        if _failed(tokens, "token expiry"):
+            return tokens
+    return limit.run(
+        "job", lambda: [job_health.check_job(job, engine, wall_clock_ms(), expected=True)]
+    )
+
+
+def as_table(findings: Sequence[Finding]) -> console.Sheet:
+    """One row per check, the remedy below the finding."""
+    rows: list[list[console.Cell]] = [
+        [
+            Text(finding.status, _STYLE[finding.status]),
+            finding.check,
+            (finding.text, *([f"→ {finding.remedy}"] if finding.remedy else [])),
+        ]
+        for finding in findings
+    ]
+    return console.Sheet([("status", "left"), ("check", "left"), ("finding", "left")], rows)
+
+
+def _of_settings(
+    settings: Settings, shadow: bool, expired: bool, limit: TimeLimit
+) -> list[Finding]:
+    """Checks of the folders, topics and clusters in the settings. `expired`: the token of topics on
+    Pulsar is not valid now.
+    """
+    settings = in_release_of_checkpoint(settings)
+    job, engine = settings.job, settings.engine
+    disk = limit.run(
+        "disk",
+        lambda: [
+            disk_and_topics.check_disk(job),
+            *disk_and_topics.check_temporary(temporary_files(os.environ)),
+            disk_and_topics.check_checkpoint(job, engine),
+        ],
+    )
+    topics = limit.run(
+        "topics", lambda: disk_and_topics.check_topics(settings.connections, expired=expired)
+    )
+    readable = _usable(topics, "topic commands")
+    clusters = cluster.cluster_checks(settings, shadow)
+    return [
+        *disk,
+        *disk_and_topics.check_codecs(job.connections.topics),
+        *topics,
+        *_of_rounds(job, engine, topics, limit),
+        *limit.run(
+            "signing key",
+            lambda: [
+                signing.check_signing(settings.connections, wall_clock_ms(), compare=readable)
+            ],
+            "warn",
+        ),
+        *limit.run("executor", lambda: [executor.check_executor(settings.executor)]),
+        *approvals.check_approvals(settings.executor, settings.connections.signing, engine.round),
+        *intents.check_intents(settings.connections.signing),
+        *(finding for name, check in clusters for finding in limit.run(name, check)),
+    ]
+
+
+def _of_rounds(
+    job: JobSettings, engine: EngineSettings, topics: Sequence[Finding], limit: TimeLimit
+) -> list[Finding]:
+    if not _usable(topics, "topic rounds"):
+        return [
+            Finding(
+                check,
+                "warn",
+                "unknown without the rounds topic",
+                "see the finding about topic rounds",
+            )
+            for check in ("job", "epochs")
+        ]
+    return [
+        *limit.run(
+            "job",
+            lambda: [job_health.check_job(job, engine, wall_clock_ms(), expected=False)],
+            "warn",
+        ),
+        *limit.run("epochs", lambda: [check_epochs(job)], "warn"),
+    ]
+
+
+def _failed(findings: Sequence[Finding], check: str) -> bool:
+    return any(finding.check == check and finding.status == "fail" for finding in findings)
+
+
+def _usable(findings: Sequence[Finding], check: str) -> bool:
+    return any(finding.check == check and finding.status != "fail" for finding in findings)
+
+
+def _settings(
+    config: Path | None, overrides: Sequence[str] | None
+) -> tuple[Settings | None, list[Finding]]:
+    try:
+        settings = options.settings(config, overrides)
+    except SettingsError as error:
+        return None, [
+            Finding("settings", "fail", complaint, "correct the named source")
+            for complaint in error.complaints
+        ]
+    given = sum(entry.kind != "default" for entry in settings.entries)
+    said = f"{given} of {len(settings.entries)} given ({settings.source})"
+    return settings, [
+        ok("settings", f"valid, {said}")
+        if settings.is_given
+        else Finding(
+            "settings",
+            "fail",
+            f"{said}: the checks are those of an installation with defaults only",
+            "name the settings file of the installation with --config or REBALANCER_CONFIG",
+        ),
+        *(
+            Finding("settings", "warn", text, remedy)
+            for text, _, remedy in (warning.rpartition("; ") for warning in settings.warnings)
+        ),
+    ]

@@ -1,0 +1,76 @@
+"""The Pulsar versions that brokers run, and the release whose rules and defaults the settings
+follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from pulsar_rebalancer.cli.finding import Finding, ok
+from pulsar_rebalancer.doctor.brokers import Broker
+from pulsar_rebalancer.settings.load import Settings
+from strategies.errors import RebalancerError
+from strategies.java.broker_versions import ClusterRelease, release_of
+from strategies.java.release_defaults import PULSAR_VERSION, PulsarRelease
+from streaming.checkpoint.guard import checkpoint_folder
+from streaming.pulsar_release import written_release
+
+_CHECK = "pulsar version"
+
+
+def in_release_of_checkpoint(settings: Settings) -> Settings:
+    """The settings with the Pulsar release of their checkpoint, if they leave it open."""
+    release = _fixed(settings)
+    return settings if release is None else settings.in_release(release)
+
+
+def used_release(listed: Sequence[Broker], settings: Settings) -> PulsarRelease:
+    """The release whose rules decide: that of settings or checkpoint, otherwise of the brokers."""
+    return _fixed(settings) or _running(listed).release
+
+
+def check_release(listed: Sequence[Broker], settings: Settings) -> Finding:
+    """Checks that the rules that decide are those of the oldest broker, and that all versions are
+    known.
+    """
+    found, used = _running(listed), used_release(listed, settings)
+    text = f"the rules and defaults of {used} apply"
+    if found.oldest is None:
+        return ok(_CHECK, f"{text}: {found.why}")
+    if used != found.release:
+        return _differs(used, found, settings)
+    if found.remarks:
+        return Finding(
+            _CHECK,
+            "warn",
+            "; ".join((f"{text}: {found.why}", *found.remarks)),
+            "finish the upgrade, or update this program if the brokers are newer than it",
+        )
+    return ok(_CHECK, f"{text}: {found.why}")
+
+
+def _running(listed: Sequence[Broker]) -> ClusterRelease:
+    return release_of({broker.name: broker.version for broker in listed if broker.version})
+
+
+def _differs(used: PulsarRelease, found: ClusterRelease, settings: Settings) -> Finding:
+    how = "the checkpoint fixes" if settings.release_is_open else "the settings name"
+    return Finding(
+        _CHECK,
+        "warn",
+        "; ".join((f"{how} the rules and defaults of {used}, but {found.why}", *found.remarks)),
+        f'to follow the brokers, set {PULSAR_VERSION} = "{found.release}" and name a new folder '
+        "as job.checkpoint",
+    )
+
+
+def _fixed(settings: Settings) -> PulsarRelease | None:
+    """The release of the settings, otherwise that of the checkpoint; None before the first start.
+    The finding about the checkpoint reports a damaged one.
+    """
+    if not settings.release_is_open:
+        return settings.engine.pulsar_version
+    with suppress(RebalancerError):
+        return written_release(checkpoint_folder(settings.job))
+    return None

@@ -1,0 +1,173 @@
+"""`rebalancer backtest`: decisions of strategies and settings on a recording, and the load that
+results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from pulsar_rebalancer.cli import console, exit_codes, options
+from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.report.target import check_target
+from strategies.errors import SettingsError
+
+if TYPE_CHECKING:
+    from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult, Loop
+    from pulsar_rebalancer.settings.load import Settings
+
+app = typer.Typer()
+
+
+@app.command()
+def backtest(
+    recording: lab_options.Recording,
+    *,
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Strategy instead of the one in the settings. Repeatable: one run each.",
+        ),
+    ] = None,
+    variant: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH=VALUE[;…]",
+            help="Additional run of each strategy with these settings. Repeatable.",
+        ),
+    ] = None,
+    loop: Annotated[
+        Literal["closed", "open"],
+        typer.Option(help="closed: recorded loads follow the moves; open: reports do not react."),
+    ] = "closed",
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    html: lab_options.Html = None,
+    fail_on_imbalance: lab_options.FailOnImbalance = False,
+    as_json: options.Json = False,
+) -> None:
+    """Test strategies and settings on a recording, and compare them in a table and a report.
+
+    The table has one row per run and cluster: how even the brokers were, and how much was moved.
+    Large recordings are read many times faster after `rebalancer convert`.
+    """
+    from pulsar_rebalancer.lab.backtest.recording_source import columnar
+    from pulsar_rebalancer.lab.backtest.run import BacktestJob
+    from pulsar_rebalancer.lab.backtest.run_figures import check_rounds
+    from pulsar_rebalancer.lab.backtest.several_clusters import run_all
+
+    check_target(html)
+    wanted = options.settings(config, overrides)
+    tries = _tries(
+        strategy or [wanted.engine.strategy], [[], *map(_parts, variant or [])], (config, overrides)
+    )
+    wanted = lab_options.in_recorded_release(wanted, recording)
+    tries = [(title, _alike(settings, wanted)) for title, settings in tries]
+    with columnar(recording, wanted.connections.wire, console.progress) as path:
+        jobs = [BacktestJob(path, title, settings, loop) for title, settings in tries]
+        answers = run_all(jobs, console.progress, _whole)
+    _show(recording, loop, jobs, answers, as_json)
+    check_rounds(recording, answers)
+    if html is not None:
+        _write_html(html, recording, answers)
+    if fail_on_imbalance and any(
+        line.rounds and not line.reached[-1] for answer in answers for line in answer.timelines
+    ):
+        raise typer.Exit(exit_codes.IMBALANCED)
+
+
+def _alike(settings: Settings, resolved: Settings) -> Settings:
+    """The settings with the Pulsar release of resolved ones, unless they name one."""
+    release = resolved.engine.pulsar_version
+    return settings.in_release(release) if settings.release_is_open else settings
+
+
+def _whole(answer: BacktestResult) -> BacktestResult:
+    return answer
+
+
+def _parts(variant: str) -> list[str]:
+    parts = [part.strip() for part in variant.split(";") if part.strip()]
+    if not parts:
+        raise SettingsError(
+            ["--variant: names no setting; write it as path=value, several with ; between them"]
+        )
+    return parts
+
+
+def _tries(
+    strategies: Sequence[str],
+    variants: Sequence[Sequence[str]],
+    base: tuple[Path | None, list[str] | None],
+) -> list[tuple[str, Settings]]:
+    """Title and settings of every run, checked before the recording is read."""
+    from pulsar_rebalancer.lab.tune.search import short
+
+    config, overrides = base
+    return [
+        (
+            ", ".join([name, *map(short, changes)]),
+            options.settings(config, overrides, *options.flags(shedding__strategy=name), *changes),
+        )
+        for name in dict.fromkeys(strategies)
+        for changes in variants
+    ]
+
+
+def _show(
+    recording: Path,
+    loop: Loop,
+    jobs: Sequence[BacktestJob],
+    answers: Sequence[BacktestResult],
+    as_json: bool,
+) -> None:
+    from pulsar_rebalancer.lab.backtest.run_figures import LOOPS, run_as_json
+    from pulsar_rebalancer.lab.report.chart_data import comparison
+    from pulsar_rebalancer.lab.report.figure_texts import FORESIGHT
+    from pulsar_rebalancer.lab.report.summary import Summary
+
+    summaries = [Summary(line) for answer in answers for line in answer.timelines]
+    if as_json:
+        runs = [run_as_json(job, answer) for job, answer in zip(jobs, answers, strict=True)]
+        console.print_json(
+            "backtest",
+            1,
+            {"recording": str(recording), "loop": loop, "meaning": LOOPS[loop], "runs": runs},
+        )
+        return
+    if not any(summary.run.rounds for summary in summaries):
+        return
+    compared = comparison(summaries)
+    clusters = {summary.run.cluster for summary in summaries}
+    heads = compared["heads"] if len(clusters) == 1 else ["cluster", *compared["heads"]]
+    rows = compared["rows"]
+    if len(clusters) > 1:
+        rows = [[summary.run.cluster, *row] for summary, row in zip(summaries, rows, strict=True)]
+    texts = len(heads) - len(compared["heads"]) + 1
+    console.show(
+        console.Sheet(
+            [(head, "left" if at < texts else "right") for at, head in enumerate(heads)], rows
+        ),
+        f"again: bundles that moved more than once; {FORESIGHT}",
+        LOOPS[loop],
+    )
+    if rejected := answers[0].rejected:
+        console.say(f"{rejected} records could not be used; `rebalancer replay` shows why")
+
+
+def _write_html(html: Path, recording: Path, answers: Sequence[BacktestResult]) -> None:
+    from pulsar_rebalancer.lab.report.page import render, write_page
+
+    write_page(
+        html,
+        render(
+            [line for answer in answers for line in answer.timelines],
+            title=f"Back-test of {recording.name}",
+            made_by=f"rebalancer backtest {recording.name}",
+        ),
+    )
+    console.progress(f"written: {html}")

@@ -1,0 +1,236 @@
+"""`rebalancer simulate`: scenarios × strategies × seeds on modelled clusters, in virtual time."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.report.target import check_target
+from pulsar_rebalancer.lab.simulate import published_comparison, runs, shedder_ratings
+from pulsar_rebalancer.lab.simulate.run_requests import checked, run_requests
+from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.tables.simulate import (
+    operation_tables,
+    published_tables,
+    rating_tables,
+    tables,
+)
+from strategies.java.release_defaults import RELEASES
+
+app = typer.Typer()
+#: Words instead of a scenario: all published cards, compared with the published figures; all
+#: built-in scenarios.
+PUBLISHED, ALL = "published", "all"
+
+
+@app.command()
+def simulate(
+    scenarios: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SCENARIO…",
+            help="Names or .toml files; published = the cards E1–E10, all = all of --list.",
+        ),
+    ] = None,
+    *,
+    listed: Annotated[bool, typer.Option("--list", help="List the built-in scenarios.")] = False,
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="name, name/mode or name/mode+placement; all = Pulsar's five. Repeatable.",
+        ),
+    ] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODE",
+            help="fixed or parity, if --strategy does not name it; default: the scenario's.",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=10_000,
+            metavar="N",
+            help="Runs of each scenario, with different traffic; default 5, for published 20.",
+        ),
+    ] = None,
+    first_seed: Annotated[int, typer.Option(min=0, metavar="N", help="First seed.")] = 1,
+    bundles: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Number of bundles instead of the scenario's; 4.2 or 5.0: as many as a new "
+            "namespace of this Pulsar release has.",
+        ),
+    ] = None,
+    minutes: Annotated[
+        int | None,
+        typer.Option(min=2, metavar="N", help="Length in minutes instead of the scenario's."),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=256, metavar="N", help="Number of processes; default: the machine's cores."
+        ),
+    ] = None,
+    overrides: options.Overrides = None,
+    html: lab_options.Html = None,
+    as_json: options.Json = False,
+) -> None:
+    """Run strategies on modelled clusters in virtual time.
+
+    The same seed gives the same figures on every machine and with any number of processes. The
+    scenario `published` runs the cards E1–E10 and prints, for each published figure, its percentile
+    among the figures of the seeds. The report of --html shows the first seed of each run.
+    """
+    if listed:
+        _list(as_json)
+        return
+    check_target(html)
+    compared = scenarios == [PUBLISHED]
+    count = seeds or (20 if compared else 5)
+    names = catalog.published() if compared else _names(scenarios)
+    changes = {
+        key: value
+        for key, value in (("bundles", _bundles(bundles)), ("minutes", minutes))
+        if value is not None
+    }
+    requests = run_requests(
+        names,
+        strategy or (),
+        range(first_seed, first_seed + count),
+        mode=mode,
+        changes=changes,
+        overrides=overrides or (),
+    )
+    checked([request for request in requests if request.seed == first_seed])  # before the first run
+    with _progress(len(requests)) as advance:
+        made = runs.make_all(
+            requests,
+            jobs or os.cpu_count() or 1,
+            advance,
+            lambda request: html is not None and request.seed == first_seed,
+        )
+    if compared:
+        _show_published(made, as_json)
+    else:
+        _show(made, as_json)
+    if html is not None:
+        _write_page(made, html)
+
+
+def _bundles(text: str | None) -> int | str | None:
+    """A number of bundles, or a Pulsar release."""
+    if text is None or text in RELEASES:
+        return text
+    if text.isascii() and text.isdigit() and len(text) < 8 and int(text) > 0:
+        return int(text)
+    raise typer.BadParameter(
+        f"{text!r} is neither a number of bundles from 1 on nor a Pulsar release "
+        f"({' or '.join(RELEASES)})",
+        param_hint="--bundles",
+    )
+
+
+def _names(scenarios: Sequence[str] | None) -> tuple[str, ...]:
+    if not scenarios:
+        raise typer.BadParameter(
+            "name a scenario (see --list), or all, or published for the cards E1–E10",
+            param_hint="SCENARIO",
+        )
+    for word in (PUBLISHED, ALL):
+        if word in scenarios and len(scenarios) > 1:
+            raise typer.BadParameter(
+                f"{word} cannot be combined with other scenarios", param_hint="SCENARIO"
+            )
+    return catalog.names() if list(scenarios) == [ALL] else tuple(dict.fromkeys(scenarios))
+
+
+def _write_page(made: Sequence[runs.Made], html: Path) -> None:
+    from pulsar_rebalancer.lab.tables.simulate import pages
+
+    pages.write(made, html)
+    console.progress(f"written: {html}")
+
+
+def _show(made: Sequence[runs.Made], as_json: bool) -> None:
+    found = shedder_ratings.rated(made)
+    if as_json:
+        rated = {} if found is None else {"ratings": rating_tables.as_json(found)}
+        console.print_json("simulate", 1, {**tables.as_json(made), **rated})
+        return
+    console.show(*tables.by_scenario(made), tables.LEGEND, *operation_tables.operations(made))
+    if found is not None:
+        console.show(
+            rating_tables.table(found), rating_tables.legend(found), rating_tables.verdict(found)
+        )
+
+
+def _show_published(made: Sequence[runs.Made], as_json: bool) -> None:
+    compared = published_comparison.compare(made)
+    if as_json:
+        console.print_json(
+            "simulate-published", 1, {**published_tables.as_json(compared), **tables.as_json(made)}
+        )
+    else:
+        console.show(published_tables.table(compared), published_tables.verdict(compared))
+
+
+def _list(as_json: bool) -> None:
+    named = [catalog.load(name) for name in catalog.names()]
+    if as_json:
+        found = [
+            {
+                "name": one.name,
+                "title": one.scenario.title,
+                "card": one.scenario.card,
+                "story": one.story,
+            }
+            for one in named
+        ]
+        console.print_json("scenarios", 1, {"scenarios": found})
+    else:
+        console.show(
+            console.Sheet(
+                [("name", "left"), ("card", "left"), ("length", "right"), ("story", "left")],
+                [
+                    [one.name, one.scenario.card or "", _length(one.scenario.minutes), one.story]
+                    for one in named
+                ],
+            )
+        )
+
+
+def _length(minutes: int) -> str:
+    return (
+        f"{minutes} min"
+        if minutes < 600
+        else f"{minutes / 60:g} h"
+        if minutes < 4320
+        else f"{minutes / 1440:g} d"
+    )
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[], None]]:
+    """A progress bar on a terminal, otherwise one line."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    stderr = Console(file=sys.stderr)
+    if not stderr.is_terminal and total > 1:
+        console.progress(f"{total:,} runs")
+    with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
+        task = bar.add_task("simulating", total=total)
+        yield lambda: bar.advance(task)

@@ -1,0 +1,175 @@
+"""Java's data maps as cases describe them: brokers and bundle averages, round after round, in the
+order of their keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from pulsar_rebalancer.lab.conformance.vectors import Number
+from strategies.bundles.bundle_loads import BundleLoads
+from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Memory, Resource, Traffic
+from strategies.placement.contract import Averages
+
+
+class ResourceData(msgspec.Struct, frozen=True):
+    """Usage and limit; missing numbers are 0."""
+
+    usage: Number = 0.0
+    limit: Number = 0.0
+
+    def figures(self) -> Resource:
+        return Resource(float(self.usage), float(self.limit))
+
+
+class TrafficData(msgspec.Struct, frozen=True, rename="camel"):
+    """Messages/s and bytes/s; missing numbers are 0."""
+
+    msg_rate_in: Number = 0.0
+    msg_rate_out: Number = 0.0
+    msg_throughput_in: Number = 0.0
+    msg_throughput_out: Number = 0.0
+
+    def columns(self) -> tuple[float, float, float, float]:
+        return (
+            float(self.msg_rate_in),
+            float(self.msg_rate_out),
+            float(self.msg_throughput_in),
+            float(self.msg_throughput_out),
+        )
+
+
+class BrokerData(TrafficData, frozen=True, rename="camel"):
+    """A broker's load report."""
+
+    cpu: ResourceData = ResourceData()
+    memory: ResourceData = ResourceData()
+    direct_memory: ResourceData = ResourceData()
+    bandwidth_in: ResourceData = ResourceData()
+    bandwidth_out: ResourceData = ResourceData()
+    bundles: list[str] = []
+
+    def figures(self) -> Figures:
+        return Figures(
+            self.cpu.figures(),
+            self.memory.figures(),
+            self.direct_memory.figures(),
+            self.bandwidth_in.figures(),
+            self.bandwidth_out.figures(),
+            Traffic(*self.columns()),
+            len(set(self.bundles)),
+        )
+
+
+class AverageData(TrafficData, frozen=True, rename="camel"):
+    """One average of a bundle; without a count it contains as many samples as it can."""
+
+    num_samples: int | None = None
+
+
+class BundleData(msgspec.Struct, frozen=True, rename="camel"):
+    """Both averages of a bundle; a missing long one equals the short one."""
+
+    short_term: AverageData = AverageData()
+    long_term: AverageData | None = None
+    topics: int = 0
+
+
+class RoundData(msgspec.Struct, frozen=True, rename="camel"):
+    """Input of a round: everything, or the changes since the last one."""
+
+    brokers: dict[str, BrokerData | None] = {}
+    bundle_data: dict[str, BundleData | None] = {}
+    recently_unloaded: dict[str, Number] = {}
+    active_brokers: list[str] | None = None
+    patch: bool = False
+
+
+@dataclass
+class DataMaps:
+    """Java's two data maps between patches, in the order of their keys."""
+
+    brokers: dict[str, tuple[Figures, list[str]]] = field(default_factory=dict)
+    bundles: dict[str, Averages] = field(default_factory=dict)
+
+    def advance(self, round_: RoundData) -> None:
+        """The maps of the next round."""
+        if not round_.patch:
+            self.brokers, self.bundles = {}, {}
+        patched(self.brokers, round_.brokers, lambda broker: (broker.figures(), broker.bundles))
+        patched(self.bundles, round_.bundle_data, averages_of)
+
+    def view(self, round_: RoundData) -> ClusterView:
+        """The part of the maps that a shedder reads."""
+        names, rows = list(self.bundles), dict(self.bundles)
+        brokers = tuple(
+            BrokerLoad(broker, figures, partial(_table, owned, rows))
+            for broker, (figures, owned) in self.brokers.items()
+        )
+        return ClusterView(
+            "vectors", 0, brokers, frozenset(round_.recently_unloaded), lambda: names
+        )
+
+
+def patched(kept: dict[str, Any], patch: Mapping[str, Any], read: Callable[[Any], Any]) -> None:
+    """Null removes; a known key keeps its place; a new one goes to the end."""
+    for name, value in patch.items():
+        if value is None:
+            kept.pop(name, None)
+        else:
+            kept[name] = read(value)
+
+
+def averages_of(bundle: BundleData) -> Averages:
+    """The averages of a bundle with their sample counts filled in."""
+    short, long = bundle.short_term, bundle.long_term or bundle.short_term
+    given = None if bundle.long_term is None else bundle.long_term.num_samples
+    return Averages(
+        short.columns(),
+        long.columns(),
+        10 if short.num_samples is None else short.num_samples,
+        1000 if given is None else given,
+        bundle.topics,
+    )
+
+
+def only_active(
+    memory: Memory, active: Collection[str] | None, average: Literal["ewma", "placement_ewma"]
+) -> Memory:
+    """Memory in which only brokers of `active` have this average; None changes nothing. It is what
+    Pulsar's classes forget when the set of live brokers changes (`onActiveBrokersChange`); a live
+    round needs no such call, because the memory of a broker is part of its state and goes with it.
+    """
+    if active is None:
+        return memory
+    live, nothing = frozenset(active), dict[str, Any]({average: None})
+    return replace(
+        memory,
+        brokers={
+            broker: kept if broker in live else replace(kept, **nothing)
+            for broker, kept in memory.brokers.items()
+        },
+    )
+
+
+def _table(owned: list[str], bundles: Mapping[str, Averages]) -> BundleLoads:
+    """The averages of a broker's bundles; a bundle without averages has no row."""
+    names = tuple(name for name in dict.fromkeys(owned) if name in bundles)
+    rows = [bundles[name] for name in names]
+    short = np.array([row.short for row in rows], dtype=np.float64).reshape(-1, 4)
+    return BundleLoads(
+        names,
+        short,
+        np.array([row.long for row in rows], dtype=np.float64).reshape(-1, 4),
+        np.array([row.short_samples for row in rows], dtype=np.int64),
+        np.array([row.long_samples for row in rows], dtype=np.int64),
+        np.array([row.topics for row in rows], dtype=np.int64),
+        np.zeros(len(rows), dtype=np.int64),
+        short,
+    )

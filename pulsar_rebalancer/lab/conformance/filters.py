@@ -1,0 +1,182 @@
+"""The `filters` suite: which brokers may take a bundle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+from pulsar_rebalancer.lab.conformance.broker_conf import settings_of
+from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
+from strategies.errors import SettingsError
+from strategies.filters.anti_affinity import (
+    anti_affine,
+    bundles_owned,
+    group_members,
+    java_may_leave,
+    namespaces_served,
+)
+from strategies.filters.contract import namespace_of, remaining
+from strategies.filters.even_distribution import uneven
+from strategies.filters.isolation import governing, isolated, role_of
+from strategies.filters.pipeline import FilterSettings
+from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
+from strategies.filters.topic_count import too_many_topics, topics_at_limit
+from strategies.java.release_defaults import PulsarRelease, matches_ids
+from strategies.ordered_sum import ordered_sum
+
+Manager = Literal["modular", "extensible"]
+Conf = dict[str, Number | bool]
+
+
+class _Group(msgspec.Struct, frozen=True, rename="camel"):
+    manager: Manager
+    bundle: str
+    candidates: list[str]
+    conf: Conf = {}
+    groups: dict[str, str] = {}
+    domains: dict[str, str] | None = None
+    current: str | None = None
+    broker_bundles: dict[str, list[str]] = {}
+    ownership: list[tuple[str, str, str | None]] = []
+
+
+class _Spread(msgspec.Struct, frozen=True, rename="camel"):
+    bundle: str
+    candidates: list[str]
+    broker_bundles: dict[str, list[str]] = {}
+
+
+class _Isolation(msgspec.Struct, frozen=True, rename="camel"):
+    bundle: str
+    brokers: list[str]
+    policies: dict[str, Any] | None = None
+    non_persistent: bool = False
+    persistent_disabled: list[str] = []
+    non_persistent_disabled: list[str] = []
+
+
+class _ArrivingTopics(msgspec.Struct, frozen=True):
+    topics: int = 0
+
+
+class _BrokerTopics(msgspec.Struct, frozen=True, rename="camel"):
+    num_topics: int = 0
+    preallocated: dict[str, _ArrivingTopics] = {}
+
+
+class _TopicCount(msgspec.Struct, frozen=True):
+    manager: Manager
+    candidates: list[str]
+    brokers: dict[str, _BrokerTopics] = {}
+    conf: Conf = {}
+
+
+def filtered(answer_query: Callable[[bytes, PulsarRelease], dict[str, Any]], case: Case) -> Played:
+    """Runs one filter. `answer_query`: converts a query to the filter's answer in a release. Raises
+    SettingsError for a case of another form.
+    """
+    for query, answer in case.answered(msgspec.Raw, "queries"):
+        try:
+            yield answer, answer_query(bytes(query), case.release)
+        except msgspec.ValidationError as error:
+            raise SettingsError([f"{case.where}: not a query of this form: {error}"]) from error
+
+
+def anti_affinity(text: bytes, _: PulsarRelease) -> dict[str, Any]:
+    """The brokers that remain when a group's namespaces are spread, and whether the bundle may
+    leave its broker.
+    """
+    query = msgspec.json.decode(text, type=_Group)
+    served = _served(query)
+    members = group_members(query.groups, namespace_of(query.bundle))
+    count = namespaces_served if query.manager == "modular" else bundles_owned
+    counts = count(
+        members, dict.fromkeys([*query.candidates, *served]), lambda broker: served.get(broker, {})
+    )
+    domains = query.domains if settings_of(FilterSettings, query.conf).failure_domains else None
+    refused = anti_affine(query.candidates, counts, domains) if members else {}
+    leaves = (
+        None
+        if query.current is None
+        else not members or java_may_leave(query.current, query.candidates, counts)
+    )
+    return {"candidates": sorted(remaining(query.candidates, refused)), "shouldUnload": leaves}
+
+
+def even_distribution(text: bytes, _: PulsarRelease) -> dict[str, Any]:
+    """The brokers with the fewest bundles of the namespace."""
+    query = msgspec.json.decode(text, type=_Spread)
+    namespace = namespace_of(query.bundle)
+    counts = {
+        broker: Counter(map(namespace_of, bundles))[namespace]
+        for broker, bundles in query.broker_bundles.items()
+    }
+    return {"candidates": sorted(remaining(query.candidates, uneven(query.candidates, counts)))}
+
+
+def isolation(text: bytes, release: PulsarRelease) -> dict[str, Any]:
+    """The brokers that may serve a namespace by the isolation policies, and the role of every
+    broker.
+    """
+    query = msgspec.json.decode(text, type=_Isolation)
+    facts = {
+        broker: BrokerFacts(
+            persistent=broker not in query.persistent_disabled,
+            non_persistent=broker not in query.non_persistent_disabled,
+        )
+        for broker in query.brokers
+    }
+    policies = PoliciesView(
+        tuple(isolation_policy(name, tree) for name, tree in (query.policies or {}).items()),
+        brokers=facts,
+        by_id=matches_ids(release),
+    )
+    namespace = namespace_of(query.bundle)
+    policy = governing(policies, namespace)
+    roles = {broker: role_of(broker, policies, policy) for broker in query.brokers}
+    return {
+        "candidates": sorted(
+            remaining(
+                query.brokers,
+                isolated(policies, namespace, query.brokers, non_persistent=query.non_persistent),
+            )
+        ),
+        "governed": policy is not None,
+        "roles": {
+            broker: "P" * role.primary + "S" * role.secondary + "H" * role.shared
+            for broker, role in roles.items()
+        },
+    }
+
+
+def topic_count(text: bytes, _: PulsarRelease) -> dict[str, Any]:
+    """The brokers that may take more topics."""
+    query = msgspec.json.decode(text, type=_TopicCount)
+    limit = settings_of(FilterSettings, query.conf).max_topics
+    topics = {broker: known.num_topics for broker, known in query.brokers.items()}
+    arriving = {
+        broker: ordered_sum(arrival.topics for arrival in known.preallocated.values())
+        for broker, known in query.brokers.items()
+    }
+    modular = query.manager == "modular"
+    refused = (
+        too_many_topics(query.candidates, topics, arriving, limit)
+        if modular
+        else topics_at_limit(query.candidates, topics, limit)
+    )
+    return {"candidates": sorted(remaining(query.candidates, refused))}
+
+
+def _served(query: _Group) -> dict[str, Counter[str]]:
+    """Broker → namespace → bundles it serves (modular) or owns (extensible)."""
+    found = {
+        broker: Counter(map(namespace_of, bundles))
+        for broker, bundles in query.broker_bundles.items()
+    }
+    for bundle, state, owner in query.ownership:
+        if state == "Owned" and owner:
+            found.setdefault(owner, Counter())[namespace_of(bundle)] += 1
+    return found

@@ -1,0 +1,107 @@
+"""The suites and strategies that can be compared: one adapter each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+from pulsar_rebalancer.lab.conformance.averaging import (
+    averaged,
+    broker_sums,
+    bundle_averages,
+    signs,
+    smoothed_load,
+    usages,
+)
+from pulsar_rebalancer.lab.conformance.filters import (
+    anti_affinity,
+    even_distribution,
+    filtered,
+    isolation,
+    topic_count,
+)
+from pulsar_rebalancer.lab.conformance.placement import placed, planned, smoothed_usage
+from pulsar_rebalancer.lab.conformance.plan_by_name import planned_by_name
+from pulsar_rebalancer.lab.conformance.shedding import averages, hits_and_plan, nothing_else, shed
+from pulsar_rebalancer.lab.conformance.splitting import (
+    algorithms,
+    hashing,
+    modular_splits,
+    own_splits,
+)
+from pulsar_rebalancer.lab.conformance.throttling import bucket, limiter
+from pulsar_rebalancer.lab.conformance.transfer import top_bundles, transfers
+from pulsar_rebalancer.lab.conformance.vectors import Case, Played
+from strategies.errors import SettingsError
+
+#: Runs a case through our code.
+Suite = Callable[[Case], Played]
+
+#: All suites with vectors of Pulsar's classes: (suite, strategy) → adapter.
+SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
+    {
+        ("shedding", "ThresholdShedder"): partial(shed, "threshold", averages),
+        ("shedding", "OverloadShedder"): partial(shed, "overload", nothing_else),
+        ("shedding", "UniformLoadShedder"): partial(shed, "uniform", nothing_else),
+        ("shedding", "AvgShedder"): partial(shed, "avg", hits_and_plan),
+        ("placement", "LeastLongTermMessageRate"): partial(placed, "least_long_term_rate"),
+        ("placement", "LeastResourceUsageWithWeight"): partial(
+            placed, "least_resource_usage", state=smoothed_usage
+        ),
+        ("placement", "RoundRobinBrokerSelector"): partial(placed, "round_robin"),
+        ("placement", "AvgShedder"): planned,
+        ("placement", "ExtLeastResourceUsageWithWeight"): partial(
+            placed, "least_resource_usage_extensible"
+        ),
+        ("averaging", "BundleData"): partial(averaged, bundle_averages),
+        ("averaging", "TimeAverageBrokerData"): partial(averaged, broker_sums),
+        ("averaging", "ResourceUsage"): partial(averaged, usages),
+        ("averaging", "BrokerLoadData"): partial(averaged, smoothed_load),
+        ("averaging", "Compare"): partial(averaged, signs),
+        ("splits", "hashing"): hashing,
+        ("splits", "algorithms"): algorithms,
+        ("splits", "BundleSplitterTask"): modular_splits,
+        ("splits", "DefaultNamespaceBundleSplitStrategyImpl"): own_splits,
+        ("topk", "TopKBundles"): top_bundles,
+        ("transfer", "TransferShedder"): transfers,
+        ("filters", "antiAffinity"): partial(filtered, anti_affinity),
+        ("filters", "evenDistribution"): partial(filtered, even_distribution),
+        ("filters", "isolation"): partial(filtered, isolation),
+        ("filters", "topicCount"): partial(filtered, topic_count),
+        ("placement50", "AvgShedder50"): planned_by_name,
+        ("splits50", "algorithms50"): algorithms,
+        ("throttling", "AsyncTokenBucket"): bucket,
+        ("throttling", "DispatchRateLimiterAsyncTokenBucket"): partial(limiter, "token_bucket"),
+        ("throttling", "DispatchRateLimiterClassic"): partial(limiter, "classic"),
+    }
+)
+
+#: Classes that no live round asks: brokers themselves cut bundles, smooth their load and limit what
+#: they dispatch.
+NOT_LIVE = frozenset(
+    {
+        ("splits", "hashing"),
+        ("splits", "algorithms"),
+        ("splits50", "algorithms50"),
+        ("averaging", "TimeAverageBrokerData"),
+        ("averaging", "BrokerLoadData"),
+        *(key for key in SUITES if key[0] == "throttling"),
+    }
+)
+
+
+def suite_of(case: Case) -> Suite:
+    """The adapter of a case. Raises SettingsError for an unknown suite or strategy."""
+    suite, strategy = case.envelope.suite, case.envelope.strategy
+    known = list(dict.fromkeys(name for name, _ in SUITES))
+    if suite not in known:
+        raise SettingsError(
+            [f"{case.where}: suite {suite!r} is unknown; known are {', '.join(known)}"]
+        )
+    if (suite, strategy) not in SUITES:
+        there = ", ".join(sorted(one for name, one in SUITES if name == suite))
+        raise SettingsError(
+            [f"{case.where}: {suite} has no strategy {strategy!r}; there are {there}"]
+        )
+    return SUITES[suite, strategy]

@@ -1,0 +1,192 @@
+"""The two engines of the demo: the streaming job, which reads the demo's topics, or the plain loop
+in this process. Both read the same bytes from the same topics and write the same files.
+
+`DemoTopics` is the demo's side of the topics: it writes telemetry and outcomes, and reads rounds
+and commands.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+
+from pulsar_rebalancer.cli.child_process import ChildProcess, rebalancer_command
+from pulsar_rebalancer.lab.demo.plan import TOPICS, DemoPlan
+from pulsar_rebalancer.lab.simulation.closed_loop import Decider, PolledCluster, RoundAnswer
+from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
+from sinks.plain_loop import PlainLoop
+from sinks.topics.access import (
+    NO_SECURITY,
+    TopicAccess,
+    TopicRecord,
+    open_publisher,
+    open_reader,
+)
+from sinks.topics.kafka.admin import TopicPlan, create_topic
+from sinks.topics.kafka.settings import KafkaSettings, kafka_access
+from sinks.topics.uri import TopicUri
+from sinks.wire.codec import decode_command, decode_round, encode_outcome
+from sinks.wire.output_rows import OutputRow
+from strategies.cluster.model import Command, OutcomeReport, Round, TelemetryRecord
+from strategies.errors import ContractError, PublishTimeout
+from strategies.fold.engine import EngineSettings
+from streaming.starting import StartNews
+
+#: Maximum time for the job's first answer, which includes the start of Spark on a busy machine (the
+#: job itself tries for job.start_timeout_ms), and for every later one.
+FIRST_ANSWER_SECONDS = 1_200.0
+ANSWER_SECONDS = 300.0
+POLL_SECONDS = 0.02
+
+
+@contextmanager
+def open_decider(
+    plan: DemoPlan,
+    settings: EngineSettings,
+    cluster: PolledCluster,
+    say: Callable[[str], None] = lambda _: None,
+) -> Iterator[Decider]:
+    """The engine that decides in this run; the job's process ends with the context. `say`: gets
+    the lines of a job that starts.
+    """
+    access = TopicAccess(plan.kafka.settings if plan.kafka else KafkaSettings())
+    uris = {name: plan.topic_uri(name) for name in TOPICS}
+    for uri in uris.values() if plan.kafka else ():
+        create_topic(uri, TopicPlan(), kafka_access(access.kafka))
+    with closing(DemoTopics(uris, cluster, access)) as topics:
+        if plan.engine == "plain":
+            yield PlainDecider(topics, settings)
+        else:
+            command = rebalancer_command("run", plan.settings_file)
+            with ChildProcess("the Spark job", command, plan.log, short_run=True) as job:
+                yield JobDecider(topics, job, StartNews(plan.checkpoint).look, say)
+
+
+class PlainDecider:
+    """The plain loop: folds the records of the demo's topics in this process, without Spark."""
+
+    def __init__(self, topics: DemoTopics, settings: EngineSettings) -> None:
+        self._topics, self._loop = topics, PlainLoop(settings)
+
+    def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
+        self._topics.publish(records)
+        rows = [
+            row
+            for record in self._topics.read("telemetry")
+            for row in self._loop.feed(record.position, record.value, record.size)
+        ]
+        self._topics.publish_rows(rows)
+        answer = self._topics.answer(_ts(records))
+        if answer is None:
+            raise ContractError(
+                "the plain loop closed no round at the end of a collection pass: this is a "
+                "bug, please report it"
+            )
+        return answer
+
+
+class JobDecider:
+    """Waits for the job's answer, and raises when the job's process has ended."""
+
+    def __init__(
+        self,
+        topics: DemoTopics,
+        job: ChildProcess,
+        starting: Callable[[], Sequence[str]],
+        say: Callable[[str], None],
+    ) -> None:
+        """`starting`: new lines of a job that starts; `say`: gets them."""
+        self._topics, self._job, self._patience = topics, job, FIRST_ANSWER_SECONDS
+        self._starting, self._say = starting, say
+
+    def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
+        self._topics.publish(records)
+        gives_up = time.monotonic() + self._patience
+        while (answer := self._topics.answer(_ts(records))) is None:
+            for line in self._starting():
+                self._say(line)
+            self._job.check()
+            if time.monotonic() > gives_up:
+                raise PublishTimeout(
+                    f"the Spark job has not answered for {self._patience:.0f} s; its log is "
+                    f"{self._job.log}"
+                )
+            time.sleep(POLL_SECONDS)
+        self._patience = ANSWER_SECONDS
+        return answer
+
+
+def _ts(records: Sequence[TelemetryRecord]) -> int:
+    """Rounds close at the sweep that ends a collection pass."""
+    return records[-1].ts
+
+
+class DemoTopics:
+    """Publishers and readers of one run's topics, with the read position of each topic."""
+
+    def __init__(
+        self,
+        uris: Mapping[str, TopicUri],
+        cluster: PolledCluster,
+        access: TopicAccess = NO_SECURITY,
+    ) -> None:
+        """`uris`: by the names of their settings. The first publish creates the folder of a file
+        topic.
+        """
+        self._key, self._writer = cluster.name, TelemetryWriter(cluster)
+        self._publishers = {name: open_publisher(uri, access) for name, uri in uris.items()}
+        self._readers = {name: open_reader(uri, access, follow=True) for name, uri in uris.items()}
+        self._commands: dict[str, Command] = {}
+        self._rounds: dict[int, Round] = {}
+
+    def publish(self, records: Sequence[TelemetryRecord]) -> None:
+        """Publishes telemetry with one flush, so that readers of file topics see whole passes, and
+        outcomes on their own topic too.
+        """
+        self._publish(
+            "outcomes",
+            [encode_outcome(one.outcome) for one in records if isinstance(one, OutcomeReport)],
+        )
+        self._publish("telemetry", [self._writer.json(one) for one in records])
+
+    def publish_rows(self, rows: Sequence[OutputRow]) -> None:
+        """Publishes the rows of the plain loop to the topics that the job writes."""
+        for row in rows:
+            self._publish(row.kind, [row.value])
+
+    def read(self, name: str) -> list[TopicRecord]:
+        """New records of a topic since the last call."""
+        found: list[TopicRecord] = []
+        while records := self._readers[name].read():
+            found += records
+        return found
+
+    def close(self) -> None:
+        """Closes all publishers and consumers."""
+        for publisher in self._publishers.values():
+            publisher.close()
+        for reader in self._readers.values():
+            reader.close()
+
+    def _publish(self, name: str, values: Sequence[bytes]) -> None:
+        for value in values:
+            self._publishers[name].publish(self._key, value)
+        self._publishers[name].flush()
+
+    def answer(self, ts: int) -> RoundAnswer | None:
+        """The round that closed at `ts` with all its commands; None until all of them have
+        arrived.
+        """
+        self._commands.update(
+            (command.id, command)
+            for command in (decode_command(one.value) for one in self.read("commands"))
+        )
+        self._rounds.update(
+            (record.ts, record)
+            for record in (decode_round(one.value) for one in self.read("rounds"))
+        )
+        record = self._rounds.get(ts)
+        if record is None or not self._commands.keys() >= set(record.commands):
+            return None
+        return RoundAnswer(record, tuple(self._commands[id_] for id_ in record.commands))

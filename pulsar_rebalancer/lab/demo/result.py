@@ -1,0 +1,144 @@
+"""The result of a demo run: one sentence for the terminal, one JSON object for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pulsar_rebalancer.decisions.round_texts import least_text, optimum_text, sentences
+from pulsar_rebalancer.lab.demo.plan import TOPICS, DemoPlan
+from pulsar_rebalancer.lab.goal import Goal
+from pulsar_rebalancer.lab.simulation.closed_loop import Step
+from pulsar_rebalancer.lab.simulation.tracing import unjudged
+from strategies.round.proof import proof_of
+
+#: The strategy's goal must be reached for this many rounds without a command before the demo ends
+#: early.
+QUIET_ROUNDS = 2
+
+
+def is_settled(steps: Sequence[Step], goal: Goal) -> bool:
+    """Whether the last rounds reached the strategy's goal and none of them moved a bundle."""
+    last = steps[-QUIET_ROUNDS:]
+    return len(last) == QUIET_ROUNDS and all(
+        goal.reached(step.round) and not step.commands for step in last
+    )
+
+
+@dataclass(frozen=True)
+class Result:
+    """All steps of a run, in order, and its wall-clock duration; `steps` is never empty."""
+
+    plan: DemoPlan
+    goal: Goal
+    bundles: int
+    steps: tuple[Step, ...]
+    seconds: float
+
+    @property
+    def balanced(self) -> bool:
+        return self.goal.reached(self.steps[-1].round)
+
+    @property
+    def moved(self) -> int:
+        """Number of moves that were carried out."""
+        return sum(outcome.status == "applied" for step in self.steps for outcome in step.outcomes)
+
+    @property
+    def spreads(self) -> tuple[float, float]:
+        """First and last spread, in percentage points."""
+        return self.goal.spread(self.steps[0].round), self.goal.spread(self.steps[-1].round)
+
+    def sentence(self) -> str:
+        """The sentence that ends the demo."""
+        first, last = self.spreads
+        change = f"the spread ({self.goal.measure}) went from {first:.1f} to {last:.1f} points"
+        effort = f"{self.moved} of {self.bundles} bundles were moved in {len(self.steps)} rounds"
+        outcome = f"{change}, {self.goal.verdict(self.steps[-1].round)}; {effort}."
+        if self.balanced:
+            return f"Balanced: {outcome}"
+        return f"{self._lead()}: {outcome} Try more rounds: --rounds {2 * self.plan.rounds}."
+
+    def _lead(self) -> str:
+        """What the last round says of a cluster that is not known to be balanced."""
+        waits = unjudged(self.steps[-1].round.skips)
+        if waits is None:
+            return "Not balanced yet"
+        return "Waits for samples" if waits.code == "waiting-for-samples" else "Not judged"
+
+    def proof(self) -> str:
+        """What the rounds prove: the last one how near the optimum the cluster is, the one that
+        moved most how much of that was necessary. Empty if the strategy states nothing of this.
+        """
+        rounds = [step.round for step in self.steps]
+        near = "" if rounds[-1].certificate is None else optimum_text(rounds[-1].certificate)
+        biggest = max(rounds, key=lambda one: one.certificate.moved if one.certificate else 0.0)
+        effort = "" if biggest.certificate is None else least_text(biggest.certificate)
+        said = [near, f"round {biggest.round} {effort}" if effort else ""]
+        return f"Proven: {'; '.join(filter(None, said))}." if any(said) else ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The body of `rebalancer demo --json`."""
+        first, last = self.spreads
+        return {
+            "balanced": self.balanced,
+            "strategy": self.plan.strategy,
+            "mode": self.plan.mode,
+            "engine": self.plan.engine,
+            "seed": self.plan.seed,
+            "measure": self.goal.measure.replace("−", "-"),
+            "threshold_points": self.goal.threshold,
+            "spread_first_points": first,
+            "spread_last_points": last,
+            "bundles": self.bundles,
+            "moved": self.moved,
+            "seconds": round(self.seconds, 1),
+            "rounds": [_round(step, self.goal) for step in self.steps],
+            "overrides": {one.key: one.value for one in self.plan.overrides},
+            "folder": str(self.plan.folder),
+            "files": files(self.plan),
+            "text": self.sentence(),
+            "proof": self.proof() or None,
+        }
+
+
+def files(plan: DemoPlan) -> dict[str, str]:
+    """Paths in the run's folder → their content; folders end with a slash."""
+    named = ({} if plan.kafka else {name: f"{name}/" for name in TOPICS}) | {
+        "settings": plan.settings_file.name
+    }
+    if plan.report.exists():
+        named["report"] = plan.report.name
+    return (
+        named
+        if plan.engine == "plain"
+        else named | {"checkpoint": f"{plan.checkpoint.name}/", "log": plan.log.name}
+    )
+
+
+def _round(step: Step, goal: Goal) -> dict[str, Any]:
+    return {
+        "round": step.round.round,
+        "ts": step.round.ts,
+        "spread_points": goal.spread(step.round),
+        "usage": dict(step.round.usage),
+        "sentences": sentences(proof_of(step.round)),
+        "commands": [
+            {
+                "id": one.id,
+                "bundle": one.bundle,
+                "source": one.source,
+                "destination": one.destination,
+                "code": one.code,
+                "text": one.text,
+            }
+            for one in step.commands
+        ],
+        "outcomes": [_without_cost(asdict(outcome)) for outcome in step.outcomes],
+    }
+
+
+def _without_cost(outcome: dict[str, Any]) -> dict[str, Any]:
+    """A model measures no cost of moves."""
+    return {name: value for name, value in outcome.items() if name != "cost"}

@@ -1,0 +1,181 @@
+"""Output of the demo: on a terminal, rounds with a live table of brokers below; elsewhere, the same
+lines as plain text.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from pulsar_rebalancer.lab.demo.plan import DemoPlan
+from pulsar_rebalancer.lab.demo.result import Result
+from pulsar_rebalancer.lab.demo.story import (
+    closing,
+    decided,
+    extremes,
+    introduction,
+    reasons,
+    short,
+)
+from pulsar_rebalancer.lab.goal import Goal
+from pulsar_rebalancer.lab.simulation.closed_loop import Step
+from pulsar_rebalancer.lab.simulation.tracing import unjudged
+
+_BAR_WIDTH = 20
+_INDENT = 7
+_LABEL = 10
+
+
+@contextmanager
+def open_screen(plan: DemoPlan, goal: Goal, quiet: bool = False) -> Iterator[Screen]:
+    """A screen with the introduction printed. `quiet`: prints to standard error, so that standard
+    output has the JSON object only.
+    """
+    screen = Screen(Console(stderr=quiet, highlight=False), goal)
+    screen.introduce(introduction(plan, goal))
+    with screen.live():
+        yield screen
+
+
+class Screen:
+    """Prints each round; on a terminal, a table of the brokers' usage at the start and now stays
+    below the rounds until the end.
+    """
+
+    def __init__(self, console: Console, goal: Goal) -> None:
+        self._console, self._goal = console, goal
+        self._first: Mapping[str, float] = {}
+        self._now: Mapping[str, float] = {}
+        self._spinner = Spinner("dots")
+        self._waiting_for, self._since = "", time.monotonic()
+        self._live: Live | None = None
+        if console.is_terminal and not console.is_dumb_terminal and "NO_COLOR" not in os.environ:
+            self._live = Live(
+                console=console, get_renderable=self._picture, refresh_per_second=8, transient=True
+            )
+
+    def live(self) -> AbstractContextManager[object]:
+        """Shows the table of brokers while the context is open."""
+        return nullcontext() if self._live is None else self._live
+
+    def introduce(self, labelled: Sequence[tuple[str, str]]) -> None:
+        """Prints the introduction in two columns: label and sentence."""
+        for label, text in labelled:
+            self._print_beside(f"{label:<{_LABEL}}", text, style="")
+        self.say([""])
+
+    def say(self, lines: Sequence[str], wrap: bool = True) -> None:
+        """Prints lines, wrapped between words on a terminal; without `wrap` they can be copied
+        unchanged.
+        """
+        for line in lines:
+            self._console.print(Text(line), soft_wrap=not (wrap and self._console.is_terminal))
+
+    def wait(self, text: str) -> None:
+        """Shows what the demo waits for: beside the spinner on a terminal, otherwise on a line of
+        its own.
+        """
+        if self._live is None:
+            self.say([text])
+        self._waiting_for, self._since = text, time.monotonic()
+
+    def step(self, step: Step) -> None:
+        """Prints a round."""
+        if not self._first:
+            self._first = step.round.usage
+            self._console.print(
+                _row("round", "spread", "busiest", "idlest", "decision", style="bold")
+            )
+        self._now = step.round.usage
+        busiest, idlest = extremes(step.round)
+        spread = Text(
+            f"{self._goal.spread(step.round):.1f}",
+            style=_style(step, self._goal),
+        )
+        self._console.print(
+            _row(str(step.round.round), spread, busiest, idlest, decided(step, self._goal))
+        )
+        for line in reasons(step, self._goal):
+            self._print_beside(" " * _INDENT, line, style="dim")
+        self._waiting_for, self._since = (
+            f"Waiting for round {step.round.round + 1} …",
+            time.monotonic(),
+        )
+
+    def end(self, result: Result, program: str) -> None:
+        """Prints the final table, the result and its proof, the files and the next commands."""
+        self._console.print()
+        self._console.print(self._brokers())
+        self._console.print()
+        self._console.print(
+            Text(result.sentence(), style="bold green" if result.balanced else "bold red"),
+            soft_wrap=not self._console.is_terminal,
+        )
+        if result.proof():
+            self.say([result.proof()])
+        self._console.print()
+        self.say(closing(result, program, Path.cwd()), wrap=False)
+
+    def _print_beside(self, label: str, text: str, style: str) -> None:
+        """Prints a label and its text: wrapped in a column of its own on a terminal, otherwise on
+        one line, so that `grep` finds it.
+        """
+        if self._console.is_terminal:
+            grid = Table.grid()
+            grid.add_column(width=len(label))
+            grid.add_column(style=style)
+            grid.add_row(Text(label), Text(text))
+            self._console.print(grid)
+        else:
+            self._console.print(Text(label + text), soft_wrap=True)
+
+    def _picture(self) -> RenderableType:
+        self._spinner.update(
+            text=Text(f"{self._waiting_for} {time.monotonic() - self._since:.0f} s", style="dim")
+        )
+        return Group("", self._brokers(), self._spinner) if self._first else self._spinner
+
+    def _brokers(self) -> Table:
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+        table.add_column("broker", no_wrap=True)
+        table.add_column("usage at the start", no_wrap=True)
+        table.add_column("usage now", no_wrap=True)
+        for broker, before in self._first.items():
+            table.add_row(short(broker), _bar(before), _bar(self._now.get(broker, 0.0)))
+        return table
+
+
+def _style(step: Step, goal: Goal) -> str:
+    """The colour of a spread."""
+    if goal.reached(step.round):
+        return "green"
+    return "red" if unjudged(step.round.skips) is None else "yellow"
+
+
+def _row(*cells: str | Text, style: str = "") -> Table:
+    """A row of number, spread, busiest broker, idlest broker and decision, in columns of fixed
+    width.
+    """
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for width in (5, 6, 16, 16):
+        grid.add_column(width=width, no_wrap=True)
+    grid.add_column()
+    grid.add_row(*cells, style=style)
+    return grid
+
+
+def _bar(usage: float) -> Text:
+    """`██████████ 50.0 %`"""
+    filled = min(_BAR_WIDTH, max(0, round(usage * _BAR_WIDTH)))
+    style = "red" if usage >= 0.8 else "yellow" if usage >= 0.65 else "green"
+    bar = Text("█" * filled, style=style) + Text("░" * (_BAR_WIDTH - filled), style="dim")
+    return bar + Text(f" {100 * usage:5.1f} %")

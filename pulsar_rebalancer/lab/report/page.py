@@ -1,0 +1,129 @@
+"""Writes the page: one file that contains its style, its script, the plotting library and the
+data.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from pulsar_rebalancer.lab.report.chart_data import comparison, run_figures
+from pulsar_rebalancer.lab.report.summary import Summary
+from pulsar_rebalancer.lab.report.target import NO_PLOTLY
+from pulsar_rebalancer.lab.report.verdict import NextStep, ReportVerdict, judge_runs
+from pulsar_rebalancer.lab.simulation.timeline import Timeline
+from sinks.full_disk import naming
+from strategies.errors import SettingsError
+
+_PLACE = re.compile(r"\{\{([a-z]+)\}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class PageTable:
+    """A table of the caller. `best`: rows to mark, per column; `names`: number of text columns at
+    the left.
+    """
+
+    title: str
+    hint: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    best: Sequence[Sequence[int]]
+    names: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Runs of several scenarios. `scenes`: the scenario of each run; `sheets`: tables in place of
+    the comparison of runs.
+    """
+
+    scenes: Sequence[str]
+    sheets: Sequence[PageTable]
+
+
+def write_page(path: Path, page: str) -> None:
+    """Writes a rendered page atomically. Creates the folder. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with naming(path):
+            part.write_text(page, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def render(
+    runs: Sequence[Timeline],
+    *,
+    title: str,
+    made_by: str,
+    steps: Sequence[NextStep] = (),
+    verdict: ReportVerdict | None = None,
+    several: Several | None = None,
+    costs: PageTable | None = None,
+    tables: Sequence[PageTable] = (),
+) -> str:
+    """The HTML of the page about one run, or a comparison of several; equal runs give equal bytes.
+
+    `made_by`: the command line, for the footer; `steps`: next steps, instead of those that follow
+    from the verdict; `verdict`: replaces the one that follows from the runs; `costs`: what
+    the moves have cost, behind their list; `tables`: before the comparison of runs. Raises
+    SettingsError if plotly is missing.
+    """
+    summaries = [Summary(run) for run in runs]
+    verdict = verdict or judge_runs(summaries, steps)
+    scenes = [""] * len(runs) if several is None else several.scenes
+    data = {
+        "title": title,
+        "made_by": made_by,
+        "verdict": asdict(verdict),
+        "runs": [
+            {**run_figures(run, len(runs)), "scene": scene}
+            for run, scene in zip(summaries, scenes, strict=True)
+        ],
+        "comparison": comparison(summaries) if len(summaries) > 1 and several is None else None,
+        "tables": [asdict(one) for one in (tables if several is None else several.sheets)],
+        "costs": [] if costs is None else [asdict(costs)],
+    }
+    return _filled(
+        _own("page.html"),
+        {
+            "title": escape(title),
+            "headline": escape(verdict.headline),
+            "style": _own("style.css"),
+            "plotly": _plotly(),
+            "data": _as_script(data),
+            "script": _own("report.js"),
+        },
+    )
+
+
+def _filled(template: str, parts: Mapping[str, str]) -> str:
+    """Fills all placeholders in one pass, so that text like one in a part is not replaced."""
+    return _PLACE.sub(lambda place: parts[place[1]], template)
+
+
+def _as_script(data: object) -> str:
+    """JSON that cannot end its script element, whatever names it contains."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _own(name: str) -> str:
+    return files("pulsar_rebalancer.lab.report").joinpath(name).read_text("utf-8")
+
+
+def _plotly() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ModuleNotFoundError as error:
+        raise SettingsError([NO_PLOTLY]) from error
+    return str(get_plotlyjs()).replace("</script", "<\\/script")

@@ -1,0 +1,55 @@
+"""The settings that a run's decisions depend on, as a report lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pulsar_rebalancer.settings.load import Settings
+from strategies.cluster.model import Scalar
+from strategies.fold.engine import placement_of
+from strategies.java.release_defaults import PULSAR_VERSION, RELEASES
+
+#: Sections that do not influence decisions.
+_ELSEWHERE = (
+    "job",
+    "topics",
+    "wire",
+    "kafka",
+    "pulsar",
+    "collector",
+    "executor",
+    "serve",
+    "signing",
+)
+
+
+def shown_settings(settings: Settings) -> Mapping[str, Scalar]:
+    """Dotted path → value, those that differ from the defaults first; of strategies and placements,
+    only those that ran. The Pulsar release is shown if a source names it, or if it is not the
+    oldest one.
+    """
+    ran = (f"shedding.{settings.engine.strategy}", f"placement.{placement_of(settings.engine)[0]}")
+    ordered = sorted(
+        (one for one in settings.entries if _matters(one.leaf.path, ran)),
+        key=lambda one: one.kind == "default",
+    )
+    release = settings.engine.pulsar_version
+    named = not settings.release_is_open or release != RELEASES[0]
+    shown: dict[str, Scalar] = {PULSAR_VERSION: release} if named else {}
+    return shown | {
+        one.leaf.path: one.value
+        if isinstance(one.value, bool | int | float | str)
+        else str(one.value)
+        for one in ordered
+    }
+
+
+def _matters(path: str, ran: tuple[str, ...]) -> bool:
+    section = path.rpartition(".")[0]
+    if section.partition(".")[0] in _ELSEWHERE:
+        return False
+    return (
+        section in ran
+        or section.partition(".")[0] not in ("shedding", "placement")
+        or "." not in section
+    )

@@ -1,0 +1,103 @@
+"""The load reports of a modelled cluster in a round, as the engine reads them: new ones, or reports
+that brokers wrote earlier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pulsar_rebalancer.lab.simulation.report_trigger import Reported, ReportTrigger
+from pulsar_rebalancer.lab.simulation.world import World
+from strategies.bundles.bundle_loads import Ints
+from strategies.cluster.model import BundleStats, LoadReport
+from strategies.figures.usage import unweighted_usage
+
+
+@dataclass(frozen=True, slots=True)
+class _WrittenReport:
+    """The last report that a broker wrote, and the figures that its next report is compared
+    with.
+    """
+
+    report: LoadReport
+    compared: Reported
+
+
+class BrokerReports:
+    """Makes one report per present broker. `trigger`: None for a collector, whose requests always
+    return the newest figures.
+    """
+
+    def __init__(self, world: World, cluster: str, trigger: ReportTrigger | None) -> None:
+        self._world, self._cluster, self._trigger = world, cluster, trigger
+        self._written: dict[int, _WrittenReport] = {}
+        self._rows: dict[int, tuple[bytes, tuple[str, ...]]] = {}
+        self._sample = 0
+
+    def reports(self, now_ms: int) -> list[LoadReport]:
+        """Reports of the present brokers, in the order of the fleet."""
+        world = self._world
+        self._sample += 1
+        order = world.ownership.order[
+            np.argsort(world.listed[world.ownership.order], kind="stable")
+        ]
+        edges = np.searchsorted(world.listed[order], np.arange(len(world.present) + 1))
+        traffic = np.ascontiguousarray(world.sampled.T)
+        sessions = world.demand.topics * 2
+        found = []
+        for broker in np.flatnonzero(world.present).tolist():
+            rows = order[edges[broker] : edges[broker + 1]]
+            stats = BundleStats(
+                self._names(broker, rows), traffic[rows], world.demand.topics[rows], sessions[rows]
+            )
+            figures = world.fleet.figures(
+                broker, float(world.cpu[broker]), world.totals[:, broker], len(rows)
+            )
+            found.append(
+                self._reported(
+                    broker,
+                    LoadReport(
+                        self._cluster,
+                        world.fleet.names[broker],
+                        now_ms,
+                        figures,
+                        stats,
+                        f"{broker}/{self._sample}",
+                    ),
+                )
+            )
+        return found
+
+    def forget(self, broker: int) -> None:
+        """Drops a broker's last report: when the broker returns, it writes a new one."""
+        self._written.pop(broker, None)
+
+    def _reported(self, broker: int, report: LoadReport) -> LoadReport:
+        """The given report, or the one written earlier if little has changed since."""
+        if self._trigger is None or report.figures is None:
+            return report
+        figures = report.figures
+        compared = Reported(figures.traffic, figures.bundle_count, unweighted_usage(figures))
+        before = self._written.get(broker)
+        if before is not None and not self._trigger.writes(
+            before.compared, compared, report.ts - before.report.ts
+        ):
+            return replace(before.report, ts=report.ts)
+        self._written[broker] = _WrittenReport(report, compared)
+        return report
+
+    def _names(self, broker: int, rows: Ints) -> tuple[str, ...]:
+        """Names of bundle rows. Equal rows return the same tuple object, which compares faster."""
+        key = rows.tobytes()
+        known = self._rows.get(broker)
+        if (
+            known is not None
+            and known[0] == key
+            and (not known[1] or known[1][-1] == self._world.names[rows[-1]])
+        ):
+            return known[1]
+        names = tuple(self._world.names[row] for row in rows.tolist())
+        self._rows[broker] = (key, names)
+        return names

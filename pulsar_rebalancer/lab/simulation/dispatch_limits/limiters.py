@@ -1,0 +1,214 @@
+"""The two dispatch limiters: one limit for messages, one for bytes, over token buckets or over
+classic counters.
+
+Source of the rule: `DispatchRateLimiterAsyncTokenBucket` and `DispatchRateLimiterClassic` of Pulsar
+4.2.4. A limiter is data: every step returns the limiter after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+from pulsar_rebalancer.lab.simulation.dispatch_limits import classic, token_bucket
+from pulsar_rebalancer.lab.simulation.dispatch_limits.classic import Counter
+from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import (
+    DispatchRate,
+    PublishRate,
+    absolute,
+)
+from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import (
+    SECOND_NS,
+    Bucket,
+    BucketRate,
+)
+from strategies.settings import Mode
+
+_UNLIMITED = -1
+
+
+class Permits(NamedTuple):
+    """Messages and bytes; −1 is unlimited."""
+
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BucketLimiter:
+    """Two token buckets; None is unlimited. Tokens are added once per period."""
+
+    rate: DispatchRate
+    messages: Bucket | None
+    bytes: Bucket | None
+    mode: Mode = "fixed"
+
+    @classmethod
+    def started(
+        cls,
+        rate: DispatchRate,
+        now_ns: int,
+        published: PublishRate = PublishRate(),
+        mode: Mode = "fixed",
+    ) -> BucketLimiter:
+        """A limiter with full buckets. A policy without a period (0) has one of one second."""
+        messages, bytes_ = _bucket_rates(rate, published, mode)
+        return cls(rate, _full(messages, now_ns), _full(bytes_, now_ns), mode)
+
+    def seen(self, now_ns: int, published: PublishRate = PublishRate()) -> BucketLimiter:
+        """The limiter with the tokens added up to `now_ns`."""
+        messages, bytes_ = _bucket_rates(self.rate, published, self.mode)
+        return replace(
+            self,
+            messages=_filled(self.messages, messages, now_ns),
+            bytes=_filled(self.bytes, bytes_, now_ns),
+        )
+
+    def charged(self, messages: int, bytes_: int, now_ns: int) -> BucketLimiter:
+        """The limiter after these tokens are taken, if need be as debt."""
+        del now_ns  # `seen` adds tokens
+        return replace(
+            self,
+            messages=self.messages and token_bucket.charge(self.messages, messages),
+            bytes=self.bytes and token_bucket.charge(self.bytes, bytes_),
+        )
+
+    def updated(
+        self, rate: DispatchRate, now_ns: int, published: PublishRate = PublishRate()
+    ) -> BucketLimiter:
+        """The limiter with new, full buckets: a change of policy clears all debt."""
+        return self.started(rate, now_ns, published, self.mode)
+
+    @property
+    def available(self) -> Permits:
+        """Balances as of the last `seen`, with later charges, without later tokens."""
+        return Permits(
+            *(
+                _UNLIMITED if bucket is None else max(0, bucket.balance)
+                for bucket in (self.messages, self.bytes)
+            )
+        )
+
+    def rates(self, published: PublishRate = PublishRate()) -> Permits:
+        """Permits per period at this publish rate."""
+        return Permits(*(part or _UNLIMITED for part in absolute(self.rate, published)))
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicLimiter:
+    """Two classic counters; None is unlimited."""
+
+    rate: DispatchRate
+    messages: Counter | None
+    bytes: Counter | None
+
+    @classmethod
+    def started(
+        cls,
+        rate: DispatchRate,
+        now_ns: int,
+        published: PublishRate = PublishRate(),
+        mode: Mode = "fixed",
+    ) -> ClassicLimiter:
+        """A limiter with nothing used; a relative rate is the configured one until the first tick.
+        Raises SettingsError for a period of 0.
+
+        Both modes behave in the same way.
+        """
+        del published, mode  # the first tick uses the publish rate
+        return cls(rate, None, None).updated(rate, now_ns)
+
+    def seen(self, now_ns: int, published: PublishRate = PublishRate()) -> ClassicLimiter:
+        """The limiter after all ticks up to `now_ns`. Call it before the publish rate changes: a
+        tick uses the rate of its own time.
+        """
+        messages, bytes_ = absolute(self.rate, published)
+        return replace(
+            self,
+            messages=_ticked(self.messages, messages, now_ns),
+            bytes=_ticked(self.bytes, bytes_, now_ns),
+        )
+
+    def charged(self, messages: int, bytes_: int, now_ns: int) -> ClassicLimiter:
+        """The limiter with these units added to the used ones."""
+        return replace(
+            self,
+            messages=self.messages and classic.charge(self.messages, messages, now_ns),
+            bytes=self.bytes and classic.charge(self.bytes, bytes_, now_ns),
+        )
+
+    def updated(
+        self, rate: DispatchRate, now_ns: int, published: PublishRate = PublishRate()
+    ) -> ClassicLimiter:
+        """The limiter with a new rate. Used units stay used, unless the limit is removed."""
+        del published
+        period = rate.period_s * SECOND_NS
+        return ClassicLimiter(
+            rate,
+            _restarted(self.messages, rate.messages, period, now_ns),
+            _restarted(self.bytes, rate.bytes, period, now_ns),
+        )
+
+    @property
+    def available(self) -> Permits:
+        """Units left in the current period."""
+        return Permits(
+            *(
+                _UNLIMITED if counter is None else counter.available
+                for counter in (self.messages, self.bytes)
+            )
+        )
+
+    def rates(self, published: PublishRate = PublishRate()) -> Permits:
+        """Permits per period as of the last tick."""
+        del published
+        return Permits(
+            *(
+                _UNLIMITED if counter is None else counter.permits
+                for counter in (self.messages, self.bytes)
+            )
+        )
+
+
+#: Name in our settings → constructor of that limiter. Pulsar's classes are
+#: DispatchRateLimiterFactory<AsyncTokenBucket|Classic>.
+LIMITERS: Mapping[
+    str, Callable[[DispatchRate, int, PublishRate, Mode], BucketLimiter | ClassicLimiter]
+] = MappingProxyType({"token_bucket": BucketLimiter.started, "classic": ClassicLimiter.started})
+
+
+def _bucket_rates(
+    rate: DispatchRate, published: PublishRate, mode: Mode
+) -> tuple[BucketRate | None, BucketRate | None]:
+    period = max(rate.period_s, 1) * SECOND_NS
+    messages, bytes_ = (
+        BucketRate(part, period, period, mode=mode) if part else None
+        for part in absolute(rate, published)
+    )
+    return messages, bytes_
+
+
+def _full(rate: BucketRate | None, now_ns: int) -> Bucket | None:
+    return None if rate is None else token_bucket.full(rate, now_ns)
+
+
+def _filled(bucket: Bucket | None, rate: BucketRate | None, now_ns: int) -> Bucket | None:
+    return bucket if bucket is None or rate is None else token_bucket.fill(bucket, rate, now_ns)
+
+
+def _ticked(counter: Counter | None, permits: int, now_ns: int) -> Counter | None:
+    return None if counter is None else classic.tick(counter, now_ns, permits)
+
+
+def _restarted(
+    counter: Counter | None, permits: int, period_ns: int, now_ns: int
+) -> Counter | None:
+    if permits <= 0:
+        return None
+    return (
+        classic.unused(permits, period_ns)
+        if counter is None
+        else classic.changed(counter, permits, period_ns, now_ns)
+    )

@@ -1,0 +1,171 @@
+"""The back-tests of a preview: Pulsar's defaults in both releases, and the user's broker.conf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+
+from pulsar_rebalancer.settings.broker_conf.as_pulsar import as_pulsar, defaults_of
+from pulsar_rebalancer.settings.broker_conf.convert import Conversion, convert, refuse_nothing
+from pulsar_rebalancer.settings.broker_conf.strategy_pair import is_extensible
+from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade, upgrade_of
+from pulsar_rebalancer.settings.leaves import all_leaves
+from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.sources import from_flags
+from sinks.recordings.columnar import KINDS
+from sinks.recordings.columnar_reading import read_blocks
+from strategies.errors import SettingsError, SinkError
+from strategies.java.release_defaults import PULSAR_VERSION, PulsarRelease
+
+_REPORT = KINDS.index("report")
+#: Keys without which neither release moves a bundle.
+_SWITCHES = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
+_OF_THE_FILE = "its value is Pulsar's default, or that of --broker-conf"
+#: What the preview itself decides: a flag for all runs would make both releases the same.
+_DECIDED: Mapping[str, str] = MappingProxyType(
+    {
+        PULSAR_VERSION: "--from and --to name the versions",
+        "shedding.mode": "a preview decides as Pulsar does",
+        "shedding.strategy": _OF_THE_FILE,
+        "placement.strategy": _OF_THE_FILE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewRun:
+    """One back-test. `of`: whose settings it has."""
+
+    of: Literal["broker.conf", "defaults"]
+    release: PulsarRelease
+    title: str
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewPlan:
+    """The runs; the first two are those that the sentences compare. `upgrade`: what changes for the
+    file, or for Pulsar's defaults; `remarks`: sentences about what the runs assume; `warnings`:
+    about lines of the file.
+    """
+
+    runs: tuple[PreviewRun, ...]
+    upgrade: Upgrade
+    remarks: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> str:
+        """Whose settings the first two runs have, in words."""
+        return "default settings" if self.runs[0].of == "defaults" else "your broker.conf"
+
+
+def is_of_extensible(recording: Path) -> bool:
+    """Whether the brokers of a columnar recording run the extensible load manager. Raises
+    SinkError, also for clusters of both kinds: no broker.conf is that of both.
+    """
+    kinds = _load_managers(recording)
+    if len({*kinds.values()}) > 1:
+        names = [
+            f"{cluster} {'the extensible' if kind else 'the modular'}"
+            for cluster, kind in kinds.items()
+        ]
+        raise SinkError(
+            f"the clusters of the recording run different load managers ({', '.join(names)}); make "
+            "a recording of each, and preview them one by one."
+        )
+    return any(kinds.values())
+
+
+def _load_managers(recording: Path) -> dict[str, bool]:
+    """Cluster → whether it runs the extensible load manager, whose reports have figures or bundles,
+    never both: by the part of the recording with its first reports.
+    """
+    for block in read_blocks(recording):
+        reports = block.kinds == _REPORT
+        if reports.any():
+            clusters, bundles = block.clusters[reports], block.bundles[reports]
+            return {
+                block.texts["cluster"][one]: bool(np.any(bundles[clusters == one] < 0))
+                for one in np.unique(clusters).tolist()
+            }
+    return {}
+
+
+def plan_of(
+    releases: tuple[PulsarRelease, PulsarRelease],
+    conf: Path | None,
+    flags: Sequence[str],
+    *,
+    extensible: bool,
+) -> PreviewPlan:
+    """The runs of a preview. `flags`: `path=value` for all runs; `extensible`: the recorded load
+    manager. Raises SettingsError.
+    """
+    _refuse_decided(flags)
+    runs = [
+        PreviewRun(
+            "defaults",
+            release,
+            f"defaults, {release}",
+            as_pulsar(defaults_of(release, extensible=extensible), release, flags),
+        )
+        for release in releases
+    ]
+    if conf is None:
+        given = defaults_of(releases[0], extensible=extensible).given
+        return PreviewPlan(tuple(runs), upgrade_of(given, *releases), (_OF_DEFAULTS,))
+    read = [(release, convert(conf, release)) for release in releases]
+    refuse_nothing(conf, read[0][1])
+    own = [
+        PreviewRun(
+            "broker.conf",
+            release,
+            f"{conf.name}, {release}",
+            as_pulsar(conversion, release, flags),
+        )
+        for release, conversion in read
+    ]
+    found = read[0][1]
+    remarks = tuple(_remarks(conf, found, extensible))
+    upgrade = upgrade_of(found.given, *releases)
+    return PreviewPlan((*own, *runs), upgrade, remarks, found.warnings)
+
+
+def _refuse_decided(flags: Sequence[str]) -> None:
+    given, _ = from_flags(flags, all_leaves())
+    wrong = [
+        f"--set {one.path}: {_DECIDED[one.path]}; leave it out, or test the setting with "
+        "`rebalancer backtest`"
+        for one in given
+        if one.path in _DECIDED
+    ]
+    if wrong:
+        raise SettingsError(wrong)
+
+
+_OF_DEFAULTS = (
+    "Both runs have Pulsar's defaults. If your broker.conf sets load-balancing keys, name it with "
+    "--broker-conf."
+)
+
+
+def _remarks(conf: Path, found: Conversion, extensible: bool) -> Iterator[str]:
+    """What the runs assume, if the file and the recorded cluster differ."""
+    for key in _SWITCHES:
+        if found.given.get(key) is False:
+            yield (
+                f"{conf.name} sets {key}=false: Pulsar itself moves nothing, before and after. The "
+                "figures are those of a cluster in which it is true."
+            )
+    if is_extensible(found.given) != extensible:
+        names = ("extensible", "modular") if extensible else ("modular", "extensible")
+        yield (
+            f"The recorded brokers run the {names[0]} load manager, {conf.name} selects the "
+            f"{names[1]} one: the figures follow the file."
+        )

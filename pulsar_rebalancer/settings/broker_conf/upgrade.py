@@ -1,0 +1,195 @@
+"""What an upgrade of Pulsar changes for a broker.conf: the keys that it leaves out and whose
+default differs, what this leads to, and the lines that keep today's behaviour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pulsar_rebalancer.settings.broker_conf.keys import PLACEMENT, SHEDDING, Value
+from pulsar_rebalancer.settings.broker_conf.strategy_pair import (
+    StrategyPair,
+    class_name,
+    is_extensible,
+    pair_in,
+)
+from strategies.java.release_defaults import EVENLY, RELEASE_DEFAULTS, RELEASES, PulsarRelease
+from strategies.shedding.registry import SHEDDERS
+
+_MAX_UNLOAD = "maxUnloadPercentage"
+_BUNDLES = "defaultNumberOfNamespaceBundles"
+_SYSTEM_BUNDLES = "defaultNumberOfSystemNamespaceBundles"
+#: Keys that rounds of load balancing depend on; a back-test shows the others in nothing.
+_BALANCING = frozenset({SHEDDING, PLACEMENT, _MAX_UNLOAD, EVENLY.key})
+#: Classes that read maxUnloadPercentage.
+_READS_MAX_UNLOAD = frozenset(SHEDDERS[name].pulsar_class for name in ("avg", "uniform"))
+
+
+@dataclass(frozen=True, slots=True)
+class OmittedKey:
+    """A key that a broker.conf leaves out, with its defaults before and after; None: a release
+    without the key. `effect`: a phrase.
+
+    `changes`: whether something changes for this file; `balancing`: whether moves of bundles depend
+    on the key; `keep`: the value that keeps today's behaviour, None if none is needed.
+    """
+
+    key: str
+    before: Value | None
+    after: Value | None
+    effect: str
+    changes: bool
+    balancing: bool
+    keep: Value | None
+
+    @property
+    def line(self) -> str | None:
+        """The line of a broker.conf that keeps today's behaviour."""
+        return None if self.keep is None else f"{self.key}={as_written(self.keep)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What changes from one release to another for a broker.conf. `pairs`: before and after."""
+
+    before: PulsarRelease
+    after: PulsarRelease
+    omitted: tuple[OmittedKey, ...]
+    pairs: tuple[StrategyPair, StrategyPair]
+
+    @property
+    def noun(self) -> str:
+        """What the change is called."""
+        newer = RELEASES.index(self.after) >= RELEASES.index(self.before)
+        return "upgrade" if newer else "downgrade"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines that keep today's load balancing."""
+        return tuple(one.line for one in self.omitted if one.balancing and one.line is not None)
+
+    @property
+    def other_lines(self) -> tuple[str, ...]:
+        """The lines that keep what is not load balancing."""
+        return tuple(one.line for one in self.omitted if not one.balancing and one.line is not None)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences about the pair of strategies in a release, and about what no line keeps."""
+        said = tuple(
+            f"Pulsar {release}: {pair.remark}"
+            for release, pair in zip((self.before, self.after), self.pairs, strict=True)
+            if pair.remark
+        )
+        avg = SHEDDERS["avg"].pulsar_class
+        if self.before == self.after or self.pairs[0].placement != avg:
+            return said
+        return (
+            *said,
+            "AvgShedder remembers planned destinations by traffic in 4.2, and by name for one "
+            "round in 5.0: no key keeps the rule of the other release",
+        )
+
+
+def upgrade_of(given: Mapping[str, Value], before: PulsarRelease, after: PulsarRelease) -> Upgrade:
+    """What changes for a broker.conf with these keys and values."""
+    pairs = pair_in(before, given), pair_in(after, given)
+    change = _Change(given, before, after, pairs)
+    return Upgrade(before, after, tuple(change.omitted()), pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    given: Mapping[str, Value]
+    before: PulsarRelease
+    after: PulsarRelease
+    pairs: tuple[StrategyPair, StrategyPair]
+
+    def omitted(self) -> Iterator[OmittedKey]:
+        """The keys that the file leaves out and whose defaults differ."""
+        for key, differs in RELEASE_DEFAULTS.items():
+            old, new = differs.values[self.before], differs.values[self.after]
+            if key not in self.given and old != new:
+                changes, effect = self._effect(key, new)
+                keep = self._kept(key, old) if changes else None
+                yield OmittedKey(key, old, new, effect, changes, key in _BALANCING, keep)
+
+    def _kept(self, key: str, old: Value | None) -> Value | None:
+        """The value that keeps today's behaviour. Without a key of its own, the system namespace
+        has the number of any other.
+        """
+        if key == _SYSTEM_BUNDLES and old is None:
+            number: Value = RELEASE_DEFAULTS[_BUNDLES].values[self.before]
+            return self.given.get(_BUNDLES, number)
+        return old
+
+    def _effect(self, key: str, new: Value | None) -> tuple[bool, str]:
+        """Whether the new default changes something for this file, and what."""
+        if key in _BALANCING and is_extensible(self.given):
+            return False, "no effect: the extensible load manager does not use it"
+        if key == SHEDDING:
+            return True, _SHEDDING_EFFECTS[class_name(str(new))]
+        if key == PLACEMENT:
+            return self._placement()
+        if key == _MAX_UNLOAD:
+            return self._max_unload()
+        return _other_effect(key, new)
+
+    def _placement(self) -> tuple[bool, str]:
+        before, after = (pair.placement for pair in self.pairs)
+        if before == after:
+            return False, f"{class_name(after)} still places: {self.pairs[1].remark}"
+        return True, _PLACEMENT_EFFECTS[class_name(after)]
+
+    def _max_unload(self) -> tuple[bool, str]:
+        sheds = [pair.shedding for pair in self.pairs]
+        if sheds[1] in _READS_MAX_UNLOAD:
+            part = 100 * float(RELEASE_DEFAULTS[_MAX_UNLOAD].values[self.after])
+            text = (
+                f"{class_name(sheds[1])} moves up to {part:.0f} % of the difference of two "
+                "brokers in one round"
+            )
+            return True, text
+        return False, f"no effect: {class_name(sheds[1])} does not use it"
+
+
+_SHEDDING_EFFECTS: Mapping[str, str] = {
+    "AvgShedder": "the fullest brokers are paired with the emptiest, and each pair shares out its "
+    "difference",
+    "ThresholdShedder": "brokers above the average usage shed, each by itself",
+}
+_PLACEMENT_EFFECTS: Mapping[str, str] = {
+    "AvgShedder": "a bundle that AvgShedder moves goes where it planned, any other one to a random "
+    "broker instead of the one with the lowest message rate",
+    "LeastLongTermMessageRate": "a bundle goes to the broker with the lowest message rate",
+}
+
+
+def _other_effect(key: str, new: Value | None) -> tuple[bool, str]:
+    """The effect of a key that has the same effect with any strategy."""
+    if key == EVENLY.key:
+        spread = "are spread evenly by number" if new else "are no longer spread evenly by number"
+        return True, f"the bundles of a namespace {spread} (those of pulsar/system always are)"
+    if new is None:
+        return False, "the key is unknown there and ignored"
+    match key:
+        case "defaultNumberOfNamespaceBundles":
+            return True, f"a new namespace has {new} bundles; existing ones keep theirs"
+        case "defaultNumberOfSystemNamespaceBundles":
+            return True, f"pulsar/system has {new} bundles if it is created again"
+        case "dispatcherMaxReadBatchSize":
+            return True, f"a dispatcher reads up to {new} entries at a time"
+        case "dispatcherDispatchMessagesInSubscriptionThread":
+            own = "a thread of its own" if new else "the thread that reads them"
+            return True, f"the messages of a subscription are dispatched by {own}"
+        case "loadManagerMigrationEnabled":
+            return False, "a new key; it changes nothing while it is false"
+    return True, "see the upgrade notes of Pulsar"
+
+
+def as_written(value: Value | None) -> str:
+    """A value as a broker.conf has it; a dash for a release without the key."""
+    if value is None:
+        return "–"
+    return str(value).lower() if isinstance(value, bool) else str(value)

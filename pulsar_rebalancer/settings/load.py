@@ -1,0 +1,373 @@
+"""Merges all sources into checked settings; all complaints are raised together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from pulsar_rebalancer.settings import complaints
+from pulsar_rebalancer.settings.clusters import named_complaint, split_by_cluster
+from pulsar_rebalancer.settings.leaves import (
+    Leaf,
+    Shedders,
+    all_leaves,
+    nested,
+    sections,
+)
+from pulsar_rebalancer.settings.log import LogSettings
+from pulsar_rebalancer.settings.serve import ServeSettings, serve_address
+from pulsar_rebalancer.settings.sources import (
+    Assignment,
+    Kind,
+    from_environment,
+    from_file,
+    from_flags,
+)
+from pulsar_rebalancer.settings.tree import build_model
+from sinks.collector.settings import CollectorSettings
+from sinks.executor.settings import ExecutorSettings, admission_rules
+from sinks.metrics.settings import MetricsSettings, listen_address
+from sinks.notices.settings import NoticeSettings, check_notices
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.connections import Connections
+from sinks.topics.settings import Topics
+from sinks.topics.uri import TopicUri, parse_topic
+from strategies.errors import SettingsError
+from strategies.fold.engine import Engine, EngineSettings, placement_of
+from strategies.java.release_defaults import PULSAR_VERSION, RELEASES, PulsarRelease
+from strategies.shedding.registry import SHEDDERS
+from streaming.settings import JobSettings, check_master_form
+
+_MOST_BYTES = "job.max_bytes_per_batch"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingEntry:
+    """One setting with its effective value and source (`source`: file, variable or flag; the
+    Pulsar release for a default that depends on it, empty for other defaults).
+    """
+
+    leaf: Leaf
+    value: Any
+    kind: Kind
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings: as entries, and as the objects of the other packages. `clusters`: the named
+    ones, or [pulsar] if there are none.
+    """
+
+    entries: tuple[SettingEntry, ...]
+    engine: EngineSettings
+    connections: Connections
+    job: JobSettings
+    collector: CollectorSettings
+    executor: ExecutorSettings
+    metrics: MetricsSettings
+    notices: NoticeSettings
+    log: LogSettings
+    serve: ServeSettings
+    clusters: tuple[PulsarSettings, ...]
+    #: The settings file, if one is named.
+    file: Path | None = None
+
+    @property
+    def source(self) -> str:
+        """Where the values come from, as a phrase for people."""
+        places = [str(self.file) if self.file is not None else "no settings file"]
+        nouns: Mapping[Kind, str] = {"env": "environment variable", "flag": "flag"}
+        for kind, noun in nouns.items():
+            number = sum(entry.kind == kind for entry in self.entries)
+            places += [f"{number} {noun}{'' if number == 1 else 's'}"] if number else []
+        return ", ".join(places)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anybody has given settings: a file, or a value of another source."""
+        return self.file is not None or any(entry.kind != "default" for entry in self.entries)
+
+    def value(self, path: str) -> Any:
+        """The value of a setting by its dotted path. Raises KeyError for unknown paths."""
+        return {entry.leaf.path: entry.value for entry in self.entries}[path]
+
+    @property
+    def release_is_open(self) -> bool:
+        """Whether the telemetry decides on the Pulsar release (`pulsar.version = "auto"`)."""
+        return bool(self.value(PULSAR_VERSION) == "auto")
+
+    def in_release(self, release: PulsarRelease) -> Settings:
+        """The settings with the defaults and the rules of this Pulsar release; values that a source
+        gives stay.
+        """
+        entries = tuple(
+            _default(entry.leaf, release) if entry.kind == "default" else entry
+            for entry in self.entries
+        )
+        return replace(
+            self, entries=entries, engine=_engine(entries, self.engine.shedders, release)
+        )
+
+    @property
+    def warnings(self) -> list[str]:
+        """One sentence per table with settings of a strategy that does not run, while no source
+        names a strategy, about a placement that does not place, and about a limit that Kafka does
+        not have.
+        """
+        return [*self._of_strategies(), *self._of_placement(), *self._of_batches()]
+
+    def _of_batches(self) -> list[str]:
+        named = {entry.leaf.path for entry in self.entries if entry.kind != "default"}
+        if self.connections.topics.telemetry.scheme != "kafka" or _MOST_BYTES not in named:
+            return []
+        return [
+            f"{_MOST_BYTES} has no effect: topics.telemetry is on Kafka; set "
+            "job.max_records_per_batch"
+        ]
+
+    def _of_placement(self) -> list[str]:
+        wanted, placed_by = self.engine.placement, placement_of(self.engine)[0]
+        if wanted in ("auto", placed_by):
+            return []
+        return [
+            f"placement.strategy = {complaints.shown(wanted)} has no effect: from Pulsar "
+            f"{self.engine.pulsar_version} on it places only where the same class sheds, otherwise "
+            f"{placed_by} places; set placement.strategy = {complaints.shown(placed_by)}"
+        ]
+
+    def _of_strategies(self) -> list[str]:
+        kinds = {entry.leaf.path: entry.kind for entry in self.entries}
+        if kinds["shedding.strategy"] != "default":
+            return []
+        others = {f"shedding.{name}": name for name in self.engine.shedders}
+        tables = dict.fromkeys(
+            entry.leaf.section for entry in self.entries if entry.kind != "default"
+        )
+        return [
+            f"{table} has no effect: shedding.strategy is {complaints.shown(self.engine.strategy)},"
+            f" the default; to use {table}, set shedding.strategy = "
+            f"{complaints.shown(others[table])}"
+            for table in tables
+            if table in others and others[table] != self.engine.strategy
+        ]
+
+
+def load(
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Sequence[str] = (),
+    shedders: Shedders = SHEDDERS,
+) -> Settings:
+    """Loads settings; flags override the environment, the environment the file, the file defaults.
+    SettingsError has all complaints.
+
+    `shedders`: the known strategies; a program adds its own to the registry with
+    `SHEDDERS.extended(...)`.
+    """
+    leaves = all_leaves(shedders)
+    from_env, env_complaints = from_environment(environment or {}, leaves)
+    from_set, set_complaints = from_flags(flags, leaves)
+    given = [*(from_file(file) if file is not None else []), *from_env, *from_set]
+    found = resolved(given, [*env_complaints, *set_complaints], shedders)
+    return replace(found, file=file)
+
+
+def resolved(
+    given: Sequence[Assignment], complained: Sequence[str] = (), shedders: Shedders = SHEDDERS
+) -> Settings:
+    """Settings from assignments; later ones override earlier ones: first the Pulsar release, then
+    its defaults and the values over them. SettingsError has all complaints, `complained` included.
+    """
+    leaves = all_leaves(shedders)
+    common, named = split_by_cluster(given)
+    found = [*complaints.about_paths(common, leaves), *complained]
+    release = _release(common)
+    entries, wrong = _merge(common, leaves, release)
+    found += wrong or _broken_rules(entries, shedders, release)
+    topics = _topics(entries, found)
+    clusters = [_cluster(name, common, own, found) for name, own in named.items()]
+    if found:
+        raise SettingsError(found)
+    collector, executor, metrics, notices, log, serve = (
+        _build(section, entries)
+        for section in ("collector", "executor", "metrics", "notices", "log", "serve")
+    )
+    connections = Connections(
+        topics=topics,
+        **{name: _build(name, entries) for name in nested(Connections) if name != "topics"},
+    )
+    job = _build("job", entries, jars=_build("jars", entries), connections=connections)
+    known = tuple(cluster for cluster in clusters if cluster is not None) or (connections.pulsar,)
+    return Settings(
+        entries,
+        _engine(entries, shedders, release),
+        connections,
+        job,
+        collector,
+        executor,
+        metrics,
+        notices,
+        log,
+        serve,
+        known,
+    )
+
+
+def _cluster(
+    name: str, common: Sequence[Assignment], own: Sequence[Assignment], found: list[str]
+) -> PulsarSettings | None:
+    """[pulsar] with the values of [clusters.NAME] over it; adds complaints to `found`."""
+    leaves = tuple(
+        leaf for leaf in all_leaves() if leaf.section == "pulsar" and leaf.path != PULSAR_VERSION
+    )
+    if any(one.path == PULSAR_VERSION for one in own):
+        found.append(
+            f"clusters.{name}.version: all clusters of a job have one version; set {PULSAR_VERSION}"
+            ", or run a job of its own for clusters of another version"
+        )
+        own = [one for one in own if one.path != PULSAR_VERSION]
+    wrong = complaints.about_paths(own, leaves)
+    entries, values = _merge(
+        [*(one for one in common if one.path.startswith("pulsar.")), *own], leaves, RELEASES[0]
+    )
+    found += [named_complaint(name, complaint) for complaint in wrong or values]
+    made: PulsarSettings | None = None if wrong or values else _build("pulsar", entries)
+    return made
+
+
+def _merge(
+    given: Sequence[Assignment], leaves: tuple[Leaf, ...], release: PulsarRelease
+) -> tuple[tuple[SettingEntry, ...], list[str]]:
+    newest = {assignment.path: assignment for assignment in given}
+    known = {leaf.path: newest[leaf.path] for leaf in leaves if leaf.path in newest}
+    try:
+        model = build_model(leaves).model_validate(_nested(known))
+    except ValidationError as error:
+        return (), complaints.about_values(
+            error, leaves, {path: one.source for path, one in known.items()}
+        )
+    return tuple(_entry(leaf, model, known.get(leaf.path), release) for leaf in leaves), []
+
+
+def _release(given: Sequence[Assignment]) -> PulsarRelease:
+    """The release whose defaults apply: the oldest one for `auto`, as long as no telemetry is read,
+    and for a value that is complained about later.
+    """
+    named = [one.value for one in given if one.path == PULSAR_VERSION]
+    return named[-1] if named and named[-1] in RELEASES else RELEASES[0]
+
+
+def _default(leaf: Leaf, release: PulsarRelease) -> SettingEntry:
+    source = f"default of {release}" if leaf.defaults else ""
+    return SettingEntry(leaf, leaf.default_in(release), "default", source)
+
+
+def _entry(
+    leaf: Leaf, model: Any, given: Assignment | None, release: PulsarRelease
+) -> SettingEntry:
+    if given is None:
+        return _default(leaf, release)
+    value = model
+    for key in leaf.path.split("."):
+        value = getattr(value, key)
+    return SettingEntry(leaf, value, given.kind, given.source)
+
+
+def _nested(known: Mapping[str, Assignment]) -> dict[str, Any]:
+    root: dict[str, Any] = {}
+    for path, assignment in known.items():
+        *tables, key = path.split(".")
+        table = root
+        for name in tables:
+            table = table.setdefault(name, {})
+        table[key] = assignment.value
+    return root
+
+
+def _broken_rules(
+    entries: Sequence[SettingEntry], shedders: Shedders, release: PulsarRelease
+) -> list[str]:
+    """Checks beyond single values: rules between the settings of a strategy, and lists."""
+    found: list[str] = []
+    engine = cache(lambda: _engine(entries, shedders, release))
+    for check in (
+        lambda: Engine(engine()),
+        lambda: engine().entry.check_samples(engine().chosen, engine().round),
+        lambda: admission_rules(_build("executor", entries)),
+        lambda: check_master_form(_build("job", entries)),
+        lambda: listen_address(_build("metrics", entries)),
+        lambda: check_notices(_build("notices", entries)),
+        lambda: serve_address(_build("serve", entries)),
+    ):
+        try:
+            check()
+        except SettingsError as error:
+            found += error.complaints
+    return found
+
+
+def _topics(entries: Sequence[SettingEntry], found: list[str]) -> Topics:
+    """The topics, parsed here and nowhere else; complaints about them are added to `found`."""
+    topics: dict[str, TopicUri] = {}
+    for entry in entries:
+        if entry.leaf.section != "topics":
+            continue
+        try:
+            topics[entry.leaf.key] = parse_topic(entry.value)
+        except SettingsError as error:
+            found += [
+                f"{entry.leaf.path}: {complaint.rstrip('.')} ({entry.source or 'default'})"
+                for complaint in error.complaints
+            ]
+    return Topics(**topics)
+
+
+def _engine(
+    entries: Sequence[SettingEntry], shedders: Shedders, release: PulsarRelease
+) -> EngineSettings:
+    values = {entry.leaf.path: entry.value for entry in entries}
+    strategy = shedders.named(values["shedding.strategy"])
+    engine = EngineSettings(
+        strategy=strategy.name,
+        mode=values["shedding.mode"],
+        pulsar_version=release,
+        shedding=_built(strategy.settings, f"shedding.{strategy.name}", entries),
+        weights=_build("weights", entries),
+        round=_build("round", entries),
+        placement=values["placement.strategy"],
+        destinations=_build("placement", entries),
+        filters=_build("filters", entries),
+        limits=_build("limits", entries),
+        splitting=_build("splitting", entries),
+        throttling=_build("throttling", entries),
+        drains=_build("drains", entries),
+        rivals=_build("rivals", entries),
+        bulkhead=_build("bulkhead", entries),
+        capacities=_build("capacities", entries),
+        shedders=shedders,
+    )
+    placed_by, _ = placement_of(engine)
+    placing = None if placed_by == "none" else _build(f"placement.{placed_by}", entries)
+    return replace(engine, placing=placing)
+
+
+def _build(section: str, entries: Sequence[SettingEntry], **more: Any) -> Any:
+    return _built(sections()[section], section, entries, **more)
+
+
+def _built(cls: type, section: str, entries: Sequence[SettingEntry], **more: Any) -> Any:
+    """The object of a table; skips keys that select a class."""
+    known = {field.name for field in dataclasses.fields(cls)}
+    values = {
+        entry.leaf.key: entry.value
+        for entry in entries
+        if entry.leaf.section == section and entry.leaf.key in known
+    }
+    return cls(**values, **more)

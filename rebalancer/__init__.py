@@ -1,1 +1,0 @@
-"""The application: its command line, settings, analyses, modelled cluster and conformance tests."""

@@ -1,1 +1,0 @@
-"""Analyses of recordings and topics, which return data and print nothing."""

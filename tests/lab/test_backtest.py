@@ -1,0 +1,276 @@
+"""`rebalancer convert` and `backtest`: what a recording would have led to, and which of the two
+loops it is that says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice, zip_longest
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from pulsar_rebalancer.lab.backtest.reassigned import Reassigned
+from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult, Loop, run
+from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
+from pulsar_rebalancer.settings.load import load
+from sinks.recordings.columnar_reading import read_blocks
+from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.uri import file_topic_uri
+from strategies.bundles.bundle_loads import THROUGHPUT_IN
+from strategies.cluster.model import LoadReport
+from strategies.errors import SinkError
+from tests.lab.test_columnar_fold import a_cluster, an_hour, recorded
+from tests.unit.command_line import rebalancer
+
+FLAGS = (
+    "shedding.strategy=threshold",
+    "shedding.threshold.threshold_percent=8",
+    "shedding.threshold.history=0.5",
+)
+BUNDLE = a_cluster().world.names[0]
+A, B = "broker-0:8080", "broker-1:8080"
+
+
+def a_calm_hour(rounds: int) -> Iterator[bytes]:
+    cluster = a_cluster()
+    writer = TelemetryWriter(cluster)
+    return (writer.json(seen) for _ in range(rounds) for seen in cluster.collect())
+
+
+def answer_of(path: Path, loop: Loop) -> BacktestResult:
+    return run(BacktestJob(path, "a run", load(flags=FLAGS), loop))
+
+
+def reports(path: Path, owners: dict[str, str]) -> dict[str, LoadReport]:
+    """Of the first pass, with bundles where `owners` has them."""
+    (block,) = read_blocks(path)
+    made = Reassigned(block, a_cluster().name, owners).made()
+    records = (made.record(row) for row in range(4))
+    return {record.broker: record for record in records if isinstance(record, LoadReport)}
+
+
+@pytest.mark.heavy
+def test_in_the_open_loop_an_imbalance_is_met_again_and_in_the_closed_one_it_is_gone(
+    tmp_path: Path,
+) -> None:
+    _, path = recorded(tmp_path, islice(an_hour(), 4 * 40))
+    (open_,), (closed,) = answer_of(path, "open").timelines, answer_of(path, "closed").timelines
+    assert open_.kind == "recorded"
+    assert closed.kind == "re-assigned"
+    assert closed.moves
+    assert closed.spread()[25:29].max() < open_.spread()[25:29].max()
+    assert all(move.destination is not None and move.reason for move in closed.moves)
+    assert not np.isnan([move.traffic for move in closed.moves]).any()
+
+
+def test_a_bundle_takes_its_share_of_everything_along_and_nothing_is_lost(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, islice(an_hour(), 5))
+    before, after = reports(path, {}), reports(path, {BUNDLE: B})
+    assert BUNDLE in bundles(before[A])
+    assert BUNDLE not in bundles(after[A])
+    assert BUNDLE in bundles(after[B])
+    for figure in (throughput, cpu):
+        assert figure(after[A]) < figure(before[A])
+        assert sum(map(figure, after.values())) == pytest.approx(sum(map(figure, before.values())))
+    assert after[A].digest != before[A].digest
+    assert after["broker-2:8080"].digest == before["broker-2:8080"].digest
+
+
+def test_bundles_that_are_elsewhere_follow_there_in_the_order_of_their_report(
+    tmp_path: Path,
+) -> None:
+    """Not in the order of a set of names, which differs from process to process."""
+    _, path = recorded(tmp_path, islice(an_hour(), 5))
+    before = reports(path, {})
+    moved = bundles(before[A])
+    assert len(moved) > 5
+    assert bundles(reports(path, dict.fromkeys(reversed(moved), B))[B]) == (
+        *bundles(before[B]),
+        *moved,
+    )
+
+
+@pytest.mark.parametrize("owner", [B, "broker-2:8080"])
+def test_a_bundle_that_two_brokers_name_while_it_moves_is_at_its_new_broker_once(
+    tmp_path: Path, owner: str
+) -> None:
+    records = [json.loads(line) for line in islice(an_hour(), 5)]
+    told = {
+        record["broker"]: record["report"] for record in records if record["kind"] == "load-report"
+    }
+    told[B]["lastStats"][BUNDLE] = {**told[A]["lastStats"][BUNDLE], "msgThroughputIn": 7.0}
+    _, path = recorded(tmp_path, (json.dumps(record).encode() for record in records))
+    after = reports(path, {BUNDLE: owner})
+    assert [bundles(report).count(BUNDLE) for report in after.values()] == [
+        int(broker == owner) for broker in after
+    ]
+    stats = after[owner].bundles
+    assert stats is not None
+    assert stats.traffic[stats.names.index(BUNDLE), THROUGHPUT_IN] == 7.0, (
+        "the later of the two reports counts"
+    )
+
+
+def test_a_bundle_whose_new_broker_is_gone_is_back_where_it_was_recorded(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, islice(an_hour(), 5))
+    assert BUNDLE in bundles(reports(path, {BUNDLE: "gone:8080"})[A])
+
+
+@pytest.mark.heavy
+def test_moves_in_one_cluster_leave_bundles_of_the_same_names_in_another_alone(
+    tmp_path: Path,
+) -> None:
+    lines = list(islice(an_hour(), 4 * 40))
+    others = [
+        line.replace(b'"c1"', b'"c2"').replace(b"broker-", b"other-") for line in a_calm_hour(40)
+    ]
+    mixed = [line for pair in zip_longest(lines, others) for line in pair if line is not None]
+    paths = []
+    for name, kept in (("both", mixed), ("busy", lines), ("calm", others)):
+        (tmp_path / name).mkdir()
+        paths.append(recorded(tmp_path / name, iter(kept))[1])
+    both, alone = (
+        answer_of(paths[0], "closed").timelines,
+        [answer_of(path, "closed").timelines[0] for path in paths[1:]],
+    )
+    assert alone[0].moves
+    assert not alone[1].moves
+    for together, single in zip(both, alone, strict=True):
+        assert (together.cluster, together.moves) == (single.cluster, single.moves)
+        assert together.usage.tolist() == single.usage.tolist()
+
+
+@pytest.mark.heavy
+def test_a_part_of_a_recording_is_tested_alone(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, an_hour())
+    job = BacktestJob(path, "a run", load(flags=FLAGS), "closed")
+    (whole,) = run(job).timelines
+    middle = int(whole.times_ms[30])
+    first, second = (
+        run(BacktestJob(path, "a", job.settings, "closed", None, middle)),
+        run(BacktestJob(path, "b", job.settings, "closed", middle)),
+    )
+    assert first.timelines[0].times_ms.max() < middle <= second.timelines[0].times_ms.min()
+    assert first.records + second.records == run(job).records
+
+
+@pytest.mark.heavy
+def test_a_recording_without_sweeps_is_parted_by_its_reports(tmp_path: Path) -> None:
+    reports_alone = (line for line in an_hour() if json.loads(line)["kind"] != "sweep")
+    _, path = recorded(tmp_path, reports_alone)
+    whole = answer_of(path, "open").timelines[0].times_ms
+    middle = int(whole[len(whole) // 2])
+    settings = load(flags=FLAGS)
+    first, second = (
+        run(BacktestJob(path, "a run", settings, "open", *part)).timelines[0]
+        for part in ((None, middle), (middle, None))
+    )
+    assert first.times_ms[-1] < middle <= second.times_ms[0]
+    assert first.rounds + second.rounds >= len(whole) - 2
+
+
+@pytest.mark.heavy
+def test_json_lines_and_parquet_lead_to_the_same(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, islice(an_hour(), 4 * 40))
+    flags = [word for flag in FLAGS for word in ("--set", flag)]
+    runs = [
+        rebalancer("backtest", one, "--json", *flags).json["runs"]
+        for one in (path, path.with_suffix(".jsonl"))
+    ]
+    assert runs[0] == runs[1]
+
+
+def test_a_topic_is_recorded_as_parquet(tmp_path: Path) -> None:
+    with FileTopicWriter(tmp_path / "topic", segment_bytes=2**30) as writer:
+        writer.append(list(islice(an_hour(), 10)))
+    target = tmp_path / "a.parquet"
+    answer = rebalancer(
+        "record", target, "--format", "parquet", "--topic", file_topic_uri(tmp_path / "topic")
+    )
+    assert answer.code == 0, answer.err
+    assert sum(len(block) for block in read_blocks(target)) == 10
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("convert", "{here}/a.jsonl", "{here}/b.jsonl"), "end the name with .parquet"),
+        (("convert", "{here}/a.jsonl", "{here}/a.parquet"), "--force replaces it"),
+        (("convert", "{here}/nothing.jsonl", "{here}/b.parquet"), "name a recording"),
+        (("backtest", "{here}/nothing.parquet"), "cannot be read"),
+        (("backtest", "{here}/short.jsonl"), "no round closed in its 4 records; record for longer"),
+        (
+            ("replay", "{here}/a.parquet"),
+            "is a columnar recording, which only backtest and tune read",
+        ),
+        (("convert", "{here}/a.parquet", "{here}/b.parquet"), "name the JSON Lines it was made of"),
+        (("backtest", "{here}/a.jsonl", "--strategy", "nonsense"), "shedding.strategy"),
+        (
+            ("backtest", "{here}/a.jsonl", "--variant", ";"),
+            "--variant: names no setting; write it as path=value",
+        ),
+        *(
+            ((command, "{here}/a.jsonl", "--html", target), says)
+            for command in ("backtest", "tune", "replay")
+            for target, says in (
+                ("{here}", "is a folder; name a file, for example {here}/report.html"),
+                (
+                    "{here}/short.jsonl/b.html",
+                    "cannot be written, {here}/short.jsonl is not writable",
+                ),
+            )
+        ),
+        (("simulate", "calm-day", "--html", "{here}"), "is a folder; name a file"),
+        (
+            ("record", "{here}/c.jsonl", "--format", "parquet"),
+            "does not have the ending of --format parquet",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(
+    tmp_path: Path, words: tuple[str, ...], says: str
+) -> None:
+    lines, _ = recorded(tmp_path, islice(an_hour(), 5))
+    (tmp_path / "short.jsonl").write_bytes(b"".join(line + b"\n" for line in lines[:4]))
+    answer = rebalancer(*(word.format(here=tmp_path) for word in words))
+    assert answer.code in (1, 2)
+    assert says.format(here=tmp_path) in answer.words.replace("│ ", "").replace(" │", "")
+
+
+def test_a_file_that_is_no_recording_and_one_that_is_cut_are_refused(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, islice(an_hour(), 5))
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(SinkError, match="cannot be read as Parquet"):
+        list(read_blocks(path))
+
+
+def test_a_table_of_something_else_or_without_a_column_is_refused(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, islice(an_hour(), 5))
+    whole = parquet.read_table(path)
+    parquet.write_table(whole.drop_columns(["ts", "bundles"]), path)
+    with pytest.raises(
+        SinkError, match=r"lacks the columns ts, bundles; make it again with `rebalancer convert`"
+    ):
+        read_blocks(path)
+    parquet.write_table(whole.replace_schema_metadata(None).select(["ts"]), path)
+    with pytest.raises(SinkError, match=r"is not a columnar recording of this version"):
+        read_blocks(path)
+
+
+def bundles(report: LoadReport) -> tuple[str, ...]:
+    assert report.bundles is not None
+    return report.bundles.names
+
+
+def throughput(report: LoadReport) -> float:
+    assert report.figures is not None
+    return report.figures.traffic.msg_throughput
+
+
+def cpu(report: LoadReport) -> float:
+    assert report.figures is not None
+    return report.figures.cpu.usage

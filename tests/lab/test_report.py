@@ -1,0 +1,349 @@
+"""What a report says and draws: sentences that fit what happened, charts that lose no peak, a file
+that is whole or not there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pulsar_rebalancer.lab.report.chart_data import comparison
+from pulsar_rebalancer.lab.report.page import render, write_page
+from pulsar_rebalancer.lab.report.summary import Summary
+from pulsar_rebalancer.lab.report.thinning import counts, extremes, peaks
+from pulsar_rebalancer.lab.report.verdict import ReportVerdict, judge_runs
+from pulsar_rebalancer.lab.simulation.timeline import Kind, Membership, Move, Timeline
+from strategies.cluster.model import Expected, Skip
+from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.round.proof import Proof
+
+A, B = "a:8080", "b:8080"
+NOBODY = float("nan")
+BUNDLE = "t/n/0x00000000_0x80000000"
+
+
+def a_move(round_: int, source: str = A, destination: str = B, bundle: str = BUNDLE) -> Move:
+    return Move(
+        round_,
+        60_000 * round_,
+        bundle,
+        source,
+        destination,
+        "transfer",
+        "far-apart",
+        "a is fuller than b",
+        "applied",
+        1e6,
+    )
+
+
+def a_run(
+    *usage: tuple[float, float],
+    moves: tuple[Move, ...] = (),
+    goal: float = 0.15,
+    kind: Kind = "simulated",
+    title: str = "a run",
+) -> Timeline:
+    figures = np.array(usage, dtype=np.float64).reshape(-1, 2)
+    unknown = np.full_like(figures, np.nan)
+    return Timeline(
+        title=title,
+        kind=kind,
+        cluster="c1",
+        strategy="avg/fixed",
+        times_ms=60_000 * np.arange(len(usage)),
+        brokers=(A, B),
+        usage=figures,
+        msg_rate=unknown,
+        msg_throughput=unknown,
+        lasting=figures,
+        reached=np.abs(figures[:, 0] - figures[:, 1]) < 0.15,
+        moves=moves,
+        goal="spread below 15 points",
+    )
+
+
+def verdict(*runs: Timeline) -> ReportVerdict:
+    return judge_runs([Summary(run) for run in runs])
+
+
+def page_data(page: str) -> Any:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_the_page_says_what_each_round_proves() -> None:
+    proofs = {
+        0: Proof(Certificate(0.8, 0.1, 0.0, 0.0), Forecast(), ()),
+        1: Proof(Certificate(0.2, 0.1, 3e6, 2e6), Forecast(0.02), ()),
+        2: Proof(Certificate(0.2, 0.1, 0.0, 0.0), Forecast(0.02), ()),
+    }
+    run = replace(a_run((0.9, 0.1), (0.9, 0.1), (0.5, 0.3)), proofs=proofs)
+
+    shown = page_data(render([run], title="t", made_by="m"))["runs"][0]
+
+    assert shown["bound"] == {"t": [0, 60_000, 120_000], "y": [10.0, 10.0, 10.0]}
+    assert shown["proofs_total"] == 3
+    first, second, third = (text for _, _, text in shown["proofs"])
+    assert first.startswith("Estimated spread 80.0 points: at most 70.0 above")
+    assert second.endswith("are necessary. The last predictions were 2.0 points off on average.")
+    assert third.endswith("can reach (10.0 or more)."), "the error is still that of the last moves"
+
+
+def test_a_bound_of_0_is_neither_drawn_nor_listed() -> None:
+    """The first round moves bundles and says what for; the second has nothing to say."""
+    proofs = {
+        0: Proof(Certificate(0.8, 0.0, 3e6, 2e6), None, ()),
+        1: Proof(Certificate(0.2, 0.0, 0.0, 0.0), None, ()),
+    }
+
+    shown = page_data(
+        render([replace(a_run(*[(0.9, 0.1)] * 2), proofs=proofs)], title="t", made_by="m")
+    )
+    (run,) = shown["runs"]
+
+    assert run["bound"] == {"t": [], "y": []}
+    assert ([round_ for _, round_, _ in run["proofs"]], run["proofs_total"]) == ([1], 1)
+
+
+def test_a_run_whose_last_round_judged_nothing_is_not_called_unbalanced() -> None:
+    waits = replace(a_run((0.9, 0.1), (0.6, 0.4)), unjudged="too few samples [a-code]")
+    missed = a_run((0.9, 0.1), (0.6, 0.4), title="another run")
+
+    one = judge_runs([Summary(waits)])
+    several = judge_runs([Summary(missed), Summary(waits)])
+
+    assert (one.level, one.detail) == ("unsure", "Not judged at the end: too few samples [a-code].")
+    assert judge_runs([Summary(missed)]).detail.startswith("Not balanced at the end: ")
+    assert several.detail.endswith(
+        "Outside its own goal at the end: another run. Not judged at the end: a run."
+    )
+
+
+def test_of_many_rounds_the_page_keeps_those_with_moves_or_advice() -> None:
+    quiet = Proof(Certificate(0.2, 0.1, 0.0, 0.0), None, ())
+    full = Skip("cluster", ("c1",), "cluster-full", "add 2 brokers")
+    proofs = dict.fromkeys(range(3_000), quiet) | {70: replace(quiet, advice=(full,))}
+    run = replace(a_run(*[(0.5, 0.3)] * 3_000, moves=(a_move(40),)), proofs=proofs)
+
+    shown = page_data(render([run], title="t", made_by="m"))["runs"][0]
+
+    assert [round_ for _, round_, _ in shown["proofs"]] == [41, 71]
+    assert shown["proofs"][1][2].endswith("Moves cannot help [cluster-full]: add 2 brokers.")
+    assert shown["proofs_total"] == 3_000
+
+
+def test_a_run_without_certificates_proves_nothing() -> None:
+    shown = page_data(render([a_run((0.9, 0.1))], title="t", made_by="m"))["runs"][0]
+    assert (shown["proofs"], shown["bound"]) == ([], {"t": [], "y": []})
+
+
+def test_tables_compare_returns_useless_moves_and_errors() -> None:
+    there = replace(a_move(0), expected=Expected(0.9, 0.5, 0.1, 0.5))
+    back = replace(a_move(3, B, A), expected=Expected(0.9, 0.5, 0.1, 0.5))
+    uneven = [(0.9, 0.1)] * 3 + [(0.1, 0.9)] * 3
+    run = a_run(*uneven, moves=(there, back), kind="re-assigned")
+    table = comparison([Summary(run), Summary(replace(run, kind="recorded"))])
+    assert table["heads"][-3:] == ["returns", "useless", "error"]
+    assert [row[-3:] for row in table["rows"]] == [["1", "2", "40.0"], ["–", "–", "–"]]
+    figures = Summary(run).as_json()
+    assert (figures["returns"], figures["useless_moves"]) == (1, 2)
+    assert figures["prediction_error_points"] == 40
+
+
+def test_a_cluster_that_was_evened_out_is_good() -> None:
+    told = verdict(a_run((0.9, 0.1), (0.5, 0.5), (0.5, 0.5), moves=(a_move(0),)))
+    assert told.level == "good"
+    assert told.headline.startswith(
+        "The brokers evened out: the fullest and the emptiest were 80.0 points apart at first "
+        "and 0.0 at the end."
+    )
+    assert "1 bundle was moved (1.0 MB/s of traffic) in 3 rounds." in told.headline
+
+
+def test_a_cluster_without_brokers_is_not_even_however_good_it_began() -> None:
+    gone = a_run((0.4, 0.4), (0.4, 0.4), (NOBODY, NOBODY), (NOBODY, NOBODY))
+    for told in (verdict(gone), verdict(gone, replace(gone, title="another"))):
+        assert (told.level, told.headline) == ("bad", "From round 3 of 4 on there was no broker.")
+    assert verdict(a_run((0.4, 0.4), (NOBODY, NOBODY), (0.4, 0.4))).level == "good", (
+        "they came back"
+    )
+    told = verdict(replace(gone, kind="recorded"))
+    assert (told.level, told.headline) == (
+        "bad",
+        "From round 3 of 4 on no broker's report could be used.",
+    )
+
+
+def test_of_a_few_recorded_rounds_nothing_is_good_yet() -> None:
+    few = a_run((0.9, 0.1), (0.5, 0.5), moves=(a_move(0),), kind="re-assigned")
+    told = verdict(few)
+    assert (told.level, told.next[0].command) == (
+        "unsure",
+        "rebalancer record week.parquet --follow",
+    )
+    assert told.detail.startswith("2 rounds are too few to rely on. Balanced: ")
+    assert verdict(a_run(*[(0.5, 0.5)] * 60, kind="re-assigned")).level == "good"
+
+
+def test_with_one_broker_there_is_nothing_to_judge() -> None:
+    told = verdict(a_run((0.4, NOBODY), (0.9, NOBODY)))
+    assert (told.level, told.headline) == (
+        "unsure",
+        "There was only one broker: no move was possible in 2 rounds.",
+    )
+
+
+def test_even_and_full_is_not_good() -> None:
+    told = verdict(a_run((0.99, 0.5), (0.9, 0.88), moves=(a_move(0),)))
+    assert (told.level, told.detail) == (
+        "fair",
+        "Balanced, but full: the emptiest broker is at 88 %, which no move can change.",
+    )
+    assert told.next[-1].text.startswith("Add brokers")
+
+
+def test_moves_to_and_fro_are_not_good_even_if_the_end_is_even() -> None:
+    told = verdict(a_run((0.9, 0.1), (0.1, 0.9), (0.5, 0.5), moves=(a_move(0), a_move(1, B, A))))
+    assert told.level == "fair"
+    assert "1 move returned a bundle" in told.detail
+
+
+def test_a_rise_in_between_is_told_with_the_broker_that_came() -> None:
+    joined = Membership(60_000, B, "joined", "first report")
+    told = verdict(replace(a_run((0.55, 0.5), (0.6, 0.1), (0.4, 0.3)), memberships=(joined,)))
+    assert told.headline.startswith(
+        "The fullest and the emptiest broker were 5.0 points apart at first, up to 50.0 in between"
+    )
+    assert f"({B} joined), and 10.0 at the end." in told.headline
+
+
+def test_an_uneven_end_is_not_good() -> None:
+    assert verdict(a_run((0.5, 0.5), (0.9, 0.1))).level == "bad"
+
+
+def test_a_cluster_that_was_even_all_the_time_was_rightly_left_alone() -> None:
+    told = verdict(a_run((0.5, 0.45), (0.5, 0.45)))
+    assert told.level == "good"
+    assert "Nothing was moved" in told.headline
+
+
+def test_recorded_reports_are_never_called_good_or_bad() -> None:
+    told = verdict(a_run((0.9, 0.1), (0.9, 0.1), kind="recorded", moves=(a_move(0),)))
+    assert told.level == "open"
+    assert "would have commanded 1 move" in told.headline
+    assert "do not react" in told.detail
+
+
+def test_a_run_without_a_round_says_so() -> None:
+    told = verdict(a_run())
+    assert told.level == "bad"
+    assert "no round closed" in told.headline
+
+
+def test_of_several_runs_the_evenest_and_the_calmest_are_named() -> None:
+    busy = a_run(
+        (0.9, 0.1),
+        (0.5, 0.5),
+        (0.5, 0.5),
+        moves=(a_move(0), a_move(1, bundle="t/n/0x80000000_0xffffffff")),
+        title="busy",
+    )
+    calm = a_run((0.9, 0.1), (0.9, 0.1), (0.6, 0.5), moves=(a_move(1),), title="calm")
+    assert verdict(busy, calm).headline.startswith("busy kept the brokers most even")
+    assert "calm moved least: 1 move" in verdict(busy, calm).headline
+
+
+def test_runs_that_do_not_differ_are_not_ranked() -> None:
+    same = [
+        a_run((0.9, 0.1), (0.5, 0.5), moves=(a_move(0),), title=title) for title in ("one", "other")
+    ]
+    assert verdict(*same).headline.startswith("Both did the same")
+
+
+def test_a_short_recording_is_too_little_to_choose_by() -> None:
+    short = [
+        a_run((0.9, 0.1), (0.5, 0.5), kind="re-assigned", moves=(a_move(0),), title=title)
+        for title in ("one", "other")
+    ]
+    told = verdict(*short)
+    assert told.level == "unsure"
+    assert told.detail.startswith("2 rounds are too few to rely on.")
+    assert told.next[0].command.startswith("rebalancer record")
+
+
+def test_strategies_with_goals_of_their_own_are_compared_without_a_mark_for_being_content() -> None:
+    one, other = (
+        replace(a_run((0.9, 0.1), (0.5, 0.5), title=goal, moves=(a_move(0),)), goal=goal)
+        for goal in ("low", "high")
+    )
+    assert verdict(one, other).level == "compared"
+    assert (
+        comparison([Summary(one), Summary(replace(other, reached=np.zeros(2, dtype=np.bool_)))])[
+            "best"
+        ][4]
+        == []
+    )
+
+
+def test_a_peak_of_one_round_survives_thinning() -> None:
+    values = np.zeros(100_000)
+    values[54_321], values[12_345] = 1.0, -1.0
+    kept = extremes(values, 100)
+    assert {54_321, 12_345} <= set(kept.tolist())
+    assert len(kept) <= 400
+    assert peaks(values[:, None], 100)[1].max() == 1.0
+
+
+def test_a_gap_survives_thinning() -> None:
+    values = np.zeros(10_000)
+    values[5_000] = np.nan
+    assert 5_000 in extremes(values, 50)
+
+
+def test_no_move_is_lost_in_the_bins() -> None:
+    rows = np.array([0, 0, 7, 99])
+    assert counts(rows, 100, 10)[1].tolist() == [3, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+
+
+def test_the_page_is_the_same_bytes_each_time_and_refers_to_nothing_outside() -> None:
+    run = a_run((0.9, 0.1), (0.5, 0.5), moves=(a_move(0),))
+    page = render([run], title="a test", made_by="nobody")
+    assert page == render([run], title="a test", made_by="nobody")
+    # The library's own text names addresses; what a browser would load is an attribute.
+    head = page.partition("<script")[0]
+    assert not re.search(r"(src|href)=\"(?!#)", head)
+    assert "default-src 'none'" in head
+
+
+def test_figures_that_nobody_knows_are_null_and_the_json_is_legal() -> None:
+    data = page_data(
+        render([a_run((0.9, float("nan")), (0.5, 0.5))], title="a test", made_by="nobody")
+    )
+    assert data["runs"][0]["usage"]["lines"][1]["y"] == [None, 50.0]
+
+
+def test_a_name_that_looks_like_markup_stays_inside_the_data() -> None:
+    nasty = "</script><!--<script>&lt;"
+    page = render(
+        [a_run((0.9, 0.1), (0.5, 0.5), title=nasty), a_run((0.5, 0.5))], title=nasty, made_by=nasty
+    )
+    data = page_data(page)
+    assert (data["title"], data["made_by"], data["runs"][0]["title"]) == (nasty, nasty, nasty)
+    assert nasty not in page
+
+
+def test_a_report_that_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_page(
+            tmp_path / "report.html", render([a_run((0.5, 0.5))], title="a test", made_by="nobody")
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

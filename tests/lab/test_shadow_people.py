@@ -1,0 +1,196 @@
+"""Shadow mode tells apart what it can: moves by hand, bundles that go to and fro, a part of the
+log, agreement beyond chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.lab.shadow.agreement import Agreement, compare
+from pulsar_rebalancer.lab.shadow.manual_moves import by_people, to_and_fro
+from pulsar_rebalancer.lab.shadow.traffic import TrafficWatch
+from pulsar_rebalancer.lab.shadow.window import ComparedWindow, window
+from sinks.wire.codec import decode_round
+from strategies.cluster.model import Command, Round
+from strategies.errors import SettingsError
+from tests.lab.test_shadow import RECORDINGS, A, B, C, has, moved, sweep, wanted
+from tests.telemetry_lines import T0, bundle, line
+from tests.unit.command_line import rebalancer
+from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+
+GRACE_MS = 1_800_000
+ONE, TWO, THREE = bundle(1), bundle(2), bundle(3)
+
+
+def a_round(usage: dict[str, float], seconds: float, tmp_path: Path) -> Round:
+    rebalancer(
+        "replay", recorded(tmp_path, uneven(rounds=1)), "--out", tmp_path / "out", *EAGER_WORDS
+    )
+    plain = decode_round((tmp_path / "out" / "rounds.jsonl").read_bytes().splitlines()[0])
+    return replace(plain, usage=usage, brokers=tuple(usage), ts=T0 + int(seconds * 1000))
+
+
+def carrying(rates: dict[str, float], seconds: float = 0) -> TrafficWatch:
+    watch = TrafficWatch()
+    for number, (broker, rate) in enumerate(rates.items()):
+        watch.feed(
+            has(broker, seconds + number / 100, *(bundle(index) for index in range(int(rate))))
+        )
+    return watch
+
+
+class TestPeople:
+    def test_a_bundle_that_is_moved_again_within_the_grace_period_was_moved_by_hand(self) -> None:
+        moves = [moved(ONE, 0), moved(ONE, 600, B, C), moved(ONE, 3_000, C, A), moved(TWO, 600)]
+        assert by_people(moves, (), GRACE_MS) == {
+            moves[1]: "moved again after 600 s, within the shedder's grace period of 1800 s",
+        }
+
+    def test_no_shedder_takes_from_an_idle_broker_for_a_busier_one(self, tmp_path: Path) -> None:
+        rounds = [a_round({A: 0.1, B: 0.9, C: 0.5}, 0, tmp_path)]
+        up, down = moved(ONE, 60, A, B), moved(TWO, 60, B, A)
+        assert by_people([up, down], rounds, GRACE_MS, carrying({A: 1, B: 9, C: 5})) == {
+            up: f"left {A} at 10.0% for {B}, which was busier; the mean was 50.0%"
+        }
+
+    @pytest.mark.parametrize("rates", [{A: 9.0, B: 1.0, C: 5.0}, {A: 5.0, B: 5.0, C: 5.0}, {}])
+    def test_a_shedder_that_goes_by_traffic_has_its_own_idea_of_busy(
+        self, rates: dict[str, float], tmp_path: Path
+    ) -> None:
+        rounds = [a_round({A: 0.1, B: 0.9, C: 0.5}, 0, tmp_path)]
+        assert by_people([moved(ONE, 60, A, B)], rounds, GRACE_MS, carrying(rates)) == {}
+
+    def test_without_rounds_nothing_is_claimed(self) -> None:
+        assert by_people([moved(ONE, 60, A, B)], (), GRACE_MS, carrying({A: 1, B: 9})) == {}
+
+    def test_a_note_of_an_unload_is_believed(self) -> None:
+        watch = TrafficWatch()
+        watch.feed(
+            line("note", 50, note="event", broker=None, report={"event": "unload", "bundle": ONE})
+        )
+        watch.feed(b"{")
+        one, other, later = moved(ONE, 60), moved(TWO, 60), moved(ONE, 10_000)
+        assert list(by_people([one, other, later], (), GRACE_MS, watch)) == [one]
+
+    def test_the_unloads_of_a_recorded_person_are_not_compared_with_ours(self) -> None:
+        avg = ("--set", "shedding.strategy=avg")
+        told = rebalancer("shadow", RECORDINGS / "modular-broker-joins.jsonl.gz", *avg)
+        assert (
+            "0 only by Pulsar, 0 only by ours, 2 by a person, which are not compared." in told.words
+        )
+
+
+class TestToAndFro:
+    def test_a_bundle_that_comes_back_is_named_with_its_path(self) -> None:
+        (found,) = to_and_fro(
+            [
+                moved(ONE, 0),
+                moved(ONE, 60, B, A),
+                moved(ONE, 120),
+                moved(TWO, 0),
+                moved(TWO, 9, B, C),
+            ]
+        )
+        assert (found.bundle, found.moves, found.path) == (ONE, 3, (A, B, A, B))
+
+    @pytest.mark.heavy
+    def test_by_the_command(self, tmp_path: Path) -> None:
+        back_and_forth = [
+            step
+            for number, (mine, theirs) in enumerate([((ONE,), ()), ((), (ONE,)), ((ONE,), ())])
+            for step in (
+                has(A, number * 100, *mine),
+                has(B, number * 100 + 1, *theirs),
+                sweep(number * 100 + 2, A, B),
+            )
+        ]
+        log = recorded(tmp_path, back_and_forth)
+        assert (
+            f"{ONE} moves back and forth: 2 moves, {A} → {B} → {A}"
+            in rebalancer("shadow", log).words
+        )
+        assert rebalancer("shadow", log, "--json").json["to_and_fro"] == [
+            {"cluster": "c", "bundle": ONE, "path": [A, B, A]}
+        ]
+        assert rebalancer("shadow", log, "--since", "99s", "--json").json["to_and_fro"] == []
+
+
+class TestWindow:
+    def test_before_the_newest_record_and_in_utc(self) -> None:
+        assert window("2h", None, 10_000_000) == ComparedWindow(10_000_000 - 7_200_000, None)
+        assert window("1970-01-01T00:01", "1970-01-01T01:02:00+01:00", 0) == ComparedWindow(
+            60_000, 120_000
+        )
+        assert 5 in window(None, None, 0)
+        assert 5 not in window("6s", "5s", 10_000)
+
+    @pytest.mark.parametrize(
+        ("since", "until", "told"),
+        [("soon", None, "--since: 'soon' is not a time; write"), ("1m", "2m", "exchange the two")],
+    )
+    def test_what_is_no_window(
+        self, since: str, until: str | None, told: str, tmp_path: Path
+    ) -> None:
+        with pytest.raises(SettingsError, match=told):
+            window(since, until, 10_000_000)
+        words = ["--since", since, *(["--until", until] if until else [])]
+        answer = rebalancer("shadow", recorded(tmp_path, uneven()), *words)
+        assert (answer.code, answer.out) == (2, "")
+
+    def test_moves_and_wishes_outside_are_left_out_but_pair_across_its_edge(self) -> None:
+        moves, wishes = (
+            [moved(ONE, 100), moved(TWO, 5_000)],
+            [wanted(ONE, 90), wanted(THREE, 9_000)],
+        )
+        inside = compare(
+            moves,
+            DecisionHistory((), tuple(wishes)),
+            600_000,
+            window=ComparedWindow(T0 + 95_000, T0 + 6_000_000),
+        )
+        assert [(pair.bundle, pair.verdict) for pair in inside.pairs] == [
+            (ONE, "both"),
+            (TWO, "only Pulsar"),
+        ]
+
+
+class TestAgreement:
+    def agreement(
+        self, theirs: list[str], ours: list[str], bundles: int = 100, at: float = 0
+    ) -> Agreement:
+        wishes: list[Command] = [wanted(name, at) for name in ours]
+        return compare(
+            [moved(name, 0) for name in theirs],
+            DecisionHistory((), tuple(wishes)),
+            600_000,
+            bundles={"c": bundles},
+        )
+
+    def test_the_same_moves_are_one(self) -> None:
+        assert self.agreement([ONE, TWO], [ONE, TWO]).agreement == pytest.approx(1)
+
+    def test_none_of_the_same_is_nothing_or_less(self) -> None:
+        assert self.agreement([ONE], [TWO]).agreement == pytest.approx(-0.01 / 0.99)
+        assert self.agreement([ONE], [TWO], at=700).agreement == 0
+        assert self.agreement([ONE], []).agreement == 0
+
+    def test_as_many_of_the_same_as_chance_has_is_nothing(self) -> None:
+        """Ten of a hundred bundles each: one is the same by chance."""
+        names = [bundle(index) for index in range(19)]
+        found = self.agreement(names[:10], names[9:])
+        assert found.f1 == pytest.approx(0.1)
+        assert found.by_chance == pytest.approx(0.1)
+        assert found.agreement == pytest.approx(0)
+
+    def test_half_of_the_same_among_many_bundles_is_half(self) -> None:
+        assert self.agreement([ONE, TWO], [TWO, THREE], bundles=100_000).agreement == pytest.approx(
+            0.5, abs=0.001
+        )
+
+    def test_where_every_bundle_moves_nobody_can_tell(self) -> None:
+        assert self.agreement([ONE], [ONE], bundles=1).agreement is None
+        assert self.agreement([], []).agreement is None

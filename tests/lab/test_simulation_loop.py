@@ -1,0 +1,155 @@
+"""The closed loop: what is decided is carried out, and the next reports show it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+
+from pulsar_rebalancer.lab.simulation.clock import START_MS
+from pulsar_rebalancer.lab.simulation.closed_loop import (
+    EngineDecider,
+    PolledCluster,
+    answer_of,
+    closed_loop,
+)
+from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.lab.simulation.executor_model import REACTION_S
+from strategies.cluster.model import Command, Expected, LoadReport
+from strategies.errors import ContractError
+from strategies.fold.engine import EngineSettings
+from strategies.shedding.registry import SHEDDERS
+
+HALF = EngineSettings("avg", "fixed", SHEDDERS["avg"].settings(max_unload=0.5))
+
+
+def command(
+    bundle: str, source: str, destination: str | None, expires_at_ms: int = 10_000_000_000_000
+) -> Command:
+    return Command(
+        "id",
+        "demo",
+        1,
+        1,
+        "unload" if destination is None else "transfer",
+        bundle,
+        source,
+        destination,
+        "avg",
+        "code",
+        "text",
+        {},
+        Expected(),
+        0,
+        expires_at_ms,
+    )
+
+
+def test_a_skewed_cluster_is_balanced_and_stays_so() -> None:
+    steps = list(islice(closed_loop(skewed_cluster(), EngineDecider(HALF)), 15))
+    spreads = [step.round.spread.range for step in steps]
+    assert spreads[0] > 0.75
+    assert max(spreads[-5:]) < 0.15
+    assert not any(step.commands for step in steps[-5:])
+    assert [step.round.round for step in steps] == list(range(1, 16))
+
+
+def test_every_command_gets_its_outcome_in_order() -> None:
+    steps = list(islice(closed_loop(skewed_cluster(), EngineDecider(HALF)), 3))
+    moving = next(step for step in steps if step.commands)
+    assert [outcome.command_id for outcome in moving.outcomes] == [
+        one.id for one in moving.commands
+    ]
+    assert {outcome.status for outcome in moving.outcomes} == {"applied"}
+    assert [outcome.ts for outcome in moving.outcomes] == sorted(
+        {outcome.ts for outcome in moving.outcomes}
+    )
+
+
+def test_the_loop_is_deterministic() -> None:
+    first, second = (
+        list(islice(closed_loop(skewed_cluster(seed=3), EngineDecider(HALF)), 4)) for _ in range(2)
+    )
+    assert first == second
+
+
+def owner_of(cluster: PolledCluster, bundle: str) -> str | None:
+    owners = dict(zip(cluster.world.names, cluster.world.ownership.owner.tolist(), strict=True))
+    return cluster.world.fleet.names[owners[bundle]] if bundle in owners else None
+
+
+def test_an_executor_applies_a_command_once() -> None:
+    cluster = skewed_cluster()
+    cluster.collect()
+    bundle = cluster.world.names[0]
+    source = owner_of(cluster, bundle)
+    assert source is not None
+    move = command(bundle, source, "broker-3:8080")
+    first, second = cluster.carry_out((move, move), now_ms=START_MS + 1000)
+    assert (first.status, first.owner_before, first.owner_after) == (
+        "applied",
+        source,
+        "broker-3:8080",
+    )
+    assert first.ts == START_MS + 1000 + int(REACTION_S * 1000) + first.took_ms
+    assert (second.status, second.took_ms, second.owner_after) == (
+        "already-done",
+        0,
+        "broker-3:8080",
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code"),
+    [
+        ({"destination": "nobody:1"}, "refused", "destination-gone"),
+        ({"bundle": "no/such/0x00000000_0x80000000"}, "refused", "no-such-bundle"),
+        ({"bundle": "pulsar/system/0x00000000_0x80000000"}, "refused", "system-bundle"),
+        ({"source": "broker-8:8080"}, "refused", "moved-on"),
+        ({"action": "throttle"}, "refused", "advice"),
+        ({"expires_at_ms": 5}, "expired", "expired"),
+    ],
+)
+def test_an_executor_refuses_what_a_real_one_refuses(
+    change: dict[str, object], status: str, code: str
+) -> None:
+    cluster = skewed_cluster()
+    cluster.collect()
+    bundle = cluster.world.names[0]
+    move = replace(command(bundle, str(owner_of(cluster, bundle)), "broker-3:8080"), **change)  # type: ignore[arg-type]
+    (outcome,) = cluster.carry_out((move,), now_ms=START_MS + 1000)
+    assert (outcome.status, outcome.owner_after) == (status, owner_of(cluster, move.bundle))
+    assert str(outcome.reason).startswith(f"{code}: ")
+
+
+def test_a_bundle_that_is_unloaded_never_comes_back_to_the_idlest_broker() -> None:
+    cluster = skewed_cluster()
+    cluster.collect()
+    idlest = "broker-3:8080"
+    bundle = next(name for name in cluster.world.names if owner_of(cluster, name) == idlest)
+    (outcome,) = cluster.carry_out((command(bundle, idlest, None),), now_ms=START_MS + 1000)
+    assert (outcome.status, outcome.owner_after) == ("applied", "broker-6:8080")
+
+
+def test_a_split_leaves_two_bundles_on_the_broker() -> None:
+    cluster = skewed_cluster()
+    cluster.collect()
+    bundle = cluster.world.names[0]
+    source = str(owner_of(cluster, bundle))
+    (outcome,) = cluster.carry_out(
+        (replace(command(bundle, source, None), action="split"),), now_ms=START_MS + 1000
+    )
+    assert (outcome.status, outcome.owner_after) == ("applied", source)
+    report, *_ = (
+        seen for seen in cluster.collect() if isinstance(seen, LoadReport) and seen.broker == source
+    )
+    assert report.bundles is not None
+    halves = {"shop/orders/0x00000000_0x01000000", "shop/orders/0x01000000_0x02000000"}
+    assert halves <= set(report.bundles.names)
+    assert bundle not in report.bundles.names
+
+
+def test_a_collection_pass_without_a_round_is_an_error() -> None:
+    with pytest.raises(ContractError, match="closed 0 rounds"):
+        answer_of([])

@@ -1,0 +1,177 @@
+"""Operators in a modelled cluster: what a scenario's drains and rolls do to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from pulsar_rebalancer.lab.goal import goal_of
+from pulsar_rebalancer.lab.simulation.run import SimulatedRun, SimulationTask, run
+from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
+from pulsar_rebalancer.lab.simulation.scenarios.complaints import complaints
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
+from strategies.fold.engine import EngineSettings
+
+A, B, C, D = (f"{name}:8080" for name in "abcd")
+
+
+def scenario(*happenings: dict[str, Any], minutes: int = 40, **changes: Any) -> Scenario:
+    """Four equal brokers with eight equal bundles each."""
+    written: dict[str, Any] = {
+        "title": "four brokers",
+        "minutes": minutes,
+        "bundles": 32,
+        "machines": {"plain": {"cores": 10, "cpu_idle": 10, "cpu_per_mib": 10}},
+        "brokers": [{"machine": "plain", "names": ["a", "b", "c", "d"]}],
+        "traffic": [{"name": "all", "mib_in": 32, "even": True}],
+        "happenings": happenings,
+    }
+    return Scenario.model_validate({**written, **changes})
+
+
+def simulated(*happenings: dict[str, Any], **changes: Any) -> SimulatedRun:
+    settings = EngineSettings()
+    named = Named("four", "", scenario(*happenings, **changes))
+    return run(SimulationTask(named, 1, settings, goal_of(settings).reached, "steady"))
+
+
+def sources(done: SimulatedRun) -> set[str | None]:
+    return {move.source for move in done.timeline.moves if move.is_drain}
+
+
+def changes_of(done: SimulatedRun) -> list[tuple[str, str]]:
+    return [(one.broker, one.why) for one in done.timeline.memberships]
+
+
+@pytest.mark.heavy
+def test_a_drain_empties_a_broker_and_nothing_comes_back() -> None:
+    done = simulated({"minute": 5, "kind": "drain", "brokers": ["b"]})
+    (drain,) = done.operations
+    assert (drain.what, drain.state, drain.finished) == (f"drain of {B}", "drained", True)
+    assert (drain.evacuated, sources(done)) == (8, {B})
+    # Ten bundles at a time, so all of them in one round; their arrival shows in the next.
+    assert drain.rounds <= 3
+    assert drain.before == pytest.approx(26, abs=1)
+    assert drain.highest == pytest.approx(26 + 16 / 3, abs=1.5)
+    b = done.world.fleet.names.index(B)
+    assert done.world.rows_of(b).size == 0
+
+
+@pytest.mark.heavy
+def test_a_broker_that_leaves_after_a_drain_costs_no_client_anything() -> None:
+    leaves = {"minute": 15, "kind": "leave", "brokers": ["b"]}
+    drained = simulated({"minute": 5, "kind": "drain", "brokers": ["b"]}, leaves)
+    abrupt = simulated(leaves)
+    assert [move for move in drained.timeline.moves if move.kind == "placed"] == []
+    assert sum(move.kind == "placed" for move in abrupt.timeline.moves) == 8
+
+
+@pytest.mark.heavy
+def test_after_undrain_the_broker_takes_bundles_again() -> None:
+    done = simulated(
+        {"minute": 5, "kind": "drain", "brokers": ["b"]},
+        {"minute": 15, "kind": "undrain", "brokers": ["b"]},
+    )
+    (drain,) = done.operations
+    assert (drain.state, drain.finished) == ("done", True)
+    assert any(move.destination == B for move in done.timeline.moves)
+
+
+@pytest.mark.heavy
+def test_brokers_of_one_happening_are_drained_together() -> None:
+    done = simulated({"minute": 5, "kind": "drain", "brokers": ["b", "c"]})
+    assert [(one.what, one.state) for one in done.operations] == [
+        (f"drain of {B}", "drained"),
+        (f"drain of {C}", "drained"),
+    ]
+
+
+@pytest.mark.heavy
+def test_a_drain_beside_another_one_is_refused() -> None:
+    done = simulated(
+        {"minute": 5, "kind": "drain", "brokers": ["b"]},
+        {"minute": 5, "kind": "drain", "brokers": ["c"]},
+    )
+    refused = done.operations[1]
+    assert (refused.state, refused.finished) == ("refused", False)
+    assert f"{B} is being drained" in refused.text
+    assert sources(done) == {B}
+
+
+@pytest.mark.heavy
+def test_a_roll_restarts_all_brokers_one_after_the_other_the_leader_last() -> None:
+    done = simulated({"minute": 3, "kind": "roll", "minutes": 2}, minutes=70)
+    (roll,) = done.operations
+    assert (roll.what, roll.state, roll.finished) == ("roll of 4", "done", True)
+    assert changes_of(done) == [
+        (name, why) for name in (B, C, D, A) for why in ("restarts", "restarted")
+    ]
+    assert [move for move in done.timeline.moves if move.kind == "placed"] == []
+    assert roll.evacuated >= 32
+    assert roll.moved >= roll.evacuated
+    assert roll.highest < 45
+
+
+@pytest.mark.heavy
+def test_two_brokers_may_be_away_at_a_time_if_asked() -> None:
+    done = simulated({"minute": 3, "kind": "roll", "minutes": 4, "max_unavailable": 2}, minutes=70)
+    away, most = 0, 0
+    for one in done.timeline.memberships:
+        away += 1 if one.change == "left" else -1
+        most = max(most, away)
+    assert (most, done.operations[0].state) == (2, "done")
+
+
+@pytest.mark.heavy
+def test_a_roll_of_some_brokers_leaves_the_others_alone() -> None:
+    done = simulated({"minute": 3, "kind": "roll", "brokers": ["c"]}, minutes=30)
+    assert changes_of(done) == [(C, "restarts"), (C, "restarted")]
+    assert done.operations[0].what == "roll of 1"
+
+
+@pytest.mark.heavy
+def test_a_restart_that_takes_too_long_halts_the_roll() -> None:
+    done = simulated({"minute": 3, "kind": "roll", "minutes": 30})
+    (roll,) = done.operations
+    assert (roll.state, roll.finished) == ("halted", False)
+    assert "did not come back within 10 min" in roll.text
+
+
+@pytest.mark.heavy
+def test_a_broker_that_dies_meanwhile_halts_the_roll() -> None:
+    done = simulated(
+        {"minute": 3, "kind": "roll", "minutes": 2}, {"minute": 6, "kind": "kill", "brokers": ["d"]}
+    )
+    (roll,) = done.operations
+    assert roll.state == "halted"
+    assert f"{D} is missing in the list of brokers" in roll.text
+
+
+@pytest.mark.heavy
+def test_drains_count_in_no_figure_about_the_strategy() -> None:
+    done = simulated({"minute": 5, "kind": "drain", "brokers": ["b"]})
+    assert done.figures.bundles_moved == 0
+    assert done.figures.false_unloads_a_day == 0
+    assert done.figures.client_cost > 0
+    assert done.operations[0].known()["moved"] == 8
+
+
+@pytest.mark.parametrize(
+    ("happening", "complaint"),
+    [
+        ({"kind": "drain"}, "only a roll may leave it out"),
+        ({"kind": "load"}, "only a roll may leave it out"),
+        (
+            {"kind": "drain", "brokers": ["a"], "max_unavailable": 2},
+            'max_unavailable = ... is allowed with kind = "roll" only',
+        ),
+        ({"kind": "roll", "max_unavailable": 0}, "must be at least 1, got 0"),
+        ({"kind": "roll", "brokers": ["e"]}, "no broker e; known: a, b, c, d"),
+    ],
+)
+def test_happenings_that_make_no_sense(happening: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        scenario({"minute": 1, **happening})
+    assert complaint in "\n".join(complaints(error.value, Scenario))

@@ -1,0 +1,122 @@
+"""What a scenario may bring along: load as it was recorded, and policies that say which brokers may
+serve it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pulsar_rebalancer.lab.simulate.run_requests import RunRequest, StrategyChoice
+from pulsar_rebalancer.lab.simulate.runs import Made, make
+from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from strategies.errors import SettingsError
+
+SCENARIO = """
+# Four brokers, one of which dies.
+title = "a scenario"
+minutes = 12
+bundles = 16
+[machines.plain]
+cpu_per_mib = 8
+[[brokers]]
+machine = "plain"
+count = 4
+[[happenings]]
+minute = 4
+kind = "kill"
+brokers = ["broker-1"]
+[[traffic]]
+name = "all"
+mib_in = 40
+"""
+POLICY = """
+[policies.isolation.ours]
+namespaces = ["public/simulated"]
+primary = ["broker-1", "broker-3"]
+secondary = []
+auto_failover_policy.policy_type = "min_available"
+auto_failover_policy.parameters = { min_limit = "1", usage_threshold = "100" }
+"""
+
+
+def made(path: Path, who: str = "avg/fixed") -> Made:
+    return make(RunRequest(str(path), 1, StrategyChoice.read(who)), keep=True)
+
+
+def destinations(done: Made) -> set[str | None]:
+    assert done.timeline is not None
+    return {move.destination for move in done.timeline.moves}
+
+
+@pytest.mark.parametrize("who", ["avg/fixed", "threshold/parity"])
+def test_bundles_of_a_broker_that_died_stay_on_the_brokers_their_policy_names(
+    tmp_path: Path, who: str
+) -> None:
+    free, bound = tmp_path / "free.toml", tmp_path / "bound.toml"
+    free.write_text(SCENARIO)
+    bound.write_text(SCENARIO + POLICY)
+    assert "broker-2:8080" in destinations(made(free, who))
+    assert destinations(made(bound, who)) == {"broker-3:8080"}
+
+
+def test_policies_that_cannot_be_followed_are_complained_about(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(SCENARIO + POLICY.replace('["broker-1", "broker-3"]', "3"))
+    with pytest.raises(SettingsError) as caught:
+        catalog.load(str(path))
+    assert "policies.isolation.ours" in caught.value.complaints[0]
+
+
+def with_trace(folder: Path, figures: str) -> Path:
+    (folder / "load.csv").write_text(figures)
+    path = folder / "traced.toml"
+    path.write_text(
+        SCENARIO.replace("[[happenings]]", "[[unused]]").partition("[[unused]]")[0] + TRAFFIC
+    )
+    return path
+
+
+TRAFFIC = (
+    '[[traffic]]\nname = "all"\nmib_in = 40\nwave = { kind = "trace", interval_s = 120, file '
+    '= "load.csv" }\n'
+)
+
+
+def test_load_follows_a_recorded_trace_whose_mean_is_the_load_of_the_scenario(
+    tmp_path: Path,
+) -> None:
+    path = with_trace(tmp_path, "# minute, bytes per second\n0, 1000\n2, 3000\n\n4, 2000\n")
+    (flow,) = catalog.load(str(path)).scenario.traffic
+    assert flow.wave is not None
+    assert flow.wave.kind == "trace"
+    assert flow.wave.factors == (0.5, 1.5, 1.0)
+    line = made(path).timeline
+    assert line is not None
+    totals = line.msg_throughput.sum(axis=1) / 2**20
+    assert totals[[2, 4, 6]] == pytest.approx([40, 120, 80], rel=0.3)
+
+
+@pytest.mark.parametrize(
+    ("figures", "says"),
+    [
+        ("1\nmany\n", "load.csv:2: 'many' is not a number"),
+        ("1\n-2\n", "load.csv:2: -2 is not a load"),
+        ("# nothing\n", "no figure is above 0"),
+    ],
+)
+def test_a_trace_that_is_none_is_refused_by_its_line(
+    tmp_path: Path, figures: str, says: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        catalog.load(str(with_trace(tmp_path, figures)))
+    assert says in caught.value.complaints[0]
+
+
+def test_a_trace_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = with_trace(tmp_path, "1\n")
+    (tmp_path / "load.csv").unlink()
+    with pytest.raises(SettingsError) as caught:
+        catalog.load(str(path))
+    assert "load.csv: the trace cannot be read" in caught.value.complaints[0]

@@ -1,0 +1,75 @@
+"""Waves say the mean factor of any stretch of time exactly: against the factor added up second by
+second.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Daily, OnOff, Steps, Trace, Wave
+from pulsar_rebalancer.lab.simulation.waves import mean_between, summed_of, without_transients
+
+
+def _mean(wave: Wave | None, begin_s: float, end_s: float, chance: float = 0.0) -> float:
+    return float(mean_between(summed_of(wave, chance), np.array([begin_s]), np.array([end_s]))[0])
+
+
+def test_steady_is_one_at_any_time() -> None:
+    assert _mean(None, -60, 0) == 1
+    assert _mean(None, 1e6, 1e6 + 60) == 1
+
+
+def test_a_step_in_the_middle_of_a_period_counts_half() -> None:
+    wave = Steps(kind="steps", at=((1, 3.0),))
+    assert _mean(wave, 0, 60) == 1
+    assert _mean(wave, 30, 90) == 2
+    assert _mean(wave, 60, 120) == 3
+
+
+def test_consumers_on_and_off_for_a_minute_show_as_ones_and_zeros_at_the_right_moments() -> None:
+    wave = OnOff(kind="on-off", on_s=60, off_s=60, phase_s=0)
+    assert [_mean(wave, 60.0 * n, 60.0 * (n + 1)) for n in range(4)] == [1, 0, 1, 0]
+    assert [_mean(wave, 60.0 * n + 30, 60.0 * (n + 1) + 30) for n in range(4)] == [
+        0.5,
+        0.5,
+        0.5,
+        0.5,
+    ]
+
+
+def test_on_and_off_begins_when_it_is_told_to() -> None:
+    wave = OnOff(kind="on-off", on_s=60, off_s=60, phase_s=60, begins=10)
+    assert _mean(wave, 0, 600) == 1
+    assert _mean(wave, 600, 660) == 0
+
+
+def test_a_day_is_highest_at_its_peak_lowest_at_night_and_even_in_all() -> None:
+    wave = Daily(kind="daily", amplitude=0.4, peak_hour=14)
+    hours = [_mean(wave, 3600.0 * hour - 30, 3600.0 * hour + 30, chance=0.5) for hour in range(24)]
+    assert hours.index(max(hours)) == 14
+    assert hours.index(min(hours)) == 2
+    assert max(hours) == pytest.approx(1.4, abs=1e-3)
+    assert _mean(wave, 0, 86_400, chance=0.5) == pytest.approx(1)
+    assert _mean(wave, 86_400 + 7200, 86_400 + 7260, chance=0.5) == pytest.approx(
+        hours[2], abs=1e-3
+    )
+
+
+def test_a_trace_is_repeated() -> None:
+    wave = Trace(kind="trace", interval_s=60, factors=(1, 2, 3))
+    assert [_mean(wave, 60.0 * n, 60.0 * (n + 1)) for n in range(5)] == [1, 2, 3, 1, 2]
+    assert _mean(wave, 30, 90) == 1.5
+
+
+def test_before_the_start_a_trace_is_as_at_the_start() -> None:
+    wave = Trace(kind="trace", interval_s=60, factors=(1, 2, 3))
+    assert [_mean(wave, -120, -60), _mean(wave, -30, 30), _mean(wave, -60, 120)] == pytest.approx(
+        [1, 1, 4 / 3]
+    )
+
+
+def test_somebody_who_waits_sees_half_of_what_goes_on_and_off() -> None:
+    calm = without_transients(OnOff(kind="on-off", on_s=60, off_s=60, begins=2))
+    assert _mean(calm, 0, 120) == 1
+    assert _mean(calm, 120, 180) == 0.5
