@@ -32,12 +32,10 @@ from sinks.pulsar_api.tls_errors import speaks_tls, tls_obstacle
 from sinks.secret_file import read_secret
 from sinks.wire.names import is_broker
 from strategies.errors import (
-    AdminError,
     BrokerUnavailable,
     NotOwned,
     Refused,
     SettingsError,
-    Unauthorized,
 )
 
 if TYPE_CHECKING:
@@ -119,9 +117,7 @@ class PulsarHttp:
             share = 2 if call.repeatable and attempt < len(bases) else 1
             now = time.monotonic()
             try:
-                body = self._verified_exchange(
-                    call, base, _Window(began, now + (deadline - now) / share)
-                )
+                body = self._exchange(call, base, _Window(began, now + (deadline - now) / share))
                 if call.at is None:
                     self.known.helped(base, failed[0] if failed else None)
                 return body
@@ -140,14 +136,11 @@ class PulsarHttp:
 
     def _all_failed(
         self, failed: Sequence[BrokerUnavailable], bases: Sequence[AdminUrl]
-    ) -> AdminError:
-        """The error after all addresses failed: the last one, or a refused token, or the first one
-        with the number of other brokers.
+    ) -> BrokerUnavailable:
+        """The error after all addresses failed: the last one, or the first one with the number of
+        other brokers.
         """
         first, last = failed[0], failed[-1]
-        for error in failed:
-            if isinstance(error.__cause__, Unauthorized):
-                return error.__cause__
         fallbacks = sum(map(self.known.is_fallback, bases))
         if not fallbacks or len(bases) == 1:
             return last
@@ -177,24 +170,6 @@ class PulsarHttp:
         """Sleeps before a retry. Returns False if the deadline or a stop ends the retries."""
         seconds = min(_LONGEST_PAUSE_S, self._settings.backoff_ms / 1000 * 2.0 ** (rounds - 1))
         return time.monotonic() + seconds < deadline and not self._wait(seconds)
-
-    def _verified_exchange(self, call: Call, base: AdminUrl, window: _Window) -> bytes:
-        """As `_exchange`, but an address known only from a file must prove that it is a broker of
-        the cluster.
-        """
-        if call.at is not None or not self.known.is_doubtful(base):
-            return self._exchange(call, base, window)
-        try:
-            body = self._exchange(call, base, window)
-        except BrokerUnavailable:
-            raise
-        except AdminError as error:
-            raise _NoBroker(str(error)) from error
-        if not call.proof(body):
-            raise _NoBroker(
-                f"{base} does not answer {call.what} as a broker of {self._settings.cluster} does."
-            )
-        return body
 
     def _exchange(self, call: Call, base: AdminUrl, window: _Window) -> bytes:
         """One call with all its redirects."""
@@ -375,10 +350,6 @@ class PulsarHttp:
 
 class _NeverSent(BrokerUnavailable):
     """No connection was made, so the call was not executed."""
-
-
-class _NoBroker(_NeverSent):
-    """Another service answers at this address."""
 
 
 def token_header(settings: PulsarSettings) -> Mapping[str, str]:
