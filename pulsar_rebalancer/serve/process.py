@@ -45,21 +45,19 @@ def run_page(
         starting=lambda: start_line(settings),
         log=log,
     )
-    page = assembled_page(
+    page, news = assembled_page(
         settings, lambda: topics.snapshot, wall_clock_ms, answered=metrics.answered, log=failed
     )
 
     def turn(snapshot: LiveSnapshot) -> None:
-        noted(snapshot, page.news.viewers, metrics)
-        page.news.announce()
+        noted(snapshot, news.viewers, metrics)
+        news.announce()
 
     with listening_socket(serve_address(given), "serve.listen") as listening, topics.running(turn):
         host, port = listening.getsockname()[:2]
         scheme = "https" if given.tls_cert else "http"
         ready(f"{scheme}://{ListenAddress(host, port)}/")
-        run_server(
-            page.app, listening, page.news, is_stopping, cert=given.tls_cert, key=given.tls_key
-        )
+        run_server(page, listening, news, is_stopping, cert=given.tls_cert, key=given.tls_key)
 
 
 def noted(snapshot: LiveSnapshot, viewers: int, metrics: PageMetrics) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from pulsar_rebalancer.serve.request_check import App
+from pulsar_rebalancer.serve.request_check import RequestGuard
 from pulsar_rebalancer.serve.viewer_news import ViewerNews
 from strategies.errors import SettingsError
 
@@ -92,7 +92,7 @@ def check_certificate(cert: str, key: str) -> None:
 
 
 def run_server(
-    app: App,
+    page: RequestGuard,
     listening: socket.socket,
     news: ViewerNews,
     is_stopping: Callable[[], bool],
@@ -105,7 +105,7 @@ def run_server(
     logging.getLogger("uvicorn").addHandler(logging.NullHandler())
     logging.getLogger("uvicorn").propagate = False
     config = uvicorn.Config(
-        app,
+        page,
         http=PatientProtocol,
         loop="asyncio",
         ws="none",
