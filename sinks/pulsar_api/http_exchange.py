@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import httpx
 
 T = TypeVar("T")
+#: Two threads must not start a loop each.
+_STARTING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,9 @@ def _reason(error: Exception) -> str:
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run_coroutine_threadsafe(work, _loop()).result()
+    with _STARTING:
+        loop = _loop()
+    return asyncio.run_coroutine_threadsafe(work, loop).result()
 
 
 @cache
