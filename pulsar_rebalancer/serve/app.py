@@ -12,13 +12,12 @@ from functools import partial
 from typing import Any
 
 import orjson
-from h11 import LocalProtocolError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -213,9 +212,9 @@ def routes_of(page: LivePage, log: Callable[[str], None]) -> Starlette:
     """The application, without the checks of `RequestGuard`. `log`: gets unexpected errors."""
 
     async def failed(_: Request, error: Exception) -> Response:
-        # A client that breaks the protocol is no error of ours. The text of the error may contain
-        # names from records, but no secret: those have no text.
-        if not isinstance(error, LocalProtocolError):
+        # A client that went away, or broke the protocol, is no error of ours. The text of the
+        # error may contain names from records, but no secret: those have no text.
+        if not isinstance(error, ClientDisconnect):
             log(f"a request failed, please report this as a bug: {type(error).__name__}: {error}")
         return json_error(500, "The page failed; its log says why.")
 
