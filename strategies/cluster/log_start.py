@@ -47,7 +47,7 @@ class EarlyRecord:
         return unpack_record(zlib.decompress(self.compressed))
 
 
-def better_time(
+def corrected_time(
     times: Sequence[int], clock: Clock | None, jump_ms: int, *, swept: bool
 ) -> int | None:
     """The time by which to fold the log's start again; None if `clock` is right or no two records
@@ -68,7 +68,7 @@ def better_time(
     return None if clock is not None and abs(best - clock.now_ms) <= jump_ms else best
 
 
-def is_sure(early: Sequence[EarlyRecord]) -> bool:
+def may_close_first_round(early: Sequence[EarlyRecord]) -> bool:
     """Whether a first round may close without a sweep, at a record that is near the cluster's
     time.
     """

@@ -146,10 +146,3 @@ class ClusterState:
 def moves_under_way(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
     """Moves that may still be carried out, or that no report shows yet."""
     return {bundle: move for bundle, move in state.in_flight.items() if now_ms < move.expires_at_ms}
-
-
-def expired_moves(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
-    """The other moves: their commands can no longer be carried out."""
-    return {
-        bundle: move for bundle, move in state.in_flight.items() if now_ms >= move.expires_at_ms
-    }

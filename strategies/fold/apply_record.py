@@ -23,35 +23,39 @@ from strategies.fold.outcomes import learn_outcome
 from strategies.fold.reports import REPEATED, accept_report, depart
 
 
-def apply_record(
-    record: TelemetryRecord, state: ClusterState, store: StateStore
-) -> tuple[ClusterState, Rejection | None]:
-    """The state after a record, or why the record cannot be used."""
+def apply_record(record: TelemetryRecord, store: StateStore) -> Rejection | None:
+    """Brings a record into the cluster's state; why it cannot be used, if so."""
+    if isinstance(record, LoadReport):
+        return accept_report(record, store)
+    state = store.get_cluster()
     match record:
-        case LoadReport():
-            return accept_report(record, state, store)
         case Tombstone():
             broker = store.get_broker(record.broker)
-            if broker is not None and record.ts < broker.reported_at_ms:
-                return state, None  # the broker has published figures again since this withdrawal
-            return depart(record.broker, state, store, record.ts), None
+            # Else the broker has published figures again since this withdrawal.
+            if broker is None or record.ts >= broker.reported_at_ms:
+                store.put_cluster(depart(record.broker, state, store, record.ts))
         case Sweep():
             if record.ts <= state.sweep_at_ms:
-                return state, _late_sweep(record, state)
-            known = [broker.broker for broker in store.brokers()]
-            return replace(
-                state,
-                sweep_at_ms=record.ts,
-                sweep=record.sweep,
-                missing=dict(record.missing),
-                rivals=census(state.rivals, record, state.sweep_at_ms, known),
-            ), None
+                return _late_sweep(record, state)
+            store.put_cluster(_after_sweep(record, state, store))
         case OutcomeReport():
-            return learn_outcome(record, state, store), None
+            store.put_cluster(learn_outcome(record, state, store))
         case Policies():
-            return replace(state, policies=record.snapshot), None
+            store.put_cluster(replace(state, policies=record.snapshot))
         case Intent() | Owned() | Note():  # neither has a time
-            return state, None
+            pass
+    return None
+
+
+def _after_sweep(record: Sweep, state: ClusterState, store: StateStore) -> ClusterState:
+    known = [broker.broker for broker in store.brokers()]
+    return replace(
+        state,
+        sweep_at_ms=record.ts,
+        sweep=record.sweep,
+        missing=dict(record.missing),
+        rivals=census(state.rivals, record, state.sweep_at_ms, known),
+    )
 
 
 def _late_sweep(record: Sweep, state: ClusterState) -> Rejection:

@@ -14,7 +14,7 @@ this hides: they vote too once another broker proves that the time is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from strategies.cluster.clock import COLLECTOR, EXECUTOR, Clock, Stray, tolerance_of
@@ -222,19 +222,18 @@ def in_time(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
             return record
 
 
-def counted(
-    state: ClusterState, names: Mapping[str, int], now_ms: int, settings: RoundSettings
+def with_voters(
+    state: ClusterState, brokers: Iterable[BrokerState], now_ms: int, settings: RoundSettings
 ) -> ClusterState:
-    """The state when a round closes, with the voters until the next round. `names`: broker → time
-    of its last record.
-    """
+    """The state when a round closes, with the voters until the next round."""
     oldest = now_ms - settings.stale_after_ms
+    newest = {broker.broker: newest_report_ms(broker) for broker in brokers}
     strays = {
         name: stray
         for name, stray in state.strays.items()
-        if name in names or stray.heard_ms >= oldest
+        if name in newest or stray.heard_ms >= oldest
     }
-    recent = {name for name, ts in names.items() if ts >= oldest} | {
+    recent = {name for name, ts in newest.items() if ts >= oldest} | {
         name for name, stray in strays.items() if stray.heard_ms >= oldest
     }
     return replace(state, strays=strays, voters=len(recent - {COLLECTOR, EXECUTOR}))

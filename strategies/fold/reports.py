@@ -24,20 +24,17 @@ MOVING_AT_MOST = 10_000
 REPEATED = "repeated"
 
 
-def accept_report(
-    report: LoadReport, state: ClusterState, store: StateStore
-) -> tuple[ClusterState, Rejection | None]:
-    """The cluster's state after a report, or why the report cannot be used. The broker's own parts
-    go to the store.
+def accept_report(report: LoadReport, store: StateStore) -> Rejection | None:
+    """Brings a report into the state of its broker and of the cluster; why it cannot be used, if
+    so.
     """
+    state, broker = store.get_cluster(), store.get_broker(report.broker)
     open_round = state.round + 1
-    broker = store.get_broker(report.broker)
     rejection = _from_before(report, state) if broker is None else _untimely(report, broker)
     if _withdraws(report) and (broker is None or rejection is not None):
-        # A tombstone of a broker that is gone, or a late or duplicate one: nothing to do.
-        return state, None
+        return None  # a tombstone of a broker that is gone, or a late or duplicate one
     if rejection is not None:
-        return state, rejection
+        return rejection
     if broker is None:
         broker = _newcomer(report.broker, state.joined)
         others = {name: ts for name, ts in state.gone.items() if name != report.broker}
@@ -50,7 +47,8 @@ def accept_report(
     store.put_broker(_updated(broker, report, table, open_round))
     if report.bundles is not None and state.in_flight:
         state = _see_moves(report, state)
-    return state, None
+    store.put_cluster(state)
+    return None
 
 
 def depart(name: str, state: ClusterState, store: StateStore, ts: int = -1) -> ClusterState:

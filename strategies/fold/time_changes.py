@@ -10,7 +10,7 @@ from strategies.cluster.budget import no_later
 from strategies.cluster.clock import Clock, ClockVerdict, judge_clock, tolerance_of
 from strategies.cluster.intent_state import at_time
 from strategies.cluster.load_history import Episode
-from strategies.cluster.model import Event, Rejection, Sweep, TelemetryRecord
+from strategies.cluster.model import Rejection, Sweep, TelemetryRecord
 from strategies.cluster.rival_state import at_another_time
 from strategies.cluster.state import ClusterState, InFlight, Order
 from strategies.cluster.store import BrokerState, StateStore
@@ -24,23 +24,46 @@ from strategies.fold.producer_votes import (
     returned,
     strayed,
     untimed,
+    went_back,
 )
 from strategies.fold.quick_replace import quick_replace
+from strategies.fold.vanished_clusters import begin_again, is_away
 from strategies.settings import RoundSettings
 
 _Command = TypeVar("_Command", InFlight, Order)
 
 
-def timed(
+def check_time(
+    record: TelemetryRecord, store: StateStore, settings: RoundSettings
+) -> tuple[TelemetryRecord, Rejection | None]:
+    """Judges a record's time, and moves the cluster's time by it. Returns the record in the form to
+    apply, and why it is not applied, if so.
+    """
+    state = store.get_cluster()
+    clock = state.clock
+    assert clock is not None
+    if isinstance(record, Sweep) and went_back(record, state, store, settings):
+        return record, _set_back(record, state, clock.now_ms, store)
+    away = is_away(clock, record.ts, settings)
+    state, verdict = _timed(record, state, clock, store, settings)
+    if verdict == "moved-back":
+        state = _forget_everything_timed(state, record.ts, store)
+    if verdict == "moved-on" and away:
+        state = begin_again(state, record.ts, store)
+    store.put_cluster(state)
+    if verdict in ("ahead", "behind"):
+        return record, clock_rejection(record, clock.now_ms, verdict)
+    return in_time(record, clock.now_ms) if verdict == "leads" else record, None
+
+
+def _timed(
     record: TelemetryRecord,
     state: ClusterState,
     clock: Clock,
     store: StateStore,
     settings: RoundSettings,
-) -> tuple[TelemetryRecord, ClusterState, ClockVerdict]:
-    """The record in the form to use, the state with the new time, and whether the record is
-    believed.
-    """
+) -> tuple[ClusterState, ClockVerdict]:
+    """The state with the new time, and whether the record is believed."""
     tolerance = tolerance_of(settings)
     judged, verdict = judge_clock(
         clock,
@@ -55,21 +78,16 @@ def timed(
         state = moved(state, record.ts, settings)
     if abs(lead) <= tolerance:
         state = kept_pace(record, returned(record, state, store), store, settings)
-        return record, quick_replace(state, clock=judged), verdict
-    if verdict in ("moved-on", "moved-back"):
-        return record, quick_replace(state, clock=judged), verdict
-    state = strayed(record, state, store, settings, used=abs(lead) <= settings.max_clock_jump_ms)
-    other = None if verdict == "ahead" else followed(record, state, store, settings)
-    if other is not None:
-        return record, other, "believed"
-    return (
-        in_time(record, clock.now_ms) if verdict == "leads" else record,
-        quick_replace(state, clock=judged),
-        verdict,
-    )
+    elif verdict not in ("moved-on", "moved-back"):
+        used = abs(lead) <= settings.max_clock_jump_ms
+        state = strayed(record, state, store, settings, used=used)
+        other = None if verdict == "ahead" else followed(record, state, store, settings)
+        if other is not None:
+            return other, "believed"
+    return quick_replace(state, clock=judged), verdict
 
 
-def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore) -> ClusterState:
+def _forget_everything_timed(state: ClusterState, now_ms: int, store: StateStore) -> ClusterState:
     """The state after the log's time goes back, without all that carries times of the old clock,
     which would now be in the future. Round numbers continue.
     """
@@ -79,30 +97,30 @@ def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore
     for name in [*known, *state.gone]:
         store.remove_owned(name)
     return ClusterState(
-        clock=clock,
+        clock=Clock(now_ms),
         early=None,
         round=state.round,
-        round_at_ms=clock.now_ms,
+        round_at_ms=now_ms,
         joined=state.joined,
         voters=max(state.voters, state.live),
         policies=state.policies,
-        intents=at_time(state.intents, clock.now_ms),
+        intents=at_time(state.intents, now_ms),
         # The hourly budget is a guarantee, not an estimate: the age of these moves is unknown, so
         # they count as made now.
-        spent=tuple(replace(one, ts=clock.now_ms) for one in state.spent),
-        rivals=at_another_time(state.rivals, clock.now_ms),
+        spent=tuple(replace(one, ts=now_ms) for one in state.spent),
+        rivals=at_another_time(state.rivals, now_ms),
         bulkhead=state.bulkhead,
     )
 
 
-def set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore) -> list[Event]:
+def _set_back(record: Sweep, state: ClusterState, now_ms: int, store: StateStore) -> Rejection:
     """Accepts a pass of a collector whose clock went back; the open round keeps its length. What
     began at a later time counts as begun now.
     """
     for broker in store.brokers():
         store.put_broker(_broker_at(broker, record.ts))
     not_from_the_future([broker.broker for broker in store.brokers()], store, record.ts)
-    back = clock.now_ms - record.ts
+    back = now_ms - record.ts
     store.put_cluster(
         replace(
             _moves_at(state, record.ts),
@@ -125,7 +143,7 @@ def set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore
         f"cluster's time, and pass {record.sweep - 1} was not: "
         "the collector's clock went back; its time counts from here on"
     )
-    return [Rejection("clock-behind", text, record)]
+    return Rejection("clock-behind", text, record)
 
 
 def _broker_at(broker: BrokerState, now_ms: int) -> BrokerState:

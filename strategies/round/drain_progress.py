@@ -19,7 +19,7 @@ from strategies.cluster.intent_state import (
 )
 from strategies.cluster.model import Outcome, Owned
 from strategies.cluster.round_state import MEANINGS
-from strategies.cluster.state import InFlight
+from strategies.cluster.state import ClusterState, InFlight
 from strategies.cluster.store import BrokerState
 from strategies.filters.contract import Refusal
 from strategies.ordered_sum import ordered_sum
@@ -317,15 +317,11 @@ def being_drained(intents: Intents) -> Mapping[str, Refusal]:
     }
 
 
-def unanswered(
-    in_flight: Mapping[str, InFlight], waiting: Collection[str], now_ms: int
-) -> dict[str, int]:
-    """Broker → number of commands to move its bundles that have expired without an outcome.
-    `waiting`: bundles whose newest command has none.
-    """
+def unanswered(state: ClusterState, now_ms: int) -> dict[str, int]:
+    """Broker → number of commands to move its bundles that have expired without an outcome."""
     found = Counter(
         move.source
-        for bundle, move in in_flight.items()
-        if bundle in waiting and not move.left and now_ms >= move.expires_at_ms
+        for bundle, move in state.in_flight.items()
+        if bundle in state.orders and not move.left and now_ms >= move.expires_at_ms
     )
     return dict(found)

@@ -15,7 +15,7 @@ from math import inf, isfinite
 from strategies.bundles.system_bundles import is_system_bundle
 from strategies.cluster.budget import Budget
 from strategies.cluster.drain_settings import DrainSettings
-from strategies.cluster.intent_state import Drain
+from strategies.cluster.intent_state import DRAIN, Drain
 from strategies.cluster.model import MIB, BrokerLoad, Decision, Skip
 from strategies.cluster.move_cost import MeasuredPause, expected_pause_ms
 from strategies.cluster.state import Gained, InFlight, Order
@@ -23,8 +23,6 @@ from strategies.filters.contract import Refusal
 from strategies.ordered_sum import ordered_sum
 from strategies.placement.destinations import Destinations
 
-#: Code of the commands of a drain.
-DRAIN = "drain"
 #: Code of bundles that wait until others have arrived.
 WAITS = "waits-for-drain"
 
@@ -47,7 +45,7 @@ class Draining:
 
     `drains`: broker → its drain; `owned`: broker → all its bundles by the collector's notes,
     without those that have left since; `still`: brokers whose bundles stay for now; `in_flight`,
-    `gained`, `orders`: as in RoundInput.
+    `gained`, `orders`: as in ClusterState.
     """
 
     brokers: Sequence[BrokerLoad]

@@ -17,6 +17,8 @@ from typing import Literal
 import numpy as np
 
 from strategies.cluster.budget import Budget
+from strategies.cluster.command_id import command_id
+from strategies.cluster.cool_downs import of_all_moves
 from strategies.cluster.intent_state import NO_INTENTS, statuses
 from strategies.cluster.model import (
     LARGEST_TIME,
@@ -80,13 +82,13 @@ def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
     table decides nothing.
     """
     screened = screen(given, rules)
-    known = memory = _memory(given)
+    known = memory = given.memory
     changed = False
     if len(screened.live) > 1:  # one broker alone is compared with none
         memory, changed = comparable(known, screened.left_out)
     if memory is not known:
-        given = _with_memory(given, memory)
-    budget, closed = Budget(rules.limits, given.spent, given.now_ms), _closed(given, rules)
+        given = given.with_memory(memory)
+    budget, closed = Budget(rules.limits, given.state.spent, given.now_ms), _closed(given, rules)
     drained = drain_step(given, screened, rules, budget, closed)
     moves, draining = drained.moves, drained.draining
     whole = view = view_of(given, screened.live, rules)
@@ -107,18 +109,8 @@ def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
         shedding = Shedding((), skips, memory)
     else:
         shedding = _shed(view, destinations.memory, shedder)
-    under_way = len(given.in_flight) if rules.by_mode.counts_moves else 0
+    under_way = len(given.under_way) if rules.by_mode.counts_moves else 0
     return Judged(screened, drained, whole, view, destinations, shedding, under_way, budget, closed)
-
-
-def _memory(given: RoundInput) -> Memory:
-    return Memory({state.broker: state.memory for state in given.brokers}, given.memory)
-
-
-def _with_memory(given: RoundInput, memory: Memory) -> RoundInput:
-    """The input with another memory."""
-    brokers = tuple(replace(state, memory=memory.brokers[state.broker]) for state in given.brokers)
-    return replace(given, brokers=brokers, memory=memory.cluster)
 
 
 def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
@@ -130,7 +122,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     splits = due_splits(
         view,
         {**drained, **leaving.kept},
-        given.memory.split_hits,
+        given.state.memory.split_hits,
         _split_rules(rules, leaving, bundles_in),
     )
     estimate = Estimate(judged.whole, rules.usage)
@@ -140,7 +132,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         *map(_move, leaving.kept.values()),
         *(_Order("split", one, algorithm=rules.splitting.algorithm) for one in splits.decisions),
     ]
-    yields = given.rivals.yielding_ms is not None
+    yields = given.state.rivals.yielding_ms is not None
     if rules.throttling.advise and rules.by_mode.advises and not yields:
         orders += _advice(judged, given, orders, bundles_in, rules, usage=usage)
     commands = tuple(_number(order, estimate, given, rules) for order in orders)
@@ -196,7 +188,7 @@ def _record(given: RoundInput, rules: Rules) -> Round:
         throughput_spread=nothing,
         commands=(),
         skips=(),
-        digest=_digest(given),
+        digest=_digest(given, rules.round.cool_down_ms),
         version=rules.version,
     )
 
@@ -210,9 +202,9 @@ def undecided(given: RoundInput, rules: Rules, code: str, text: str) -> RoundRes
         _record(given, rules),
         skips=(skip,),
         state=state_of(RoundFacts((), [one.broker for one in given.brokers], {}, {}, (skip,))),
-        intents=statuses(given.intents),
+        intents=statuses(given.state.intents),
     )
-    return RoundResult((), record, _memory(given), {}, intents=given.intents, decided=False)
+    return RoundResult((), record, given.memory, {}, intents=given.state.intents, decided=False)
 
 
 def _with_spreads(record: Round, judged: Judged) -> Round:
@@ -256,14 +248,14 @@ def _advice(
 ) -> list[_Order]:
     """The dispatch limits that the round advises."""
     busy = {order.decision.source for order in orders} | {
-        move.source for move in given.in_flight.values()
+        move.source for move in given.under_way.values()
     }
     options = ReliefOptions(
         judged.destinations.may_be_relieved,
         bundles_in,
         rules.splitting,
         busy,
-        {*given.advised, *(order.decision.bundle for order in orders)},
+        {*given.state.advised, *(order.decision.bundle for order in orders)},
     )
     return [
         _Order("throttle", one.decision, limits=one.limits)
@@ -321,7 +313,7 @@ def _closed(given: RoundInput, rules: Rules) -> Refusal | None:
 
 def _yields(given: RoundInput) -> Refusal | None:
     """Why the strategy's bundles stay while something else moves bundles; drains go on."""
-    if given.rivals.yielding_ms is None:
+    if given.state.rivals.yielding_ms is None:
         return None
     return Refusal("rounds-yield", f"would be moved, but {_YIELDS}")
 
@@ -334,7 +326,7 @@ def _leave(given: RoundInput, judged: Judged, rules: Rules) -> Leaving:
         rules.by_mode.keeps_due,
         judged.budget,
         judged.view.is_excluded,
-        {**given.gained, **elsewhere} if elsewhere else given.gained,
+        {**given.state.gained, **elsewhere} if elsewhere else given.state.gained,
         _yields(given) or judged.closed,
         in_order=rules.by_mode.counts_moves,
     )
@@ -353,15 +345,6 @@ def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int
         bundles_in,
         closed,
     )
-
-
-def command_id(cluster: str, epoch: int, round_: int, action: str, bundle: str) -> str:
-    """32 hex digits derived from the content alone, so that a repeated publication carries the same
-    id.
-    """
-    return blake2b(
-        "\x1f".join((cluster, str(epoch), str(round_), action, bundle)).encode(), digest_size=16
-    ).hexdigest()
 
 
 def _number(order: _Order, estimate: Estimate, given: RoundInput, rules: Rules) -> Command:
@@ -388,7 +371,7 @@ def _number(order: _Order, estimate: Estimate, given: RoundInput, rules: Rules) 
     )
 
 
-def _digest(given: RoundInput) -> str:
+def _digest(given: RoundInput, cool_down_ms: int) -> str:
     """Digest of the whole input of the round: two rounds with the same digest had the same
     input.
     """
@@ -398,25 +381,25 @@ def _digest(given: RoundInput) -> str:
     ]
     flights = {
         bundle: (move.source, move.destination, move.load, move.left)
-        for bundle, move in given.in_flight.items()
+        for bundle, move in given.under_way.items()
     }
-    spent = [(one.ts, one.bundles, one.throughput) for one in given.spent]
+    spent = [(one.ts, one.bundles, one.throughput) for one in given.state.spent]
     inputs: list[object] = [
         given.now_ms,
         brokers,
-        dict(given.cooling),
+        of_all_moves(given.state, given.now_ms, cool_down_ms),
         flights,
-        given.policies,
+        given.state.policies,
         spent,
-        dict(given.advised),
+        dict(given.state.advised),
     ]
-    intents = replace(given.intents, early=())
+    intents = replace(given.state.intents, early=())
     if intents != NO_INTENTS:  # without intents the digest is that of earlier versions
         inputs.append([asdict(intents), {name: one.bundles for name, one in given.owned.items()}])
-    if given.rivals.moves:
-        inputs.append(used_by_rounds(given.rivals))
-    if given.intents.drains and given.pauses:  # only the pace of drains uses them
-        inputs.append(given.pauses)
+    if given.state.rivals.moves:
+        inputs.append(used_by_rounds(given.state.rivals))
+    if given.state.intents.drains and given.state.pauses:  # only the pace of drains uses them
+        inputs.append(given.state.pauses)
     seen = json.dumps(inputs, ensure_ascii=False)
     # As bytes, not as text: formatting 18 numbers per broker in decimal would take longer than the
     # decisions.
