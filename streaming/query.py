@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.topics.kafka.settings import kafka_access
+from sinks.topics.kafka.settings import KafkaAccess
 from strategies.fold.engine import EngineSettings
+from streaming.checkpoint.guard_file import Guard
 from streaming.checkpoint.warm_start import WarmStart
 from streaming.decode import PACKED, decoding, packer, unpacking
 from streaming.large_records import never_again
@@ -32,17 +33,24 @@ from streaming.warm_start import with_start
 
 @dataclass(frozen=True)
 class Run:
-    """Settings of one run, and its checkpoint's folder. `drain`: process the records that exist
-    now, then end; `warm`: a warm start that has not ended.
+    """Settings of one run, and its checkpoint: folder and guard. `drain`: process the records that
+    exist now, then end.
     """
 
     job: JobSettings
     engine: EngineSettings
+    kafka: KafkaAccess
     folder: Path
+    guard: Guard
     drain: bool
     metrics: MetricsSettings
     patience: Patience
-    warm: WarmStart | None = None
+
+    @property
+    def warm(self) -> WarmStart | None:
+        """A warm start that has not ended when the run begins."""
+        warm = self.guard.warm
+        return None if warm is None or warm.done else warm
 
 
 def start_query(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:
@@ -65,7 +73,7 @@ def _telemetry(spark: SparkSession, run: Run) -> DataFrame:
     limits = (job.max_records_per_batch, job.max_bytes_per_batch)
     topic = used.topics.telemetry
     if topic.scheme == "kafka":
-        return kafka_records(spark, topic, job, kafka_access(used.kafka))
+        return kafka_records(spark, topic, job, replace(run.kafka, settings=used.kafka))
     if topic.scheme == "pulsar":
         begin = str(run.folder / BEGIN)
         place = PulsarTopic(topic, *limits, job.read_tasks, used.wire, used.pulsar, begin)
