@@ -14,23 +14,34 @@ from strategies.cluster.drain_settings import DrainSettings
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.log_start import may_close_first_round
-from strategies.cluster.model import Event, Note, Owned, Rejection, Sweep, TelemetryRecord
+from strategies.cluster.model import (
+    Event,
+    LoadReport,
+    Note,
+    OutcomeReport,
+    Owned,
+    Policies,
+    Rejection,
+    Sweep,
+    TelemetryRecord,
+    Tombstone,
+)
 from strategies.cluster.quota_settings import BulkheadSettings
 from strategies.cluster.rival_settings import RivalSettings
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import StateStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
-from strategies.fold.apply_record import apply_record
+from strategies.fold.census import accept_sweep
 from strategies.fold.close_round import RoundCloser, SweepOfRound
 from strategies.fold.fold_intent import fold_early, fold_intent
+from strategies.fold.outcomes import learn_outcome
 from strategies.fold.owned import keep_owned
-from strategies.fold.producer_votes import check_clock
+from strategies.fold.producer_votes import check_clock, check_time
 from strategies.fold.quota_gate import QuotaGate
-from strategies.fold.reports import REPEATED
+from strategies.fold.reports import REPEATED, accept_report, accept_withdrawal
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, RecordChanges, raised_text
 from strategies.fold.start_fold import StartFold
-from strategies.fold.time_changes import check_time
 from strategies.java.release_defaults import EVENLY, RELEASES, PulsarRelease, matches_ids
 from strategies.limits.windows import read_windows
 from strategies.placement.destinations import DestinationRules, DestinationSettings
@@ -220,7 +231,7 @@ class Engine:
             listed = frozenset([*record.brokers, *record.missing])
             sweep = SweepOfRound(listed, store.get_cluster().sweep_at_ms)
         if rejection is None:
-            rejection = apply_record(record, store)
+            rejection = _apply(record, store)
         if rejection is not None:
             return [rejection]
         closed_by = _due(store.get_cluster(), self._settings, swept=sweep is not None)
@@ -232,6 +243,26 @@ class Engine:
         text = raised_text(error)
         self._on_raised(text, error)
         return text
+
+
+def _apply(record: TelemetryRecord, store: StateStore) -> Rejection | None:
+    """Brings a record whose time is believed into the cluster's state; why it cannot be used, if
+    so.
+    """
+    match record:
+        case LoadReport():
+            return accept_report(record, store)
+        case Sweep():
+            return accept_sweep(record, store)
+        case Tombstone():
+            accept_withdrawal(record, store)
+        case OutcomeReport():
+            store.put_cluster(learn_outcome(record, store.get_cluster(), store))
+        case Policies():
+            store.put_cluster(replace(store.get_cluster(), policies=record.snapshot))
+        case Intent() | Owned() | Note():  # neither has a time
+            pass
+    return None
 
 
 def _due(state: ClusterState, settings: RoundSettings, *, swept: bool) -> ClosedBy | None:

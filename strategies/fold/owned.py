@@ -53,13 +53,13 @@ def keep_owned(record: Owned, store: StateStore, jump_ms: int) -> None:
     before = read_owned(record.broker, store)
     if before is not None and record.ts <= before.ts:
         return
+    listing = _listing(record, before, state)
     if before is None or record.bundles != before.bundles or record.ts - before.ts > jump_ms:
         _put(record, store)
     broker = store.get_broker(record.broker)
     if broker is not None and broker.bundles_at_ms >= 0 and broker.figures.usage_average is None:
         return  # a modular broker, whose reports list all of its bundles
-    rivals = listed(state.rivals, _listing(record, before, state))
-    store.put_cluster(replace(state, rivals=rivals))
+    store.put_cluster(replace(state, rivals=listed(state.rivals, listing)))
 
 
 def forget_owned(

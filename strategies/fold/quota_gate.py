@@ -4,10 +4,11 @@ reaches the state when something depends on it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from strategies.cluster.quota import Aside, UnreadRecord, admit, admits_one_more, counted_bytes
 from strategies.cluster.quota_settings import BulkheadSettings
 from strategies.cluster.store import StateStore
-from strategies.fold.quick_replace import quick_replace
 
 #: A record above this size leaves a window in the state of any cluster that it names.
 _LARGE_BYTES = 2**16
@@ -37,7 +38,7 @@ class QuotaGate:
         bulkhead = state.bulkhead.with_more(*self._more)
         self._more = (0, 0)
         bulkhead, admitted, earlier = admit(bulkhead, arrival, state.live, self._settings)
-        self._store.put_cluster(quick_replace(state, bulkhead=bulkhead))
+        self._store.put_cluster(replace(state, bulkhead=bulkhead))
         return admitted, earlier
 
     def close(self) -> None:
@@ -45,5 +46,5 @@ class QuotaGate:
         if self._more != (0, 0):
             state = self._store.get_cluster()
             bulkhead = state.bulkhead.with_more(*self._more)
-            self._store.put_cluster(quick_replace(state, bulkhead=bulkhead))
+            self._store.put_cluster(replace(state, bulkhead=bulkhead))
             self._more = (0, 0)

@@ -4,12 +4,13 @@ that arrive or leave.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from strategies.averages.bundle_averages import BundleHistory, Row, first_history, unpack_history
+from strategies.averages.bundle_averages import BundleHistory, Row, next_table, unpack_history
 from strategies.bundles.bundle_loads import TableSummary
-from strategies.cluster.model import BundleStats, Figures, LoadReport, Rejection
+from strategies.cluster.model import BundleStats, Figures, LoadReport, Rejection, Tombstone
 from strategies.cluster.rival_state import newest_entries
 from strategies.cluster.state import ClusterState, Departed, Gained, InFlight
 from strategies.cluster.store import BrokerState, StateStore
@@ -49,6 +50,13 @@ def accept_report(report: LoadReport, store: StateStore) -> Rejection | None:
         state = _see_moves(report, state)
     store.put_cluster(state)
     return None
+
+
+def accept_withdrawal(record: Tombstone, store: StateStore) -> None:
+    """Removes the broker, unless it has published figures again since this withdrawal."""
+    broker = store.get_broker(record.broker)
+    if broker is None or record.ts >= broker.reported_at_ms:
+        store.put_cluster(depart(record.broker, store.get_cluster(), store, record.ts))
 
 
 def depart(name: str, state: ClusterState, store: StateStore, ts: int = -1) -> ClusterState:
@@ -148,22 +156,15 @@ def _updated(
 def _take_table(
     report: LoadReport, newest: BundleStats, seen_ms: int, state: ClusterState, store: StateStore
 ) -> tuple[TableSummary, ClusterState]:
-    open_round, broker = state.round + 1, report.broker
-    packed = store.get_table(broker)
-    history = None if packed is None else unpack_history(packed, newest.names)
-    before = None if history is None else history.newest.names
-    state = _owners_watched(report, before, seen_ms, state)
-    if history is None:
-        arrived, after = set(newest.names), first_history(newest, open_round)
-    else:
-        arrived, after = set(), history.after(newest, open_round)
-        if newest.names != history.newest.names:
-            arrived = set(newest.names) - set(history.newest.names)
-            state = _hand_over(history.departing(newest), broker, state, store)
-    if arrived:
-        after, state = _take_in(broker, arrived, after, state)
-    store.put_table(broker, after.pack())
-    return after.summary(), state
+    broker = report.broker
+    change = next_table(store.get_table(broker), newest, state.round + 1)
+    state, table = _owners_watched(report, change.before, seen_ms, state), change.table
+    if newest.names != change.before:
+        state = _hand_over(change.left, broker, state, store)
+        arrived = set(newest.names).difference(change.before or ())
+        table, state = _take_in(broker, arrived, table, state)
+    store.put_table(broker, table.pack())
+    return table.summary(), state
 
 
 def _owners_watched(
@@ -178,7 +179,7 @@ def _owners_watched(
         report.broker, report.ts, before, report.bundles.names, seen_ms, report.started_ms
     )
     rivals = listed(state.rivals, listing)
-    return state if rivals is state.rivals else quick_replace(state, rivals=rivals)
+    return state if rivals is state.rivals else replace(state, rivals=rivals)
 
 
 def _take_in(
@@ -208,7 +209,7 @@ def _take_in(
 
 
 def _hand_over(
-    rows: dict[str, Row], source: str, state: ClusterState, store: StateStore
+    rows: Mapping[str, Row], source: str, state: ClusterState, store: StateStore
 ) -> ClusterState:
     """Passes the averages of bundles that left `source` to the broker that already reports them, or
     keeps them for one that will.

@@ -12,7 +12,7 @@ from strategies.cluster.log_start import LONGEST_LOG_START, EarlyRecord, correct
 from strategies.cluster.model import Event, Rejection, Sweep, TelemetryRecord
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import StateStore
-from strategies.fold.time_changes import clock_rejection
+from strategies.fold.producer_votes import clock_rejection
 
 
 @dataclass(frozen=True, slots=True)
