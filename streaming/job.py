@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -110,12 +111,8 @@ def run_job(
     written = written_guard(folder)
     stop = stop or Stop()
     if in_release is not None:
-
-        def ended(seconds: float) -> bool:
-            on_poll()
-            return stop.wait(seconds)
-
         look = _present_versions if drain else versions_seen
+        ended = _polling(stop, on_poll)
         release = resolved_release(job, written, log, ended=ended, versions=look)
         if release is None:
             return JobResult(stop.by or "stop", Written())
@@ -123,28 +120,12 @@ def run_job(
         Engine(engine)
     job = with_partitions(job, written, log)
     with ExitStack() as stack:
-        held = stack.enter_context(
-            guarded(
-                folder,
-                guard_of(job, engine),
-                lambda: _next_epoch(job.connections, on_poll),
-                warming=warming(job, engine, log, on_record=on_poll),
-            )
-        )
-        run = Run(
-            job,
-            replace(engine, round=replace(engine.round, epoch=held.epoch)),
-            kafka,
-            folder,
-            held.guard,
-            drain,
-            metrics,
-            patience,
-        )
-        if held.aside is not None:
-            log(f"state of another format: the checkpoint of before is in {held.aside} now")
-        log(f"epoch {held.epoch}: executors refuse commands of older epochs")
-        for line in held.change.lines() if held.change is not None else ():
+        epoch = partial(_next_epoch, job.connections, on_poll)
+        warm = warming(job, engine, log, on_record=on_poll)
+        held = stack.enter_context(guarded(folder, guard_of(job, engine), epoch, warming=warm))
+        engine = replace(engine, round=replace(engine.round, epoch=held.epoch))
+        run = Run(job, engine, kafka, folder, held.guard, drain, metrics, patience)
+        for line in held.lines():
             log(line)
         lines = stack.enter_context(start_lines(folder, log))
         report = stack.enter_context(_reports(job, on_progress))
@@ -157,6 +138,16 @@ def run_job(
         stack.enter_context(stopping(stop))
         progress = Progress(report, on_poll, _until(run, log), lines.works)
         return _run(spark, run, progress, stop, lines)
+
+
+def _polling(stop: threading.Event, on_poll: Callable[[], None]) -> Callable[[float], bool]:
+    """Waits for these seconds, after a call of `on_poll`; whether the job ends."""
+
+    def wait(seconds: float) -> bool:
+        on_poll()
+        return stop.wait(seconds)
+
+    return wait
 
 
 def _present_versions(used: Connections) -> Mapping[str, str]:
@@ -290,14 +281,11 @@ def _run_with_restarts(
     Returns the error that ended it, or None.
     """
 
-    def wait(seconds: float) -> bool:
-        on_poll()
-        return stop.wait(seconds)
-
     def check_topics() -> None:
         if not stop.is_set():
             _check_topics_exist(job.connections, kafka)
 
+    wait = _polling(stop, on_poll)
     patience = StartPatience(job.start_timeout_ms / 1000, job.start_attempts, wait)
     outage = RetryBackoff(job.connections.kafka.outage_ms / 1000, wait, log)
     with watched(_job_topics(job.connections.topics), job.connections.access, outage):

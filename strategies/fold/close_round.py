@@ -20,8 +20,9 @@ from strategies.fold.producer_votes import with_voters
 from strategies.fold.reports import depart, newest_report_ms
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, check_plain
 from strategies.round.drain_progress import without_passed
-from strategies.round.round import run_round, undecided
+from strategies.round.round import run_round
 from strategies.round.round_input import ClosedBy, RoundInput, RoundResult, Rules
+from strategies.round.round_record import undecided
 from strategies.round.yielding import update_yielding
 from strategies.settings import RoundSettings
 from strategies.shedding.contract import Shedder

@@ -44,7 +44,7 @@ from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, RecordChanges, rai
 from strategies.fold.start_fold import StartFold
 from strategies.java.release_defaults import EVENLY, RELEASES, PulsarRelease, matches_ids
 from strategies.limits.windows import read_windows
-from strategies.placement.destinations import DestinationRules, DestinationSettings
+from strategies.placement.destination_rules import DestinationRules, DestinationSettings
 from strategies.placement.emptiest import EmptiestBroker
 from strategies.placement.registry import PLACERS, paired, placer
 from strategies.registry import Registry

@@ -7,18 +7,16 @@ the first round no broker is certain: records wait for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
-from strategies.cluster.clock import tolerance_of
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.log_start import LONGEST_LOG_START, EarlyRecord
 from strategies.cluster.model import Owned, Rejection
 from strategies.cluster.state import ClusterState
-from strategies.cluster.store import BrokerState, StateStore
-from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, refused
+from strategies.cluster.store import StateStore
+from strategies.fold.accept_intent import TOO_MANY, IntentRefusal, accept, refused
+from strategies.fold.intent_fleet import fleet_of
 from strategies.fold.owned import keep_owned
-from strategies.limits.names import matcher
 from strategies.round.round_input import Rules
 
 
@@ -64,20 +62,6 @@ def _judge(
         intents = refused(intents, record, judged, now_ms)
         store.put_cluster(replace(state, intents=intents))
     return [Rejection("intent-refused", judged.line, record)]
-
-
-def fleet_of(brokers: Iterable[BrokerState], now_ms: int, rules: Rules) -> IntentFleet:
-    """The brokers by which a record is judged."""
-    is_excluded, known = matcher(rules.limits.excluded_brokers), list(brokers)
-    tolerance = tolerance_of(rules.round)
-    live = [
-        one.broker
-        for one in known
-        if one.reported_at_ms >= 0
-        and -tolerance <= now_ms - one.reported_at_ms <= rules.round.stale_after_ms
-    ]
-    names = [one.broker for one in known]
-    return IntentFleet(names, live, [name for name in names if is_excluded(name)])
 
 
 def _wait(record: Intent, state: ClusterState, store: StateStore) -> list[Rejection]:

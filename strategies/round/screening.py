@@ -4,7 +4,7 @@ moves under way counted as done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
@@ -85,14 +85,7 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
         "includes it"
     )
     skips = [Skip("broker", tuple(excluded), "excluded-broker", text)] if excluded else []
-    skips += [
-        Skip("cluster", (given.cluster,), "unreadable-policies", why)
-        for why in policies_of(given).complaints
-    ]
-    skips += [
-        Skip("cluster", (given.cluster,), "isolation-unmatched", why)
-        for why in _unmatched_patterns(given, rules)
-    ]
+    skips += _policy_skips(given, rules)
     known = {broker.broker for broker in given.brokers}
     wrong += [
         _clock_skip(name, stray.lead_ms, few, given.cluster)
@@ -114,6 +107,13 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
         found.left_out,
         found.nothing,
     )
+
+
+def _policy_skips(given: RoundInput, rules: Rules) -> Iterator[Skip]:
+    for why in policies_of(given).complaints:
+        yield Skip("cluster", (given.cluster,), "unreadable-policies", why)
+    for why in _unmatched_patterns(given, rules):
+        yield Skip("cluster", (given.cluster,), "isolation-unmatched", why)
 
 
 def _refused(

@@ -69,6 +69,14 @@ class Held:
         """What is read without publishing."""
         return self.guard.warm
 
+    def lines(self) -> Iterator[str]:
+        """What the log says of it."""
+        if self.aside is not None:
+            yield f"state of another format: the checkpoint of before is in {self.aside} now"
+        yield f"epoch {self.epoch}: executors refuse commands of older epochs"
+        if self.change is not None:
+            yield from self.change.lines()
+
 
 def checkpoint_folder(job: JobSettings) -> Path:
     """The folder as a path. Raises SettingsError for locations that are not on this machine."""

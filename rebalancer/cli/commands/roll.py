@@ -21,7 +21,7 @@ from sinks.executor.settings import state_folder
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.wall_clock import wall_clock_ms
 from strategies.cluster.intent_contract import IntentStatus
-from strategies.roll.next_step import EndProcess
+from strategies.roll.steps import EndProcess
 from strategies.roll.view import RollMemory, RollRules
 
 app = typer.Typer()

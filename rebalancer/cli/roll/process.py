@@ -17,7 +17,8 @@ from sinks.wire.contracts.approvals import LONGEST_REASON
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import Round
 from strategies.errors import SinkError
-from strategies.roll.next_step import (
+from strategies.roll.next_step import next_step
+from strategies.roll.steps import (
     EndProcess,
     HaltRoll,
     KeepWaiting,
@@ -25,7 +26,6 @@ from strategies.roll.next_step import (
     RollStep,
     RunRestart,
     WriteRecord,
-    next_step,
 )
 from strategies.roll.view import (
     Observation,
