@@ -61,7 +61,7 @@ from streaming.rotation import kept_short
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.starting import StartLines, StartPatience, start_lines
-from streaming.state.vanished import Patience
+from streaming.state.vanished import ForgetPolicy
 from streaming.temporary import temporary_folder
 from streaming.warm_start import in_words, warmed_up, warming
 
@@ -91,7 +91,7 @@ def run_job(
     log: Callable[[str], None] = lambda _: None,
     metrics: MetricsSettings = METRICS_OFF,
     on_poll: Callable[[], None] = lambda: None,
-    patience: Patience = Patience(),
+    forget_policy: ForgetPolicy = ForgetPolicy(),
     in_release: Callable[[PulsarRelease], EngineSettings] | None = None,
 ) -> JobResult:
     """Runs the job until it is stopped, or, with `drain`, until all present records are processed.
@@ -100,7 +100,7 @@ def run_job(
     SIGTERM and SIGINT in the main thread. `session`: a running Spark session to use instead of
     starting (and stopping) one. `log`: gets messages for people: the epoch, and why the job waits.
     `metrics`: if they are on, micro-batches have facts. `on_poll`: called at every turn of the main
-    loop, and while topics are read before. `patience`: with rows of clusters that vanish; for
+    loop, and while topics are read before. `forget_policy`: with rows of clusters that vanish; for
     tests, which cannot wait for days. `in_release`: the engine's settings for the Pulsar release
     that checkpoint or telemetry name, with `pulsar.version = "auto"`.
     Raises SettingsError, StateVersionError, CheckpointInUse, SinkError, SparkStartError, JobError.
@@ -124,7 +124,7 @@ def run_job(
         warm = warming(job, engine, log, on_record=on_poll)
         held = stack.enter_context(guarded(folder, guard_of(job, engine), epoch, warming=warm))
         engine = replace(engine, round=replace(engine.round, epoch=held.epoch))
-        run = Run(job, engine, kafka, folder, held.guard, drain, metrics, patience)
+        run = Run(job, engine, kafka, folder, held.guard, drain, metrics, forget_policy)
         for line in held.lines():
             log(line)
         lines = stack.enter_context(start_lines(folder, log))

@@ -27,7 +27,7 @@ from streaming.sources.files import FileSource, FileTopicSource, record_again
 from streaming.sources.kafka import kafka_records
 from streaming.sources.pulsar import BEGIN, PulsarSource, PulsarTopic
 from streaming.state.shards import shard_keys
-from streaming.state.vanished import Patience
+from streaming.state.vanished import ForgetPolicy
 from streaming.warm_start import with_start
 
 
@@ -44,7 +44,7 @@ class Run:
     guard: Guard
     drain: bool
     metrics: MetricsSettings
-    patience: Patience
+    forget_policy: ForgetPolicy
 
     @property
     def warm(self) -> WarmStart | None:
@@ -58,7 +58,9 @@ def start_query(spark: SparkSession, run: Run, output: Output) -> StreamingQuery
     job = run.job
     until = PUBLISH_ALL if run.warm is None else run.warm.until
     telemetry = _telemetry(spark, run)
-    found = decided(telemetry, job, run.engine, run.metrics, patience=run.patience, until=until)
+    found = decided(
+        telemetry, job, run.engine, run.metrics, forget_policy=run.forget_policy, until=until
+    )
     rows = output.writer(counted(found, with_facts=bool(run.metrics.listen))).outputMode("update")
     # Without the scheme, Hadoop's default file system would be used.
     rows = rows.option("checkpointLocation", f"file://{run.folder}")
@@ -92,7 +94,7 @@ def decided(
     engine: EngineSettings,
     metrics: MetricsSettings = METRICS_OFF,
     *,
-    patience: Patience = Patience(),
+    forget_policy: ForgetPolicy = ForgetPolicy(),
     until: Mapping[int, int] = PUBLISH_ALL,
 ) -> DataFrame:
     """The query: from columns of `RECORDS` to columns of `OUTPUT`. With one state partition it is
@@ -125,7 +127,7 @@ def decided(
             used.wire, side_by_side=side_by_side, signing=used.signing, read_again=read_again
         )
     processor = ClusterProcessor(
-        engine, used.signing, read_rows, metrics=metrics, patience=patience, until=until
+        engine, used.signing, read_rows, metrics=metrics, forget_policy=forget_policy, until=until
     )
     with own_workers(records.sparkSession, job.checkpoint):
         return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")

@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from rebalancer.analysis.live import pictures, plan_views, search, views
 from rebalancer.analysis.live.snapshot import LiveCluster, LiveSnapshot
-from rebalancer.serve.deciding import Deciding
+from rebalancer.serve.deciding import DecisionPublisher
 from rebalancer.serve.documents import Body, json_body
 from rebalancer.serve.signing_in import SigningIn, json_of
 from rebalancer.serve.viewer_news import ViewerNews
@@ -44,7 +44,7 @@ class LivePage:
     signing_in: SigningIn
     assets: dict[str, Body]
     now_ms: Callable[[], int]
-    deciding: Deciding
+    deciding: DecisionPublisher
     plans: plan_views.PlanSettings
     news: ViewerNews = field(default_factory=ViewerNews)
     process: str = field(default_factory=lambda: secrets.token_hex(8))

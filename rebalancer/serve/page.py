@@ -10,7 +10,7 @@ from rebalancer.analysis.live.plan_views import PlanSettings
 from rebalancer.analysis.live.snapshot import LiveSnapshot
 from rebalancer.analysis.live.views import ViewSettings
 from rebalancer.serve.app import LivePage, routes_of
-from rebalancer.serve.deciding import NO_KEY, Deciding
+from rebalancer.serve.deciding import NO_KEY, DecisionPublisher
 from rebalancer.serve.documents import assets
 from rebalancer.serve.request_check import LOOPBACK_NAMES, App, RequestGuard
 from rebalancer.serve.signing_in import NO_TOKENS, SigningIn
@@ -52,7 +52,7 @@ def assembled_page(
         ),
         assets(),
         now_ms,
-        Deciding(settings.connections, key, now_ms),
+        DecisionPublisher(settings.connections, key, now_ms),
         plan_settings(settings, key),
     )
     app = routes_of(page)

@@ -1,5 +1,5 @@
-"""Finds the cluster's time at the start of a log, where even records that agree may be wrong: from
-one clock that is ahead, or old records.
+"""Estimates a new cluster's time from its first records, which may be old or come from a clock that
+runs ahead.
 
 Nothing is published before the first round closes. So the engine keeps the first records and folds
 them again when a better time is known: the time that most records are near, or, with priority, the

@@ -178,7 +178,7 @@ class Engine:
         self._closer = RoundCloser(settings.shedder(), self._rules, self._raised)
         self._bulkhead = settings.bulkhead
         #: Whether moves that nothing shows are taken back at the end of a warm start.
-        self.takes_back = settings.entry.memory(settings.chosen).judges_moves
+        self.drops_unconfirmed_moves = settings.entry.memory(settings.chosen).judges_moves
         self._start = StartFold(self._settings.max_clock_jump_ms, self._fold_timed)
 
     def gate(self, store: StateStore) -> QuotaGate:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strategies.cluster.quota import Aside, UnreadRecord, admit, admits_one_more, counted_bytes
+from strategies.cluster.quota import OverQuota, UnreadRecord, admit, admits_one_more, counted_bytes
 from strategies.cluster.quota_settings import BulkheadSettings
 from strategies.cluster.store import StateStore
 
@@ -22,7 +22,7 @@ class QuotaGate:
         self._store = store
         self._more = (0, 0)
 
-    def admits(self, arrival: UnreadRecord) -> tuple[bool, Aside | None]:
+    def admits(self, arrival: UnreadRecord) -> tuple[bool, OverQuota | None]:
         """Whether the record is to be folded, and what was set aside before its window began.
 
         A cluster without any usable record has no quota until it sends a large one: names that are

@@ -70,7 +70,7 @@ BOUNDS: Mapping[str, str] = {
     "rebalancer/cli/watch/screen.py WatchScreen._moves": "clusters of one watch",
     "rebalancer/cli/watch/screen.py WatchScreen._said": "clusters of one watch",
     "rebalancer/serve/app.py LivePage.assets": "files of the page",
-    "rebalancer/serve/deciding.py Deciding.published": "plans that have not expired",
+    "rebalancer/serve/deciding.py DecisionPublisher.published": "plans that have not expired",
     "rebalancer/serve/tokens.py FailureLimit._failed": "_MOST_ADDRESSES",
     "rebalancer/serve/tokens.py Sessions._open": "_MOST_SESSIONS",
     "rebalancer/serve/viewer_news.py ViewerNews._waiting": "MOST_VIEWERS",
