@@ -42,6 +42,7 @@ OTHERS = {
     "breaker",
     "gate",
     "next_step",
+    "steps",
     "view",
     "accept_intent",
     "fold_intent",
