@@ -15,7 +15,7 @@ from strategies.figures.estimate import share_of_traffic
 from strategies.filters.contract import Refusal
 from strategies.placement.answers import BEING_DRAINED
 from strategies.placement.destinations import Destinations
-from strategies.round.drain_progress import DrainFacts, being_drained, progressed, unanswered
+from strategies.round.drain_progress import DrainFacts, being_drained, progressed
 from strategies.round.evacuate import Draining, DrainRules, Evacuation, evacuate
 from strategies.round.round_input import RoundInput, Rules
 from strategies.round.screening import Screened, on_the_way, view_of
@@ -76,7 +76,7 @@ def drain_step(
     done = evacuate(
         _draining(given, list(brokers.values())),
         destinations,
-        DrainRules(rules.drains, budget, closed, given.state.pauses),
+        DrainRules(rules.drains, budget, closed),
     )
     moves = _moves(given, brokers, done, rules.round.command_ttl_ms)
     return DrainStep(draining, done, moves, destinations.memory)
@@ -86,16 +86,8 @@ def after_step(given: RoundInput, screened: Screened, step: DrainStep, rules: Ru
     """The intents with the progress of drains after the round."""
     if not given.state.intents.drains:
         return given.state.intents
-    facts = DrainFacts(
-        given.now_ms,
-        {state.broker: state for state in given.brokers},
-        screened.stale,
-        given.under_way,
-        unanswered(given.state, given.now_ms),
-        given.owned,
-        _left(given, rules.round.stale_after_ms),
-    )
-    return progressed(given.state.intents, step.evacuation, facts)
+    left = _left(given, rules.round.stale_after_ms)
+    return progressed(step.evacuation, DrainFacts(given, screened.stale, left))
 
 
 def _left(given: RoundInput, stale_after_ms: int) -> frozenset[str]:
@@ -111,20 +103,12 @@ def _left(given: RoundInput, stale_after_ms: int) -> frozenset[str]:
 
 
 def _draining(given: RoundInput, brokers: Sequence[BrokerLoad]) -> Draining:
-    return Draining(
-        brokers,
-        given.state.intents.drains,
-        {
-            broker: frozenset(note.bundles) - frozenset(given.state.intents.drains[broker].gone)
-            for broker, note in given.owned.items()
-            if broker in given.state.intents.drains  # its time may have passed with this round
-        },
-        given.state.intents.moves_nothing,
-        given.under_way,
-        given.state.gained,
-        given.state.orders,
-        given.now_ms,
-    )
+    drains = given.state.intents.drains
+    owned = {
+        broker: frozenset(note.bundles) - frozenset(drains[broker].gone)
+        for broker, note in given.owned.items()
+    }
+    return Draining(given, brokers, owned)
 
 
 def _moves(
