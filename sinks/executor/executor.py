@@ -359,7 +359,7 @@ class Executor:
         return outcome
 
     def _inform_guard(self, outcome: Outcome, *, is_move: bool) -> None:
-        """Tells the guard of an outcome."""
+        """Reports an outcome to the guard."""
         result = result_of(outcome.status, outcome.reason, outcome.ts, is_move=is_move)
         if result is not None and self._config.apply:
             self._guard.breaker.add(result)
