@@ -142,6 +142,12 @@ class ClusterState:
     #: strategy judges its moves.
     dropped: bool = False
 
+    @property
+    def now_ms(self) -> int:
+        """The cluster's time, once a record counts."""
+        assert self.clock is not None
+        return self.clock.now_ms
+
 
 def moves_under_way(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
     """Moves that may still be carried out, or that no report shows yet."""

@@ -60,8 +60,7 @@ class RoundCloser:
     ) -> list[Event]:
         """The commands and the record of the round; the state after it goes to the store."""
         state = store.get_cluster()
-        assert state.clock is not None
-        now_ms, settings = state.clock.now_ms, self.rules.round
+        now_ms, settings = state.now_ms, self.rules.round
         brokers = _in_order(store)
         left = _left(state, brokers, now_ms, settings, sweep)
         for name in left:

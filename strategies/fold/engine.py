@@ -269,8 +269,7 @@ def _due(state: ClusterState, settings: RoundSettings, *, swept: bool) -> Closed
     """The condition that closes the open round now; None while it stays open. `swept`: the record
     that was just applied is a sweep.
     """
-    assert state.clock is not None
-    now_ms = state.clock.now_ms
+    now_ms = state.now_ms
     passed = now_ms - state.round_at_ms
     if swept and (state.round == 0 or passed * 4 >= settings.interval_ms * 3):
         return "sweep"

@@ -35,8 +35,6 @@ def fold_intent(record: Intent, store: StateStore, rules: Rules) -> list[Rejecti
 def fold_early(store: StateStore, rules: Rules) -> list[Rejection]:
     """Judges, after the first round, the records from before it."""
     state, rejections = store.get_cluster(), list[Rejection]()
-    assert state.clock is not None
-    now_ms = state.clock.now_ms
     store.put_cluster(replace(state, intents=replace(state.intents, early=())))
     for one in state.intents.early:
         record = one.record
@@ -44,7 +42,7 @@ def fold_early(store: StateStore, rules: Rules) -> list[Rejection]:
             keep_owned(record, store, rules.round.max_clock_jump_ms)
             continue
         assert isinstance(record, Intent)
-        rejections += _judge(record, store.get_cluster(), now_ms, store, rules)
+        rejections += _judge(record, store.get_cluster(), state.now_ms, store, rules)
     return rejections
 
 

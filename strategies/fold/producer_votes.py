@@ -144,12 +144,11 @@ def strayed(
     """The state with the record's producer counted as straying; a late or repeated record changes
     nothing.
     """
-    assert state.clock is not None
-    name, lead = producer_of(record), record.ts - state.clock.now_ms
+    name, lead = producer_of(record), record.ts - state.now_ms
     before, broker = state.strays.get(name), store.get_broker(name)
     news = lead > 0 or _is_news(record, before, broker, state)
     if not news and (
-        broker is None or newest_report_ms(broker) >= state.clock.now_ms - settings.stale_after_ms
+        broker is None or newest_report_ms(broker) >= state.now_ms - settings.stale_after_ms
     ):
         return state
     kept = used or (before is not None and before.used and (before.lead_ms > 0) == (lead > 0))
@@ -172,8 +171,7 @@ def kept_pace(
     """The state after a record near the cluster's time, with the brokers that are behind it and
     those that it overtakes.
     """
-    assert state.clock is not None
-    if record.ts <= state.clock.now_ms:
+    if record.ts <= state.now_ms:
         if isinstance(record, LoadReport) and _is_news(
             record, None, store.get_broker(record.broker), state
         ):
@@ -192,8 +190,7 @@ def followed(
     """The state after the cluster's time moves to that of the majority of producers; None while
     there is no majority.
     """
-    assert state.clock is not None
-    now, tolerance = state.clock.now_ms, tolerance_of(settings)
+    now, tolerance = state.now_ms, tolerance_of(settings)
     leads = record.ts > now
     if producer_of(record) not in state.strays:
         return None
@@ -231,8 +228,7 @@ def moved(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterS
     With a later time, the open round is due but not late, so that the other brokers can report
     first.
     """
-    assert state.clock is not None
-    by = now_ms - state.clock.now_ms
+    by = now_ms - state.now_ms
     round_at = (
         state.round_at_ms + by if by < 0 else max(state.round_at_ms, now_ms - settings.interval_ms)
     )

@@ -80,12 +80,11 @@ class StartFold:
             store.put_cluster(replace(state, early=early))
             return events
         store.put_cluster(replace(state, early=None))
-        now_ms = record.ts if state.clock is None else state.clock.now_ms
         outside = (one.record for one in early if one.far)
         return [
             *events,
             *(
-                clock_rejection(one, now_ms, "ahead" if one.ts > now_ms else "behind")
+                clock_rejection(one, state.now_ms, "ahead" if one.ts > state.now_ms else "behind")
                 for one in outside
             ),
         ]

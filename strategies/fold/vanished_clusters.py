@@ -72,11 +72,9 @@ def begin_again_if_away(last_ms: int, store: StateStore, settings: RoundSettings
     before. As many brokers as it had must agree on another time until the next round counts them.
     """
     state, after_ms = store.get_cluster(), forget_ms(settings)
-    assert state.clock is not None
-    now_ms = state.clock.now_ms
-    if after_ms > 0 and now_ms - last_ms > after_ms:
+    if after_ms > 0 and state.now_ms - last_ms > after_ms:
         kept = forget(state, store)
-        kept = replace(kept, round_at_ms=now_ms, voters=kept.live, live=0)
+        kept = replace(kept, round_at_ms=state.now_ms, voters=kept.live, live=0)
         store.put_cluster(kept)
 
 

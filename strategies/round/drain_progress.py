@@ -41,8 +41,8 @@ _POLICIES = "Change the isolation policies, or add brokers that they allow; then
 
 @dataclass(frozen=True)
 class DrainFacts:
-    """What a round knows of draining brokers. `stale`: those without fresh figures, with the reason;
-    `left_cluster`: draining brokers that are no part of the cluster any more.
+    """What a round knows of draining brokers. `stale`: brokers without fresh figures, with the
+    reason; `left_cluster`: draining brokers that are no part of the cluster any more.
     """
 
     given: RoundInput

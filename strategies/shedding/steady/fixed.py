@@ -1,4 +1,5 @@
-"""SteadyShedder: one round, from the samples of all brokers to the moves of a plan.
+"""SteadyShedder: one round, from the reports of all brokers to their samples, and what has become of
+its moves; `planned_round` decides.
 
 The rule is this project's own. Pulsar has no such class, so both modes run it.
 """

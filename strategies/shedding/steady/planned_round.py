@@ -1,5 +1,5 @@
-"""Decides a round of SteadyShedder from the samples of its brokers: whether a gap lasts, and the moves
-of a plan.
+"""Decides a round of SteadyShedder from its brokers' samples: whether a gap lasts, and a plan's
+moves.
 """
 
 from __future__ import annotations
