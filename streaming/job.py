@@ -250,11 +250,11 @@ def _run(
     try:
         error = _run_with_restarts(
             run.job,
-            run.kafka,
             once,
             lambda: progress.batches,
             stop,
             lines.log,
+            kafka=run.kafka,
             say=lines.say,
             on_poll=progress.on_poll,
         )
@@ -267,12 +267,12 @@ def _run(
 
 def _run_with_restarts(
     job: JobSettings,
-    kafka: KafkaAccess,
     once: Callable[[], PySparkException | None],
     committed: Callable[[], int],
     stop: threading.Event,
     log: Callable[[str], None],
     *,
+    kafka: KafkaAccess,
     say: Callable[[str], None] = lambda _: None,
     on_poll: Callable[[], None] = lambda: None,
 ) -> PySparkException | None:

@@ -74,8 +74,8 @@ class ClusterProcessor(StatefulProcessor):
         clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         """`kept`: replaces the process-wide cache of stores; only within one process. `metrics`: if
-        they are on, each call adds one row of facts. `forget_policy`: with clusters that vanish, after
-        the time that the engine's settings name. `until`: partition → offset of its first
+        they are on, each call adds one row of facts. `forget_policy`: of clusters that vanish,
+        after the time that the engine's settings name. `until`: partition → offset of its first
         record whose rows are published; in other partitions, those of all records are. `clock_ms`:
         this machine's, since the epoch.
         """

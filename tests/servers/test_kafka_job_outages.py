@@ -121,11 +121,11 @@ def test_an_outage_is_logged_when_it_begins_and_when_it_ends_while_the_query_sti
     assert (
         _run_with_restarts(
             job,
-            kafka_access(job.connections.kafka),
             query,
             lambda: 0,
             threading.Event(),
             told.append,
+            kafka=kafka_access(job.connections.kafka),
         )
         is None
     )

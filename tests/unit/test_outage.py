@@ -194,11 +194,11 @@ def test_a_job_that_waits_for_its_topics_works(tmp_path: Path) -> None:
     job = JobSettings(connections=Connections(topics=topics))
     ended = _run_with_restarts(
         job,
-        kafka_access(job.connections.kafka),
         query,
         lambda: 0,
         stop,
         lambda _: None,
+        kafka=kafka_access(job.connections.kafka),
         on_poll=liveness.turned,
     )
     assert (ended, set(unhealthy)) == (None, {""})

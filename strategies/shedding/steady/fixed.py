@@ -1,5 +1,5 @@
-"""SteadyShedder: one round, from the reports of all brokers to their samples, and what has become of
-its moves; `planned_round` decides.
+"""SteadyShedder: one round, from the reports of all brokers to their samples, and what its moves
+became; `planned_round` decides.
 
 The rule is this project's own. Pulsar has no such class, so both modes run it.
 """
