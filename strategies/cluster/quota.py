@@ -50,7 +50,7 @@ class QuotaWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class OverQuota:
     """Records that were set aside and not reported yet. `ts`, `size`: time (ms) and bytes
     of the first one.
     """
@@ -81,7 +81,7 @@ class Bulkhead:
     """
 
     windows: tuple[QuotaWindow, ...] = ()
-    aside: Aside | None = None
+    aside: OverQuota | None = None
     left_out: int = 0
 
     def with_more(self, records: int, size: int) -> Bulkhead:
@@ -107,7 +107,7 @@ class Admission(NamedTuple):
 
     bulkhead: Bulkhead
     admitted: bool
-    earlier: Aside | None = None
+    earlier: OverQuota | None = None
 
 
 def admit(
@@ -173,10 +173,10 @@ def _within(records: int, size: int, brokers: int, settings: BulkheadSettings) -
     )
 
 
-def _added(aside: Aside | None, arrival: UnreadRecord) -> Aside:
+def _added(aside: OverQuota | None, arrival: UnreadRecord) -> OverQuota:
     if aside is None:
         place, size = arrival.place, arrival.size
-        return Aside(1, size, place, place, arrival.ts, size)
+        return OverQuota(1, size, place, place, arrival.ts, size)
     return replace(
         aside,
         records=aside.records + 1,

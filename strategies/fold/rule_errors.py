@@ -1,5 +1,5 @@
-"""What becomes of an error that a rule raises: a sentence on the records, and no change of the
-cluster's state (decision 0253).
+"""Contains errors raised by rules: reports them on the record or round; the state stays as it was
+(decision 0253).
 
 One cluster's records are folded beside those of others: an error of a strategy, or of a rule that
 meets figures it was not written for, sets aside what it belongs to, and nothing else.

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from strategies.cluster.model import Decision, Skip
 from strategies.filters.contract import Refusal, namespace_of
-from strategies.filters.pipeline import Allowed
+from strategies.filters.facts import Allowed
 from strategies.placement.contract import Placement
 
 #: Code of brokers that are being drained, as destinations and in a round's skips.

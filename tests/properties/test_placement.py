@@ -29,7 +29,8 @@ from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
 from strategies.java.regex import JavaPattern
 from strategies.placement.contract import Averages, Candidate, OpensRounds, Request
-from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
+from strategies.placement.destination_rules import DestinationRules, DestinationSettings
+from strategies.placement.destinations import Destinations
 from strategies.placement.registry import PLACERS, placer
 from strategies.settings import Mode
 from tests.properties.legal import (

@@ -80,7 +80,7 @@ def test_a_round_has_one_state_and_it_is_that_of_its_decisions(
         )
     if done.counted:
         assert state.code not in ("balanced", "cannot-help")
-    assert done.counted == (len(given_.in_flight) if mode == "fixed" else 0)
+    assert done.counted == (len(given_.under_way) if mode == "fixed" else 0)
     assert {*done.measured} <= {*done.brokers}
     if state.code == "not-allowed":
         selected = judge_cluster(given_, rule, rules).shedding.decisions

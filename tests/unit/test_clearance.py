@@ -15,7 +15,8 @@ from strategies.cluster.state import Gained
 from strategies.filters.contract import Refusal
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
-from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
+from strategies.placement.destination_rules import DestinationRules, DestinationSettings
+from strategies.placement.destinations import Destinations
 from strategies.placement.registry import placer
 from strategies.round.clearance import Leaving, LeavingRules, decide
 from strategies.settings import MODE_RULES, Mode

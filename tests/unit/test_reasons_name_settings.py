@@ -14,7 +14,8 @@ from pulsar_rebalancer.settings.load import load
 from strategies.cluster.model import ClusterView, Decision, Memory, Shedding, Skip
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import PoliciesView
-from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
+from strategies.placement.destination_rules import DestinationRules, DestinationSettings
+from strategies.placement.destinations import Destinations
 from strategies.placement.registry import placer
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings

@@ -10,7 +10,7 @@ import pytest
 
 from strategies.cluster.intent_contract import RollPhase
 from strategies.cluster.round_state import RoundState
-from strategies.roll.next_step import EndProcess, HaltRoll
+from strategies.roll.steps import EndProcess, HaltRoll
 from strategies.roll.view import RollRounds, RollRules, after_round, roll_view
 from tests.unit.roll_builders import (
     NOW,

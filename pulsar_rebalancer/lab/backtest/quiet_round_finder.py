@@ -123,19 +123,19 @@ class QuietRoundFinder:
     def _by_running(self, before: SettledCluster, rounds: Rounds, usage: Floats) -> QuietRounds:
         states, skips = _States(before), list[tuple[Skip, ...]]()
         for number in range(len(usage)):
-            given = RoundInput(
-                cluster=before.cluster,
-                number=before.round + number + 1,
-                now_ms=int(rounds.now_ms[number]),
-                closed_by="sweep",
-                brokers=states.after(rounds, number),
-                missing={},
-                read_table=_no_table,
+            state = ClusterState(
+                round=before.round + number,
                 cooling=before.state.cooling,
-                in_flight={},
-                gained={},
                 memory=states.memory.cluster,
                 policies=before.state.policies,
+            )
+            given = RoundInput(
+                before.cluster,
+                state,
+                int(rounds.now_ms[number]),
+                "sweep",
+                states.after(rounds, number),
+                _no_table,
             )
             try:
                 shedding = judge_cluster(given, self._shedder, self._rules).shedding

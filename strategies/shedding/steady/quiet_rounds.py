@@ -12,7 +12,8 @@ from strategies.cluster.model import NO_MEMORY, Memory, Skip
 from strategies.shedding.contract import QuietScreen, RoundColumns
 from strategies.shedding.memory import with_histories
 from strategies.shedding.steady.doubt import remembered
-from strategies.shedding.steady.fixed import compared_brokers, gap_or_reason, resting
+from strategies.shedding.steady.fixed import compared_brokers
+from strategies.shedding.steady.planned_round import gap_or_reason, resting
 from strategies.shedding.steady.samples import NO_SAMPLES, continued
 from strategies.shedding.steady.settings import SteadySettings
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.cli.roll.observe import ClusterEyes
+from pulsar_rebalancer.cli.roll.observe import ClusterObserver
 from pulsar_rebalancer.settings.load import load
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.topics.connections import Connections
@@ -42,9 +42,9 @@ def connections(pulsar: FakePulsar, control: Control) -> Connections:
 
 
 @pytest.fixture
-def eyes(connections: Connections) -> Iterator[ClusterEyes]:
+def observer(connections: Connections) -> Iterator[ClusterObserver]:
     known = KnownBrokers(connections.pulsar)
-    with closing(ClusterEyes(connections, known, lambda _: False, 0)) as found:
+    with closing(ClusterObserver(connections, known, lambda _: False, 0)) as found:
         yield found
 
 
@@ -52,9 +52,11 @@ def phases(pulsar: FakePulsar, *given: RollPhase) -> dict[str, RollPhase]:
     return dict(zip(pulsar.cluster.brokers, given, strict=False))
 
 
-def test_a_cluster_in_good_health(pulsar: FakePulsar, eyes: ClusterEyes) -> None:
+def test_a_cluster_in_good_health(pulsar: FakePulsar, observer: ClusterObserver) -> None:
     brokers = tuple(sorted(pulsar.cluster.brokers))
-    seen = eyes.look(5, phases(pulsar, "waiting", "waiting", "waiting"), brokers, "a plan waits")
+    seen = observer.look(
+        5, phases(pulsar, "waiting", "waiting", "waiting"), brokers, "a plan waits"
+    )
     assert (seen.live, seen.leader) == (brokers, pulsar.cluster.brokers[0])
     assert sorted(seen.reading) == [*brokers]
     assert (seen.frozen, seen.unreadable_ms, seen.obstacle) == ((), None, "a plan waits")
@@ -62,25 +64,25 @@ def test_a_cluster_in_good_health(pulsar: FakePulsar, eyes: ClusterEyes) -> None
     assert seen.started_ms == {}, "nobody is about to be restarted"
 
 
-def test_a_broker_that_goes_and_comes_back(pulsar: FakePulsar, eyes: ClusterEyes) -> None:
+def test_a_broker_that_goes_and_comes_back(pulsar: FakePulsar, observer: ClusterObserver) -> None:
     one, *_ = brokers = tuple(pulsar.cluster.brokers)
     at = phases(pulsar, "restarting", "waiting", "restarted")
     pulsar.cluster.started_s = {one: 3.0}
-    assert eyes.look(10, at, brokers).started_ms == {one: 3_000}
+    assert observer.look(10, at, brokers).started_ms == {one: 3_000}
     pulsar.cluster.brokers.remove(one)
     for now in (20, 30):
-        gone = eyes.look(now, at, brokers)
+        gone = observer.look(now, at, brokers)
         assert (gone.missing_ms, gone.gone_ms) == ({one: 20}, {one: now})
         assert (one in gone.reading, gone.started_ms) == (False, {})
     pulsar.cluster.brokers.append(one)
     pulsar.cluster.started_s = {one: 25.0}
-    back = eyes.look(40, at, brokers)
+    back = observer.look(40, at, brokers)
     assert (back.missing_ms, back.gone_ms, one in back.reading) == ({}, {one: 30}, True)
     assert back.started_ms == {one: 25_000}
 
 
 def test_a_broker_that_restarts_and_reads_nothing_yet_is_not_frozen(
-    pulsar: FakePulsar, eyes: ClusterEyes
+    pulsar: FakePulsar, observer: ClusterObserver
 ) -> None:
     one, *_ = brokers = tuple(pulsar.cluster.brokers)
     pulsar.faults = lambda request: (
@@ -88,45 +90,49 @@ def test_a_broker_that_restarts_and_reads_nothing_yet_is_not_frozen(
         if request.broker == one and "tenants" in request.path
         else None
     )
-    seen = eyes.look(10, phases(pulsar, "restarting", "waiting", "waiting"), brokers)
+    seen = observer.look(10, phases(pulsar, "restarting", "waiting", "waiting"), brokers)
     # An answer with an error is an answer: only one that never comes is none.
     assert (seen.frozen, seen.unreadable_ms) == ((), None)
     pulsar.faults = lambda request: Fault(drop=True) if request.broker == one else None
-    seen = eyes.look(20, phases(pulsar, "restarting", "waiting", "waiting"), brokers)
+    seen = observer.look(20, phases(pulsar, "restarting", "waiting", "waiting"), brokers)
     assert (one in seen.reading, one in (seen.live or ())) == (False, True)
     assert (seen.frozen, seen.unreadable_ms) == ((), None)
 
 
-def test_a_cluster_that_does_not_answer(pulsar: FakePulsar, eyes: ClusterEyes) -> None:
+def test_a_cluster_that_does_not_answer(pulsar: FakePulsar, observer: ClusterObserver) -> None:
     brokers = tuple(pulsar.cluster.brokers)
     at = phases(pulsar, "drained", "waiting", "waiting")
-    eyes.look(10, at, brokers)
+    observer.look(10, at, brokers)
     pulsar.faults = lambda _: Fault(drop=True)
     for now in (20, 30):
-        blind = eyes.look(now, at, brokers)
+        blind = observer.look(now, at, brokers)
         assert (blind.live, blind.leader, blind.unreadable_ms) == (None, None, 20)
         assert (blind.missing_ms, blind.gone_ms) == ({}, {}), "what is not seen is no evidence"
     pulsar.faults = lambda _: None
-    assert eyes.look(40, at, brokers).unreadable_ms is None
+    assert observer.look(40, at, brokers).unreadable_ms is None
 
 
-def test_brokers_whose_metadata_does_not_answer(pulsar: FakePulsar, eyes: ClusterEyes) -> None:
+def test_brokers_whose_metadata_does_not_answer(
+    pulsar: FakePulsar, observer: ClusterObserver
+) -> None:
     brokers = tuple(pulsar.cluster.brokers)
     pulsar.faults = lambda request: (
         Fault(drop=True) if "tenants" in request.path or "racks" in request.path else None
     )
-    seen = eyes.look(20, phases(pulsar, "drained", "waiting", "waiting"), brokers)
+    seen = observer.look(20, phases(pulsar, "drained", "waiting", "waiting"), brokers)
     assert (seen.live, seen.unreadable_ms, seen.reading) == (tuple(sorted(brokers)), 20, ())
 
 
-def test_a_token_that_is_refused_ends_the_process(pulsar: FakePulsar, eyes: ClusterEyes) -> None:
+def test_a_token_that_is_refused_ends_the_process(
+    pulsar: FakePulsar, observer: ClusterObserver
+) -> None:
     pulsar.faults = lambda _: Fault(instead=Answer(401, b"no"))
     with pytest.raises(Unauthorized):
-        eyes.look(20, {}, ())
+        observer.look(20, {}, ())
 
 
 def test_a_bundle_of_the_roll_without_an_owner(
-    pulsar: FakePulsar, eyes: ClusterEyes, control: Control
+    pulsar: FakePulsar, observer: ClusterObserver, control: Control
 ) -> None:
     one, two, three = brokers = tuple(pulsar.cluster.brokers)
     at: dict[str, RollPhase] = {one: "draining", two: "waiting"}
@@ -139,21 +145,25 @@ def test_a_bundle_of_the_roll_without_an_owner(
     quiet = replace(lost, bundle=OTHER, reason="not-looked-up: no client looks for it")
     control.write("outcomes", [encode_outcome(item) for item in (lost, elsewhere, quiet)])
     pulsar.cluster.owners[BUNDLE] = None
-    assert eyes.look(10, at, brokers).unowned_ms == {BUNDLE: 10}, "the executor's clock may differ"
-    assert eyes.look(20, at, brokers).unowned_ms == {BUNDLE: 10}
+    assert observer.look(10, at, brokers).unowned_ms == {BUNDLE: 10}, (
+        "the executor's clock may differ"
+    )
+    assert observer.look(20, at, brokers).unowned_ms == {BUNDLE: 10}
     pulsar.cluster.owners[BUNDLE] = two
-    assert eyes.look(30, at, brokers).unowned_ms == {}
+    assert observer.look(30, at, brokers).unowned_ms == {}
     pulsar.cluster.owners[BUNDLE] = None
-    assert eyes.look(40, at, brokers).unowned_ms == {}, "later losses are not of this roll's moves"
+    assert observer.look(40, at, brokers).unowned_ms == {}, (
+        "later losses are not of this roll's moves"
+    )
 
 
 def test_a_lost_bundle_that_was_split_is_none(
-    pulsar: FakePulsar, eyes: ClusterEyes, control: Control
+    pulsar: FakePulsar, observer: ClusterObserver, control: Control
 ) -> None:
     one, two, _ = brokers = tuple(pulsar.cluster.brokers)
     lost = outcome(command("t/ns/0x00000000_0xffffffff", one, two), "applied", "unowned: nobody")
     control.write("outcomes", [encode_outcome(replace(lost, owner_after=None, ts=now_ms()))])
-    assert eyes.look(10, {one: "draining"}, brokers).unowned_ms == {}
+    assert observer.look(10, {one: "draining"}, brokers).unowned_ms == {}
 
 
 @pytest.mark.heavy
@@ -166,10 +176,10 @@ def test_a_frozen_broker(pulsar: FakePulsar, connections: Connections, tmp_path:
         return Fault(delay_s=8) if reads and request.broker == one else None
 
     pulsar.faults = frozen
-    eyes = ClusterEyes(
+    observer = ClusterObserver(
         connections, KnownBrokers(connections.pulsar), lambda _: False, 0, probe_ms=2_000
     )
-    with closing(eyes):
-        seen = eyes.look(10, phases(pulsar, "waiting", "waiting", "waiting"), brokers)
+    with closing(observer):
+        seen = observer.look(10, phases(pulsar, "waiting", "waiting", "waiting"), brokers)
     assert (seen.frozen, seen.unreadable_ms) == ((one,), None)
     assert one not in seen.reading
