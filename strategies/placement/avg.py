@@ -15,7 +15,7 @@ from typing import Annotated
 import numpy as np
 
 from strategies.cluster.model import Memory
-from strategies.describe import counted
+from strategies.figures.describe import counted
 from strategies.placement.contract import Averages, Candidate, Placement, Request, draw, unplaced
 from strategies.placement.levels import levels, lowest
 from strategies.settings import Setting

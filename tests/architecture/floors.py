@@ -21,7 +21,6 @@ FLOORS = (
     "dispatch_limits",
     "splitting",
     "averages",
-    "describe",
     "limits",
     "figures",
     "cluster",

@@ -56,7 +56,7 @@ from rebalancer.simulation.scenarios.schema import Machine
 from rebalancer.simulation.tracing import proof_of
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import Command, Outcome, Policies, TelemetryRecord
-from strategies.describe import (
+from strategies.figures.describe import (
     counted,
     describe_command,
     describe_intent,

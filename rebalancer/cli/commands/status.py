@@ -28,8 +28,8 @@ from sinks.wall_clock import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_state import TO_MEND, RoundState, reason_of
-from strategies.describe import counted_with, describe_intent, is_active
 from strategies.executor.approvals import DONE
+from strategies.figures.describe import counted_with, describe_intent, is_active
 from strategies.figures.reported import changes, expected_spread, reported_spread
 from strategies.ordered_sum import ordered_sum
 from strategies.settings import RoundSettings

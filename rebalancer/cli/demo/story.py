@@ -16,7 +16,7 @@ from rebalancer.simulation.closed_loop import Step
 from rebalancer.simulation.tracing import proof_of
 from sinks.topics.files.segments import segment_path
 from strategies.cluster.model import Round
-from strategies.describe import counted
+from strategies.figures.describe import counted
 
 #: Content of each file and folder of the run.
 _WHAT: Mapping[str, str] = {

@@ -15,7 +15,7 @@ from rebalancer.conformance.comparing import Difference
 from rebalancer.conformance.play_vectors import CaseResult, compare
 from rebalancer.conformance.suites import NOT_LIVE, SUITES
 from rebalancer.conformance.vectors import read_cases
-from strategies.describe import counted
+from strategies.figures.describe import counted
 from strategies.java.release_defaults import PulsarRelease
 from strategies.ordered_sum import ordered_sum
 

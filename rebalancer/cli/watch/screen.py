@@ -13,7 +13,7 @@ from rebalancer.cli.intents import progress_of
 from rebalancer.cli.lines import put
 from rebalancer.cli.watch.folder import WatchFolder
 from strategies.cluster.model import Command, Round
-from strategies.describe import counted_with
+from strategies.figures.describe import counted_with
 from strategies.figures.reported import expected_spread, reported_spread
 
 #: Commands of a round that are printed.
