@@ -17,8 +17,7 @@ from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSumm
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.load_history import Episode, LoadHistory, RecentMove
 from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
-from strategies.cluster.round_figures import Certificate, Forecast, Spread
-from strategies.cluster.round_state import RoundState
+from strategies.cluster.round_figures import Certificate, Forecast, RoundState, Spread
 from strategies.filters.even_distribution import EvenDistribution
 from strategies.filters.policies import PoliciesView
 

@@ -35,6 +35,7 @@ from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.fold.apply_record import apply_record
 from strategies.fold.fold_intent import fold_early, fold_intent
+from strategies.fold.meanings import meanings_of
 from strategies.fold.outcomes import after_commands, without_settled
 from strategies.fold.owned import forget_owned, keep_owned, owned_by
 from strategies.fold.producer_votes import check_clock, counted, went_back
@@ -168,6 +169,7 @@ def rules_of(settings: EngineSettings) -> Rules:
         settings.version,
         destinations,
         entry.usage(settings.chosen, settings.weights, settings.mode),
+        meanings_of(entry),
         settings.limits,
         read_windows(settings.limits.windows, "limits.windows"),
         settings.splitting,

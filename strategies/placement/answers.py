@@ -8,12 +8,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from strategies.cluster.model import Decision, Skip
-from strategies.filters.contract import Refusal, namespace_of
+from strategies.filters.contract import namespace_of
 from strategies.filters.pipeline import Allowed
 from strategies.placement.contract import Placement
+from strategies.reason_codes import CHECK_FILTERS, Meaning, Refusal
 
 #: Code of brokers that are being drained, as destinations and in a round's skips.
 BEING_DRAINED = "being-drained"
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("not-there", "not-allowed", 490, CHECK_FILTERS),
+    Meaning("no-destination", "not-allowed", 500, CHECK_FILTERS),
+    Meaning(BEING_DRAINED),
+)
 
 
 def as_decided(decision: Decision, allowed: Allowed) -> Decision | Skip:

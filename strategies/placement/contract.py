@@ -16,7 +16,11 @@ from strategies.cluster.model import BrokerLoad, Evidence, Memory
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.java.release_defaults import RELEASES, PulsarRelease
 from strategies.ordered_sum import ordered_sum
+from strategies.reason_codes import CHECK_COLLECTOR, Meaning
 from strategies.settings import Mode
+
+#: The reason codes of this module.
+MEANINGS = (Meaning("unknown-broker", "cannot-help", 970, CHECK_COLLECTOR),)
 
 Row = tuple[float, float, float, float]
 
@@ -160,8 +164,9 @@ class PlacementStrategy:
     `summary` is a sentence.
 
     `remembers`: whether its memory changes in a round that places no bundle. `sheds`: whether
-    Pulsar's class is also a shedding strategy. `parity_in`: builds
-    the rule of parity mode in releases of Pulsar whose rule is not that of the oldest known one.
+    Pulsar's class is also a shedding strategy. `parity_in`: builds the rule of parity mode in
+    releases of Pulsar whose rule is not that of the oldest known one. `meanings`: of the reason
+    codes that no other module declares.
     """
 
     name: str
@@ -173,6 +178,7 @@ class PlacementStrategy:
     remembers: bool = False
     sheds: bool = False
     parity_in: Mapping[PulsarRelease, Callable[[Any], Placer]] = field(default_factory=dict)
+    meanings: tuple[Meaning, ...] = ()
 
     def build(self, settings: object, mode: Mode, release: PulsarRelease = RELEASES[0]) -> Placer:
         """Builds the rule; `settings` must be of the entry's settings class. `release`: whose rule

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Annotated
 
 from strategies.cluster.model import ClusterView, Decision, Memory, Skip
-from strategies.filters.contract import Refusal, Refusals, remaining
+from strategies.filters.contract import remaining
 from strategies.filters.even_distribution import EvenDistribution
 from strategies.filters.isolation import isolated
 from strategies.filters.pipeline import Allowed, FilteredBundle, FilterFacts, Filters
@@ -39,7 +39,20 @@ from strategies.placement.contract import (
     seed_of,
 )
 from strategies.placement.ledger import CountedMove, Ledger
+from strategies.reason_codes import ADD_BROKERS, SPLIT_BUNDLES, Meaning, Refusal, Refusals
 from strategies.settings import Mode, Setting, Weights
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("no-relief", "cannot-help", 920, SPLIT_BUNDLES),
+    Meaning("would-overload", "cannot-help", 930, ADD_BROKERS),
+    Meaning(
+        "placed-on-source",
+        "cannot-help",
+        960,
+        "Set shedding.mode = fixed, which looks for another broker.",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,15 @@ from itertools import groupby
 from strategies.cluster.budget import Budget
 from strategies.cluster.model import NO_MEMORY, BrokerLoad, Decision, Memory, Shedding, Skip
 from strategies.cluster.state import Gained
-from strategies.filters.contract import Refusal
 from strategies.placement.destinations import Destinations
+from strategies.reason_codes import CHECK_FILTERS, NEXT_ROUNDS, Meaning, Refusal
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("on-two-brokers", "waiting", 680, NEXT_ROUNDS),
+    Meaning("counts-on", "not-allowed", 1130, CHECK_FILTERS),
+    Meaning("exchange", "not-allowed", 1140, CHECK_FILTERS),
+)
 
 _ALONE = Refusal("exchange", "makes no sense alone, and what it makes room for may not move")
 #: Codes of refusals that end with time: the move itself is still wanted.

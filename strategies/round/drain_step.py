@@ -12,9 +12,9 @@ from strategies.cluster.intent_state import Intents
 from strategies.cluster.model import LARGEST_TIME, BrokerLoad, Memory, Skip
 from strategies.cluster.state import InFlight
 from strategies.figures.estimate import share_of_traffic
-from strategies.filters.contract import Refusal
 from strategies.placement.answers import BEING_DRAINED
 from strategies.placement.destinations import Destinations
+from strategies.reason_codes import Refusal
 from strategies.round.drain_progress import DrainFacts, being_drained, progressed, unanswered
 from strategies.round.evacuate import Draining, DrainRules, Evacuation, evacuate
 from strategies.round.round_input import RoundInput, Rules
@@ -94,6 +94,7 @@ def after_step(given: RoundInput, screened: Screened, step: DrainStep, rules: Ru
         unanswered(given.expired, given.orders, given.now_ms),
         given.owned,
         _left(given, rules.round.stale_after_ms),
+        rules.meanings,
     )
     return progressed(given.intents, step.evacuation, facts)
 

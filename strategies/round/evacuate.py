@@ -19,14 +19,22 @@ from strategies.cluster.intent_state import Drain
 from strategies.cluster.model import MIB, BrokerLoad, Decision, Skip
 from strategies.cluster.move_cost import MeasuredPause, expected_pause_ms
 from strategies.cluster.state import Gained, InFlight, Order
-from strategies.filters.contract import Refusal
 from strategies.ordered_sum import ordered_sum
 from strategies.placement.destinations import Destinations
+from strategies.reason_codes import Meaning, Refusal
 
 #: Code of the commands of a drain.
 DRAIN = "drain"
 #: Code of bundles that wait until others have arrived.
 WAITS = "waits-for-drain"
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning(WAITS),
+    Meaning(
+        "roll-halted",
+        advice="Go on with `rebalancer roll --resume`, or give up with `rebalancer roll --cancel`.",
+    ),
+)
 
 
 @dataclass(frozen=True)

@@ -31,13 +31,14 @@ from strategies.cluster.model import (
 )
 from strategies.cluster.packing import figures_to_list
 from strategies.cluster.rival_state import used_by_rounds
-from strategies.cluster.round_state import RoundFacts, RoundState, state_of
+from strategies.cluster.round_figures import RoundState
+from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.cluster.state import Gained
 from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice
 from strategies.figures.estimate import Estimate, spread
-from strategies.filters.contract import Refusal
 from strategies.limits.windows import is_open
 from strategies.placement.destinations import Destinations
+from strategies.reason_codes import Meaning, Meanings, Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
 from strategies.round.drain_step import DrainStep, after_step, drain_step
 from strategies.round.measured import comparable, waits
@@ -46,6 +47,17 @@ from strategies.round.screening import Screened, on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
 from strategies.splitting.when_modular import bundles_per_namespace
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning(
+        "outside-window", "not-allowed", 300, "Wait for the next window, or change limits.windows."
+    ),
+    Meaning(
+        "too-few-brokers", "cannot-help", 900, "Add brokers, or check limits.excluded_brokers."
+    ),
+    Meaning("more-left-alone"),
+)
 
 _NOT_NOW = "the time is outside limits.windows"
 _YIELDS = "rounds yield to something else that moves bundles"
@@ -155,7 +167,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         skips=_skips(given, judged, leaving.skips, splits.skips),
         certificate=judged.shedding.certify(leaving.kept),
         forecast=judged.shedding.forecast,
-        state=_state(judged, orders, usage, (*leaving.skips, *splits.skips)),
+        state=_state(judged, orders, usage, (*leaving.skips, *splits.skips), rules.meanings),
         intents=statuses(intents),
         counted=judged.under_way,
         measured=_measured(judged, usage, rules) if judged.under_way else {},
@@ -206,10 +218,11 @@ def undecided(given: RoundInput, rules: Rules, code: str, text: str) -> RoundRes
     next round tries again. `code`, `text`: why, as its skip.
     """
     skip = Skip("cluster", (given.cluster,), code, text)
+    brokers = [one.broker for one in given.brokers]
     record = replace(
         _record(given, rules),
         skips=(skip,),
-        state=state_of(RoundFacts((), [one.broker for one in given.brokers], {}, {}, (skip,))),
+        state=state_of(RoundFacts((), brokers, {}, {}, (skip,), rules.meanings)),
         intents=statuses(given.intents),
     )
     return RoundResult((), record, _memory(given), {}, intents=given.intents, decided=False)
@@ -272,7 +285,11 @@ def _advice(
 
 
 def _state(
-    judged: Judged, orders: Sequence[_Order], usage: Mapping[str, float], refused: Sequence[Skip]
+    judged: Judged,
+    orders: Sequence[_Order],
+    usage: Mapping[str, float],
+    refused: Sequence[Skip],
+    meanings: Meanings,
 ) -> RoundState:
     facts = RoundFacts(
         actions=[order.action for order in orders],
@@ -280,6 +297,7 @@ def _state(
         stale=judged.screened.stale,
         usage={broker.broker: usage[broker.broker] for broker in judged.view.brokers},
         skips=(*judged.screened.skips, *judged.shedding.skips),
+        meanings=meanings,
         refused=refused,
         under_way=judged.under_way,
     )

@@ -20,6 +20,7 @@ from strategies.cluster.store import BrokerState
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.limits.windows import Window
 from strategies.placement.destinations import DestinationRules
+from strategies.reason_codes import Meanings
 from strategies.round.capacities import Capacities
 from strategies.settings import Mode, ModeRules, RoundSettings
 from strategies.shedding.contract import Usage
@@ -31,7 +32,8 @@ ClosedBy = Literal["sweep", "all-reported", "lateness"]
 @dataclass(frozen=True)
 class Rules:
     """The settings that apply to a round. `by_mode`: what its mode decides; `usage`: of a broker,
-    in records; `windows`: `limits.windows`, parsed; `isolation_by_id`: see `PoliciesView.by_id`;
+    in records; `meanings`: of the reason codes of all rules that apply; `windows`:
+    `limits.windows`, parsed; `isolation_by_id`: see `PoliciesView.by_id`;
     `capacities`: of brokers, by the operator.
     """
 
@@ -42,6 +44,7 @@ class Rules:
     version: str
     destinations: DestinationRules
     usage: Usage
+    meanings: Meanings
     limits: LimitSettings = LimitSettings()
     windows: tuple[Window, ...] = ()
     splitting: SplitSettings = SplitSettings()

@@ -12,6 +12,7 @@ from strategies.cluster.model import ClusterView, Figures, Memory, Round, Sheddi
 from strategies.errors import SettingsError
 from strategies.figures.usage import weighted_usage
 from strategies.java.release_defaults import RELEASES, PulsarRelease
+from strategies.reason_codes import Meaning
 from strategies.settings import Mode, RoundSettings, Weights
 
 #: Report period of brokers with default settings (statsUpdateFrequencyInSecs).
@@ -120,7 +121,8 @@ class SheddingStrategy:
     bundles cannot help. `sample_key`: the setting with the period of its samples in seconds, which
     must be at least the brokers' report period; None for rules without samples. `memory`: takes the
     settings, says how far back its memory reaches. `parity_in`: builds the rule of parity mode in
-    releases of Pulsar whose rule is not that of the oldest known one.
+    releases of Pulsar whose rule is not that of the oldest known one. `meanings`: of the reason
+    codes that no other module declares.
     """
 
     name: str
@@ -145,6 +147,7 @@ class SheddingStrategy:
     parity_in: Mapping[PulsarRelease, Callable[[Any, Weights], Shedder]] = field(
         default_factory=dict
     )
+    meanings: tuple[Meaning, ...] = ()
 
     @property
     def java_class(self) -> str:

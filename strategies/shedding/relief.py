@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Evidence, Skip
+from strategies.reason_codes import ADD_BROKERS, SPLIT_BUNDLES, Meaning
 from strategies.shedding.candidates import (
     JavaTies,
     at_least,
@@ -22,6 +23,13 @@ from strategies.shedding.candidates import (
     pick_by_name,
 )
 from strategies.shedding.reason_texts import mib, points
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("nobody-to-take", "cannot-help", 910, ADD_BROKERS),
+    Meaning("too-big", "cannot-help", 990, SPLIT_BUNDLES),
+    Meaning("nothing-may-leave", "cannot-help", 1230, SPLIT_BUNDLES, asks_bundles=True),
+)
 
 #: Added to the excess over the threshold: the broker should end five points below it.
 MARGIN = 0.05

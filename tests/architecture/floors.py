@@ -28,6 +28,7 @@ FLOORS = (
     "registry",
     "java",
     "bundles",
+    "reason_codes",
     "ordered_sum",
     "settings",
     "errors",

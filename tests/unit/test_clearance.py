@@ -12,11 +12,11 @@ from strategies.cluster.budget import Budget
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import BrokerMemory, ClusterMemory, Decision, Memory, Shedding
 from strategies.cluster.state import Gained
-from strategies.filters.contract import Refusal
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
 from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
 from strategies.placement.registry import placer
+from strategies.reason_codes import Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
 from strategies.settings import MODE_RULES, Mode
 from tests.unit.placement_builders import policies

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from strategies.cluster.model import BrokerLoad, ClusterMemory, Decision, Memory, Skip
-from strategies.filters.contract import Refusal
 from strategies.filters.pipeline import Allowed, Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
 from strategies.placement.answers import nowhere_at_all
@@ -17,6 +16,7 @@ from strategies.placement.contract import UNKNOWN
 from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.placement.registry import placer
+from strategies.reason_codes import Refusal
 from strategies.settings import Mode
 from tests.calls import watched_calls
 from tests.unit.placement_builders import policies, policy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from strategies.cluster.model import Round
+from strategies.reason_codes import NOTHING, Meaning
 from strategies.shedding.avg.fixed import AvgShedder
 from strategies.shedding.avg.parity import ParityAvgShedder, parity_50
 from strategies.shedding.avg.settings import AvgSettings
@@ -46,4 +47,5 @@ AVG = SheddingStrategy(
         )
     },
     memory=memory,
+    meanings=(Meaning("close-together", "balanced", 1310, NOTHING),),
 )
