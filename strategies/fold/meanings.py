@@ -32,7 +32,7 @@ RULES = (
 
 def meanings_of(*strategies: SheddingStrategy) -> Meanings:
     """The meanings of the codes in rounds of these strategies."""
-    carriers = (*PLACERS.values(), *strategies)
-    of_rules = (one for rule in RULES for one in rule.MEANINGS)
-    of_entries = (one for entry in carriers for one in entry.meanings)
-    return {one.code: one for one in (*of_rules, *of_entries)}
+    found = [one for rule in RULES for one in rule.MEANINGS]
+    found += [one for entry in PLACERS.values() for one in entry.meanings]
+    found += [one for entry in strategies for one in entry.meanings]
+    return {one.code: one for one in found}

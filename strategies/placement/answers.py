@@ -15,9 +15,10 @@ from strategies.reason_codes import CHECK_FILTERS, Meaning, Refusal
 
 #: Code of brokers that are being drained, as destinations and in a round's skips.
 BEING_DRAINED = "being-drained"
+NOT_THERE = Refusal("not-there", "is not among the brokers of this round")
 #: The reason codes of this module.
 MEANINGS = (
-    Meaning("not-there", "not-allowed", 490, CHECK_FILTERS),
+    Meaning(NOT_THERE.code, "not-allowed", 490, CHECK_FILTERS),
     Meaning("no-destination", "not-allowed", 500, CHECK_FILTERS),
     Meaning(BEING_DRAINED),
 )
@@ -30,9 +31,7 @@ def as_decided(decision: Decision, allowed: Allowed) -> Decision | Skip:
         return decision if elsewhere else skip(decision, nowhere(allowed))
     if decision.destination in allowed.brokers:
         return decision
-    refusal = allowed.refused.get(
-        decision.destination, Refusal("not-there", "is not among the brokers of this round")
-    )
+    refusal = allowed.refused.get(decision.destination, NOT_THERE)
     return skip(
         decision,
         Refusal(refusal.code, f"was meant for {decision.destination}, which {refusal.text}"),

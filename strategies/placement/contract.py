@@ -209,6 +209,12 @@ def unplaced(memory: Memory) -> Placement:
     return Placement((), None, memory, "no-candidates", "may go to no broker")
 
 
+def without_figures(memory: Memory, figure: str = "usage") -> Placement:
+    """The placement of a request whose candidates have no finite figures."""
+    text = f"cannot be placed: the {figure} of no candidate is a finite number"
+    return Placement((), None, memory, "unusable-figures", text)
+
+
 def unknown_broker(memory: Memory, broker: str) -> Placement:
     """The placement where Java throws an exception, because a candidate has no load data."""
     return Placement(

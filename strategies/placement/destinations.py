@@ -22,6 +22,7 @@ from strategies.filters.isolation import isolated
 from strategies.filters.pipeline import Allowed, FilteredBundle, FilterFacts, Filters
 from strategies.filters.policies import PoliciesView
 from strategies.placement.answers import (
+    NOT_THERE,
     answer,
     as_decided,
     exchanged_with,
@@ -239,9 +240,7 @@ class Destinations:
         allowed = self._allowed(subject)
         if destination in allowed.brokers:
             return None
-        return allowed.refused.get(
-            destination, Refusal("not-there", "is not among the brokers of this round")
-        )
+        return allowed.refused.get(destination, NOT_THERE)
 
     def takers(self, bundle: str, source: str) -> tuple[str, ...]:
         """The brokers that may take the bundle."""

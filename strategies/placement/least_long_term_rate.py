@@ -19,6 +19,7 @@ from strategies.placement.contract import (
     draw,
     unknown_broker,
     unplaced,
+    without_figures,
 )
 from strategies.placement.levels import levels, lowest
 from strategies.settings import Setting
@@ -98,13 +99,7 @@ class LeastLongTermRate:
             if isfinite(rate := candidate.expected_rate)
         }
         if not rates:
-            return Placement(
-                (),
-                None,
-                memory,
-                "unusable-figures",
-                "cannot be placed: the message rate of no candidate is a finite number",
-            )
+            return without_figures(memory, "message rate")
         least = min(rates.values())
         return _answer(
             tuple(broker for broker, rate in rates.items() if rate == least),

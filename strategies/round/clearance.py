@@ -14,6 +14,7 @@ from itertools import groupby
 from strategies.cluster.budget import Budget
 from strategies.cluster.model import NO_MEMORY, BrokerLoad, Decision, Memory, Shedding, Skip
 from strategies.cluster.state import Gained
+from strategies.placement.answers import skip
 from strategies.placement.destinations import Destinations
 from strategies.reason_codes import CHECK_FILTERS, NEXT_ROUNDS, Meaning, Refusal
 
@@ -106,7 +107,7 @@ class _Gate:
         if refused or over is not None:
             for decision in together:
                 self._note_refused(decision)
-                self.skips.append(_stays(decision, refused.get(decision.bundle) or over or _ALONE))
+                self.skips.append(skip(decision, refused.get(decision.bundle) or over or _ALONE))
             if all(why.code in _LATER for why in (*refused.values(), over) if why is not None):
                 self.held |= {decision.bundle for decision in together}
             return
@@ -132,7 +133,7 @@ class _Gate:
             self.destinations.back_to(before)
         for decision, one in zip(together, found, strict=True):
             self._note_refused(decision)
-            self.skips.append(one if isinstance(one, Skip) else _stays(decision, _ALONE))
+            self.skips.append(one if isinstance(one, Skip) else skip(decision, _ALONE))
         return []
 
     def _refused(self, decision: Decision, together: Sequence[Decision]) -> Refusal | None:
@@ -172,10 +173,6 @@ class _Gate:
         self.fuller.setdefault(decision.source, decision.bundle)
         if decision.destination is not None:
             self.emptier.setdefault(decision.destination, decision.bundle)
-
-
-def _stays(decision: Decision, why: Refusal) -> Skip:
-    return Skip("bundle", (decision.bundle,), why.code, f"it {why.text}", decision.source)
 
 
 def _as_agreed(together: Sequence[Decision], named: Sequence[Decision]) -> bool:

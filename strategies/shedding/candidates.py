@@ -192,6 +192,12 @@ def bundles_left_alone(broker: str, code: str, text: str, names: Sequence[str]) 
     return [Skip("bundle", tuple(sorted(names)), code, text, broker)] if names else []
 
 
+def idle(broker: str, names: Sequence[str]) -> list[Skip]:
+    """Skip of the bundles without traffic."""
+    text = "it carries no traffic, so moving it would relieve no broker"
+    return bundles_left_alone(broker, "idle", text, names)
+
+
 def must_stay(broker: str, found: Candidates) -> list[Skip]:
     """Skips of the bundles that are not candidates."""
     cooling = (

@@ -105,6 +105,11 @@ class GoalFigure:
     limit_name: str = "threshold"
 
 
+def usage_range(record: Round) -> float:
+    """Highest minus lowest usage, in points."""
+    return 100.0 * record.spread.range
+
+
 @dataclass(frozen=True, slots=True)
 class SheddingStrategy:
     """Registry entry of a strategy. It is picklable, so its functions are defined at module level.

@@ -137,6 +137,16 @@ def unusable(brokers: Sequence[str]) -> list[Skip]:
     )
 
 
+def too_few_bundles(broker: str, why: str, count: int) -> Skip:
+    """Skip of a broker whose only bundle would move the problem to another broker. `why`: it is
+    due.
+    """
+    if count:
+        text = f"it {why}, but its only bundle would take the whole load along"
+        return Skip("broker", (broker,), "sole-bundle", text)
+    return Skip("broker", (broker,), "no-bundles", f"it {why} without serving a bundle")
+
+
 def revised(
     skips: Sequence[Skip], decisions: Sequence[Decision], newer: Sequence[Skip]
 ) -> list[Skip]:

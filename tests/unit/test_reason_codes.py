@@ -142,9 +142,9 @@ def test_the_meanings_of_a_strategy_are_of_codes_that_only_it_gives(strategy: st
 
 
 def test_a_code_has_one_meaning_and_a_rank_one_code() -> None:
-    carriers = [*PLACERS.values(), *SHEDDERS.values()]
     all_meanings = [one for rule in RULES for one in rule.MEANINGS]
-    all_meanings += [one for entry in carriers for one in entry.meanings]
+    all_meanings += [one for entry in PLACERS.values() for one in entry.meanings]
+    all_meanings += [one for entry in SHEDDERS.values() for one in entry.meanings]
     codes = Counter(one.code for one in all_meanings)
     ranks = Counter(one.rank for one in all_meanings if one.state is not None)
 

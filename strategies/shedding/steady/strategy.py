@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from strategies.cluster.model import Round
 from strategies.reason_codes import (
     ADD_BROKERS,
     CHECK_POLICIES,
@@ -12,18 +11,18 @@ from strategies.reason_codes import (
     SPLIT_BUNDLES,
     Meaning,
 )
-from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory
+from strategies.shedding.contract import (
+    GoalFigure,
+    SheddingStrategy,
+    StrategyMemory,
+    usage_range,
+)
 from strategies.shedding.steady.doubt import JUDGED_AGE_MS
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.obstacles import ADVICE
 from strategies.shedding.steady.quiet_rounds import quiet
 from strategies.shedding.steady.samples import LEVEL_AGE_MS, LEVEL_MS, SAMPLES
 from strategies.shedding.steady.settings import SteadySettings
-
-
-def usage_range(record: Round) -> float:
-    """Highest minus lowest usage, in points."""
-    return 100.0 * record.spread.range
 
 
 def memory(settings: SteadySettings) -> StrategyMemory:
