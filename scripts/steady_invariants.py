@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from math import isfinite
 
-from strategies.cluster.load_history import LoadHistory
 from strategies.cluster.model import Command, Memory
 from strategies.cluster.store import StateStore
+from strategies.shedding.steady.load_history import LoadHistory
 from strategies.shedding.steady.samples import load_of
 from strategies.shedding.steady.settings import SteadySettings
 

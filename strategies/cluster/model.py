@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSummary, no_bundles
 from strategies.cluster.intent_contract import Intent, IntentStatus
-from strategies.cluster.load_history import Episode, LoadHistory, RecentMove
 from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
 from strategies.cluster.round_figures import Certificate, Forecast, RoundState, Spread
 from strategies.filters.even_distribution import EvenDistribution
@@ -142,6 +141,15 @@ class ClusterView:
         return list(dict.fromkeys(name for broker in self.brokers for name in broker.bundles.names))
 
 
+#: What only the strategy that wrote it understands: plain values, which states keep as they are.
+Private = tuple[Any, ...]
+#: SteadyShedder's `Episode()`: the rows of states have it wherever a cluster has any memory.
+NO_EPISODE: Private = (
+    *(-1, -1, False, 0.0, 0.0, True, 0, 1.0, -1),
+    *(None, 0, 0, -1, -1, 0.0, -1, -1),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerMemory:
     """Memory of strategies about one broker from round to round; None = no entry (which differs
@@ -150,7 +158,7 @@ class BrokerMemory:
     `ewma`: ThresholdShedder's history (fraction). `placement_ewma`: LeastResourceUsageWithWeight's
     own history.
     `hit_high`, `hit_low`: AvgShedder's hit counts. `throughput_ewma` (bytes/s), `gave_at_ms` (last
-    decision to shed): TransferShedder's. `history`: SteadyShedder's.
+    decision to shed): TransferShedder's. `history`: SteadyShedder's own.
     """
 
     ewma: float | None = None
@@ -159,7 +167,7 @@ class BrokerMemory:
     hit_low: int | None = None
     throughput_ewma: float | None = None
     gave_at_ms: int | None = None
-    history: LoadHistory | None = None
+    history: Private | None = None
 
 
 #: Memory of a broker without any entry.
@@ -175,7 +183,7 @@ class ClusterMemory:
     AvgShedder) to a broker. `rotation`, `turn`: the brokers that take bundles one after the other,
     and the position of the next one (RoundRobinBrokerSelector). `split_hits`: bundle → number of
     rounds in a row in which it was too big (splits of the extensible load manager). `moves`,
-    `episode`: SteadyShedder's.
+    `episode`: SteadyShedder's own.
     `left_out`: the resources by which brokers were not compared, because not all of them measure
     these; `others_measured`: in the last round, they were others.
     """
@@ -186,8 +194,8 @@ class ClusterMemory:
     rotation: tuple[str, ...] = ()
     turn: int = 0
     split_hits: Mapping[str, int] = field(default_factory=dict)
-    moves: tuple[RecentMove, ...] = ()
-    episode: Episode = Episode()
+    moves: tuple[Private, ...] = ()
+    episode: Private = NO_EPISODE
     left_out: tuple[str, ...] = ()
     others_measured: bool = False
 
@@ -243,6 +251,8 @@ class Shedding:
 
     `certify`: takes the bundles that limits and filters let move; computes the bounds of the round,
     if the strategy has any. It reads the tables of bundles, so only the record of a round calls it.
+    `hold`: takes the memory and the bundles that a limit held back; returns the memory in which the
+    strategy finds its moves that only have to wait.
     """
 
     decisions: tuple[Decision, ...]
@@ -252,6 +262,9 @@ class Shedding:
         default=lambda moving: None, compare=False
     )
     forecast: Forecast | None = None
+    hold: Callable[[Memory, Collection[str]], Memory] = field(
+        default=lambda memory, bundles: memory, compare=False
+    )
 
 
 @dataclass(frozen=True, slots=True)

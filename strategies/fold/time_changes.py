@@ -9,8 +9,7 @@ from typing import TypeVar
 from strategies.cluster.budget import no_later
 from strategies.cluster.clock import Clock, ClockVerdict, judge_clock, tolerance_of
 from strategies.cluster.intent_state import at_time
-from strategies.cluster.load_history import Episode
-from strategies.cluster.model import Event, Rejection, Sweep, TelemetryRecord
+from strategies.cluster.model import NO_EPISODE, Event, Rejection, Sweep, TelemetryRecord
 from strategies.cluster.rival_state import at_another_time
 from strategies.cluster.state import ClusterState, InFlight, Order
 from strategies.cluster.store import BrokerState, StateStore
@@ -161,7 +160,7 @@ def _moves_at(state: ClusterState, now_ms: int) -> ClusterState:
             for id_, one in state.rehearsed.items()
         },
         spent=no_later(state.spent, now_ms),
-        memory=replace(state.memory, moves=(), episode=Episode()),
+        memory=replace(state.memory, moves=(), episode=NO_EPISODE),
     )
 
 

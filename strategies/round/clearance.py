@@ -7,7 +7,7 @@ its hit counts, because it is still due.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -74,7 +74,7 @@ def decide(
         enumerate(shedding.decisions), key=lambda one: one[1].exchange or one[0]
     ):
         gate.decide([decision for _, decision in group])
-    memory = _with_held(destinations.memory, gate.held)
+    memory = shedding.hold(destinations.memory, gate.held)
     if rules.keeps_due:
         memory = _still_due(before, memory, shedding.decisions, gate.kept)
     return Leaving(gate.kept, tuple(gate.skips), memory, rules, gate.throughputs)
@@ -183,17 +183,6 @@ def _as_agreed(together: Sequence[Decision], named: Sequence[Decision]) -> bool:
         one.destination in (None, other.destination)
         for one, other in zip(together, named, strict=True)
     )
-
-
-def _with_held(memory: Memory, held: Collection[str]) -> Memory:
-    """The memory in which the strategy finds its moves that only had to wait."""
-    if not held or not memory.cluster.moves:
-        return memory
-    moves = tuple(
-        one._replace(held=True) if one.bundle in held and not one.counted else one
-        for one in memory.cluster.moves
-    )
-    return replace(memory, cluster=replace(memory.cluster, moves=moves))
 
 
 def _still_due(

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from strategies.bundles.bundle_loads import Bools, Floats
-from strategies.cluster.load_history import Episode
-from strategies.cluster.model import Figures, Memory, Skip
+from strategies.cluster.model import NO_EPISODE, Figures, Memory, Skip
 from strategies.reason_codes import NEXT_ROUNDS, Meaning
 from strategies.round.capacities import Capacities
 from strategies.settings import Weights
@@ -118,7 +117,7 @@ def begun_again(memory: Memory, left_out: tuple[str, ...]) -> Memory:
         for name, kept in memory.brokers.items()
     }
     cluster = replace(
-        memory.cluster, hits=0, episode=Episode(), left_out=left_out, others_measured=False
+        memory.cluster, hits=0, episode=NO_EPISODE, left_out=left_out, others_measured=False
     )
     return Memory(brokers, cluster)
 

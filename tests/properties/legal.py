@@ -16,7 +16,6 @@ import numpy as np
 from hypothesis import strategies as st
 
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.cluster.load_history import Episode, LoadHistory, LoadLevel, LoadSample, RecentMove
 from strategies.cluster.model import (
     NO_MEMORY,
     BrokerLoad,
@@ -31,6 +30,13 @@ from strategies.cluster.model import (
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings
+from strategies.shedding.steady.load_history import (
+    Episode,
+    LoadHistory,
+    LoadLevel,
+    LoadSample,
+    RecentMove,
+)
 from strategies.shedding.steady.settings import SteadySettings
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings

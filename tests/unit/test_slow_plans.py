@@ -13,10 +13,10 @@ from numpy import zeros
 from rebalancer.simulation.closed_loop import EngineDecider, PolledCluster, Step, closed_loop
 from rebalancer.simulation.clusters.skewed import skewed_cluster
 from strategies.cluster.limit_settings import LimitSettings
-from strategies.cluster.load_history import Episode, RecentMove
 from strategies.cluster.model import MIB
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.steady.held_moves import without_swaps
+from strategies.shedding.steady.load_history import Episode, RecentMove
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove
 
 pytestmark = pytest.mark.heavy

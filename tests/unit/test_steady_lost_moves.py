@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from strategies.cluster.load_history import LoadHistory, LoadSample, RecentMove
 from strategies.cluster.model import BrokerLoad, ClusterView, Memory
 from strategies.shedding.steady.fixed import SteadyShedder
+from strategies.shedding.steady.load_history import LoadHistory, LoadSample, RecentMove
 from strategies.shedding.steady.samples import counted, uncounted
 from strategies.shedding.steady.settings import SteadySettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, ns, view

@@ -14,10 +14,10 @@ from rebalancer.analysis.simulate.run_requests import RunRequest, StrategyChoice
 from rebalancer.simulation.metrics.figures import RunFigures
 from rebalancer.simulation.run import run
 from rebalancer.simulation.scenarios.default_bundles import UNNAMED
-from strategies.cluster.load_history import Episode, LoadHistory, LoadSample
 from strategies.cluster.model import BrokerLoad, BrokerMemory, ClusterMemory, Memory, Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.lasting import ENOUGH, REMEMBERED_MS
+from strategies.shedding.steady.load_history import Episode, LoadHistory, LoadSample
 from strategies.shedding.steady.settings import Steadiness, SteadySettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, view
 

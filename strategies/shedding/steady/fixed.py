@@ -11,9 +11,7 @@ from functools import cache, cached_property
 from math import isfinite
 from operator import attrgetter
 
-from strategies.cluster.load_history import Episode, LoadHistory, RecentMove
 from strategies.cluster.model import (
-    NO_MEMORY,
     BrokerLoad,
     ClusterView,
     Decision,
@@ -25,7 +23,6 @@ from strategies.cluster.rival_state import AGE_MS
 from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.figures.usage import weighted_usages
 from strategies.settings import Weights
-from strategies.shedding.memory import with_histories
 from strategies.shedding.reason_texts import unusable
 from strategies.shedding.steady import reasons
 from strategies.shedding.steady.certificate import certified
@@ -33,8 +30,16 @@ from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import LoadCost, explained_by, learned
 from strategies.shedding.steady.doubt import judged_moves, last_moves, remembered, without_lost
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, followed, widest_gap
-from strategies.shedding.steady.held_moves import goes_on, rest_of_plan, without_swaps
+from strategies.shedding.steady.held_moves import goes_on, hold, rest_of_plan, without_swaps
 from strategies.shedding.steady.lasting import weighed
+from strategies.shedding.steady.load_history import (
+    Episode,
+    LoadHistory,
+    RecentMove,
+    histories_of,
+    moves_of,
+    with_histories,
+)
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
 from strategies.shedding.steady.plan import best_plan
@@ -73,7 +78,8 @@ class SteadyShedder:
         }
         loads = [load for load in view.brokers if load.broker in usage]
         lost = sorted(load.broker for load in view.brokers if load.broker not in usage)
-        known, made, held = self._settled(loads, memory, view)
+        before = moves_of(memory.cluster)
+        known, made, held = self._settled(loads, before, memory, view)
         moves = resting(made, view.now_ms, self.settings.rest_minutes)
         period_ms = 1000.0 * self.settings.sample_seconds
         histories = {
@@ -83,11 +89,9 @@ class SteadyShedder:
             for load in loads
         }
         compared = {name: histories[name] for name in compared_brokers(usage)}
-        episode = remembered(memory.cluster.episode, view.now_ms)
-        episode = without_lost(episode, memory.cluster.moves, made)
-        episode = followed(
-            episode, known, histories, view.now_ms, _ends_of(memory.cluster.moves, made, view)
-        )
+        episode = remembered(Episode(*memory.cluster.episode), view.now_ms)
+        episode = without_lost(episode, before, made)
+        episode = followed(episode, known, histories, view.now_ms, _ends_of(before, made, view))
         if not held:
             episode = judged_moves(episode, compared, moves, view.now_ms, view.foreign_ms)
         round_ = _Round(
@@ -111,24 +115,25 @@ class SteadyShedder:
             kept,
             decided.certify,
             decided.forecast,
+            hold,
         )
 
     def _settled(
-        self, loads: Sequence[BrokerLoad], memory: Memory, view: ClusterView
+        self,
+        loads: Sequence[BrokerLoad],
+        before: Sequence[RecentMove],
+        memory: Memory,
+        view: ClusterView,
     ) -> tuple[dict[str, LoadHistory], list[RecentMove], list[RecentMove]]:
         """The histories with the moves of the last round counted in, these moves with those before,
         and those that a limit held back. A move that filters or an executor refused is dropped: its
         bundle does not cool down. One that was refused later, or that no executor has carried out
         in time, no longer counts.
         """
-        histories = {
-            load.broker: kept
-            for load in loads
-            if (kept := memory.brokers.get(load.broker, NO_MEMORY).history) is not None
-        }
+        histories = histories_of(memory, (load.broker for load in loads))
         moves, brokers = list[RecentMove](), {one.broker: one for one in view.brokers}
-        held = [one for one in memory.cluster.moves if one.held]
-        for move in memory.cluster.moves:
+        held = [one for one in before if one.held]
+        for move in before:
             if move.held:
                 continue
             rests = view.now_ms - move.at_ms >= view.cool_down_ms

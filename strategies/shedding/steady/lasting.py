@@ -7,9 +7,9 @@ from __future__ import annotations
 import numpy as np
 
 from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Floats
-from strategies.cluster.load_history import LARGEST, Episode
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.gaps import LoadGap
+from strategies.shedding.steady.load_history import LARGEST, Episode
 from strategies.shedding.steady.move_plan import TINY, MovePlan, spread_of
 
 #: Load rises, or falls, where brokers carry more, or less, than their bundles do on average, by
