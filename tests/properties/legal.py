@@ -36,6 +36,7 @@ from strategies.shedding.steady.load_history import (
     LoadLevel,
     LoadSample,
     RecentMove,
+    histories_of,
 )
 from strategies.shedding.steady.settings import SteadySettings
 from strategies.shedding.threshold.settings import ThresholdSettings
@@ -248,10 +249,10 @@ def fitting(memory: Memory, view: ClusterView) -> Memory:
     """The memory as if every broker had reported before, and none had gained or lost bundles since
     its newest sample.
     """
-    brokers = dict(memory.brokers)
+    brokers, known = dict(memory.brokers), histories_of(memory, memory.brokers)
     for load in view.brokers:
         kept = brokers.get(load.broker, NO_MEMORY)
-        history = kept.history or a_load_history(random.Random(str(load.figures)))
+        history = known.get(load.broker) or a_load_history(random.Random(str(load.figures)))
         history = history._replace(bundles=load.figures.bundle_count)
         brokers[load.broker] = replace(kept, history=history)
     return Memory(brokers, memory.cluster)
