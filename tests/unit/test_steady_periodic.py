@@ -90,8 +90,8 @@ def test_a_step_is_answered_at_once_whatever_the_averages_say() -> None:
     shed = _shed(Episode(), now=(40, 10), usual=(10, 10))
 
     assert shed.decisions != ()
-    assert shed.memory.cluster.episode.rose_until_ms == _NOW_MS + REMEMBERED_MS
-    assert shed.memory.cluster.episode.fell_until_ms == -1
+    assert Episode(*shed.memory.cluster.episode).rose_until_ms == _NOW_MS + REMEMBERED_MS
+    assert Episode(*shed.memory.cluster.episode).fell_until_ms == -1
 
 
 def test_a_gap_because_load_fell_counts_once_it_has_lasted() -> None:
@@ -99,7 +99,7 @@ def test_a_gap_because_load_fell_counts_once_it_has_lasted() -> None:
     old = _shed(Episode(), now=(40, 10), usual=(40, 40), samples=20)
 
     assert [one.code for one in young.skips] == ["load-comes-and-goes"]
-    assert young.memory.cluster.episode.fell_until_ms == _NOW_MS + REMEMBERED_MS
+    assert Episode(*young.memory.cluster.episode).fell_until_ms == _NOW_MS + REMEMBERED_MS
     assert old.decisions != ()
 
 
