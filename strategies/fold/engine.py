@@ -35,6 +35,7 @@ from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.fold.census import accept_sweep
 from strategies.fold.close_round import RoundCloser, SweepOfRound
 from strategies.fold.fold_intent import fold_early, fold_intent
+from strategies.fold.meanings import meanings_of
 from strategies.fold.outcomes import learn_outcome
 from strategies.fold.owned import keep_owned
 from strategies.fold.producer_votes import check_clock, check_time
@@ -150,6 +151,7 @@ def rules_of(settings: EngineSettings) -> Rules:
         settings.version,
         destinations,
         entry.usage(settings.chosen, settings.weights, settings.mode),
+        meanings_of(entry),
         settings.limits,
         read_windows(settings.limits.windows, "limits.windows"),
         settings.splitting,
