@@ -47,11 +47,10 @@ class Record:
 
 
 def pages(root: Path) -> list[Path]:
-    """All pages for people: those of docs/, of the root, of the benchmarks and of GitHub."""
-    folders = ("docs", ".github")
+    """All pages for people: those of the root, of docs/, and those beside the code."""
+    folders = ("docs", ".github", "benchmarks", *PACKAGES)
     return [
         *sorted(root.glob("*.md")),
-        *sorted((root / "benchmarks").glob("*.md")),
         *(page for folder in folders for page in sorted((root / folder).rglob("*.md"))),
     ]
 
