@@ -48,7 +48,7 @@ class Record:
 
 def pages(root: Path) -> list[Path]:
     """All pages for people: those of the root, of docs/, and those beside the code."""
-    folders = ("docs", ".github", "benchmarks", *PACKAGES)
+    folders = ("docs", ".github", "benchmarks", "tests/conformance", *PACKAGES)
     return [
         *sorted(root.glob("*.md")),
         *(page for folder in folders for page in sorted((root / folder).rglob("*.md"))),
