@@ -62,13 +62,15 @@ def license_of(name: str) -> str:
     classifiers.
     """
     about = metadata.metadata(name)
-    text = str(about.get("License") or "").partition("\n")[0]
-    classified = ", ".join(
-        str(one).rpartition(" :: ")[2]
-        for one in about.get_all("Classifier", [])
-        if str(one).startswith("License :: OSI Approved :: ")
+    expression, text = (
+        (about.get_all(key) or [""])[0] for key in ("License-Expression", "License")
     )
-    found = str(about.get("License-Expression") or text or classified)
+    classified = ", ".join(
+        one.rpartition(" :: ")[2]
+        for one in about.get_all("Classifier") or []
+        if one.startswith("License :: OSI Approved :: ")
+    )
+    found = expression or text.partition("\n")[0] or classified
     if not found:
         raise ValueError(f"{name} names no licence: add what its own files say")
     return found
