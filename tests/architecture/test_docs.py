@@ -50,7 +50,7 @@ def test_every_record_is_in_the_index_once_with_its_status() -> None:
 
 def test_records_and_pages_stay_within_their_limits() -> None:
     assert len(records(DECISIONS)) <= 100
-    assert words_of_docs(ROOT) <= 75_000
+    assert words_of_docs(ROOT) <= 40_000
 
 
 def test_every_record_has_a_date() -> None:
