@@ -1,5 +1,5 @@
 # Everything that needs no Spark and no Java: collector, executor, notifier, replay, conformance, explain.
-# From the project folder:  docker build -f docker/executor.Dockerfile -t pulsar-rebalancer-executor:0.1.0 .
+# From the project folder:  docker build -f docker/executor.Dockerfile -t pulsar-rebalancer-executor:0.2.0 .
 
 FROM python:3.11.13-slim-bookworm AS build
 WORKDIR /src
