@@ -61,7 +61,7 @@ from strategies.round.drain_progress import without_passed
 from strategies.round.round import run_round, undecided
 from strategies.round.round_input import ClosedBy, RoundInput, RoundResult, Rules
 from strategies.round.yielding import judged, resting
-from strategies.settings import MODE_RULES, Mode, RoundSettings, Weights
+from strategies.settings import MODE_RULES, VERSION, Mode, RoundSettings, Weights
 from strategies.shedding.contract import Shedder, SheddingStrategy
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from strategies.splitting.limits import SplitSettings
@@ -89,7 +89,7 @@ class EngineSettings:
     shedding: object | None = None
     weights: Weights = Weights()
     round: RoundSettings = RoundSettings()
-    version: str = "0.1.0"
+    version: str = VERSION
     placement: str = "auto"
     placing: object | None = None
     destinations: DestinationSettings = DestinationSettings()
