@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from pulsar_rebalancer.decisions.live import pictures, plan_views, search, views
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, OnceMade
-from pulsar_rebalancer.serve.deciding import Deciding
+from pulsar_rebalancer.serve.deciding import DecisionPublisher
 from pulsar_rebalancer.serve.documents import Body, json_body
 from pulsar_rebalancer.serve.request_check import json_error
 from pulsar_rebalancer.serve.signing_in import SigningIn, json_of
@@ -49,7 +49,7 @@ class LivePage:
     signing_in: SigningIn
     assets: dict[str, Body]
     now_ms: Callable[[], int]
-    deciding: Deciding
+    deciding: DecisionPublisher
     plans: plan_views.PlanSettings
     news: ViewerNews = field(default_factory=ViewerNews)
     process: str = field(default_factory=lambda: secrets.token_hex(8))
