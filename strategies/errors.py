@@ -16,7 +16,6 @@ RebalancerError
 │   │   ├── Unanswered (sinks.pulsar_api.answers)
 │   │   ├── Busy (sinks.pulsar_api.answers)
 │   │   └── _NeverSent (sinks.pulsar_api.http)
-│   │       └── _NoBroker (sinks.pulsar_api.http)
 │   ├── NotOwned
 │   │   └── Elsewhere (sinks.pulsar_api.answers)
 │   ├── NotFound

@@ -28,7 +28,7 @@ from sinks.executor.settings import (
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.cluster_name import check_cluster_name
 from sinks.pulsar_api.freezes import FreezeWatch, probing
-from sinks.pulsar_api.known_brokers import KnownBrokers, Say
+from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.topics.access import Consumer, Publisher, open_consumer, open_publisher
 from sinks.topics.uri import TopicUri
 from sinks.wall_clock import wall_clock_ms
@@ -61,7 +61,7 @@ def assembled(
     apply: bool,
     wait: Callable[[float], bool],
     on_outcome: Callable[[Done], None],
-    say: Say = lambda _: None,
+    say: Callable[[str], None] = lambda _: None,
     *,
     on_refused: Callable[[RefusedRecord], None] = lambda _: None,
     on_answer: Callable[[Answered], None] = lambda _: None,
@@ -90,7 +90,7 @@ def assembled(
         None if settings.release_is_open else settings.engine.pulsar_version,
     )
     with ExitStack() as stack:
-        known = KnownBrokers(pulsar, [state_folder(given)], say)
+        known = KnownBrokers(pulsar, say)
         admin = PulsarAdmin(pulsar, wait, known=known)
         stack.callback(admin.close)
         check_cluster_name(pulsar, pulsar.admin_urls, admin.configuration())

@@ -25,8 +25,6 @@ from pulsar_rebalancer.doctor.running_shedder import check_load_manager, check_s
 from pulsar_rebalancer.doctor.token import check_expiry
 from pulsar_rebalancer.settings.load import Settings
 from sinks.collector.open_cluster import opened
-from sinks.collector.settings import collector_folder
-from sinks.executor.settings import state_folder
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_clock import broker_time_s
 from sinks.pulsar_api.cluster_name import check_cluster_name
@@ -365,9 +363,7 @@ def check_clocks(
 def _findings(
     settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float
 ) -> Iterator[Finding]:
-    known = KnownBrokers(
-        pulsar, [collector_folder(settings.collector), state_folder(settings.executor)], write=False
-    )
+    known = KnownBrokers(pulsar)
     with closing(PulsarAdmin(pulsar, Event().wait, known=known)) as admin:
         check_cluster_name(pulsar, pulsar.admin_urls, admin.configuration())
         names = admin.brokers()

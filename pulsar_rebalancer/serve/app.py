@@ -15,14 +15,17 @@ import orjson
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.middleware import Middleware
+from starlette.middleware.body_limit import RequestBodyLimitMiddleware
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from pulsar_rebalancer.decisions.live import pictures, plan_views, search, views
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, OnceMade
 from pulsar_rebalancer.serve.deciding import DecisionPublisher
 from pulsar_rebalancer.serve.documents import Body, json_body
+from pulsar_rebalancer.serve.request_check import json_error
 from pulsar_rebalancer.serve.signing_in import SigningIn, json_of
 from pulsar_rebalancer.serve.viewer_news import ViewerNews
 
@@ -30,6 +33,8 @@ from pulsar_rebalancer.serve.viewer_news import ViewerNews
 _BETWEEN_S, _ALIVE_S = 1.0, 15.0
 #: Searches at a time: each takes the interpreter for some milliseconds.
 _MOST_SEARCHES = 2
+#: Bytes of a request's body.
+_LARGEST_BODY = 16 * 2**10
 Handler = Callable[["LivePage", Request], Awaitable[Response]]
 
 
@@ -59,14 +64,10 @@ class LivePage:
 
 
 async def _asset(page: LivePage, request: Request) -> Response:
-    found = page.assets.get(request.path_params["name"])
+    found = page.assets.get(request.path_params.get("name", "index.html"))
     if found is None:
         raise HTTPException(404, "There is no such file.")
     return found.answer(request)
-
-
-async def _index(page: LivePage, request: Request) -> Response:
-    return page.assets["index.html"].answer(request)
 
 
 async def _clusters(page: LivePage, request: Request) -> Response:
@@ -76,16 +77,14 @@ async def _clusters(page: LivePage, request: Request) -> Response:
 
 async def _overview(page: LivePage, request: Request) -> Response:
     one, now = page.cluster(request), page.snapshot()
-    make = partial(_encoded, views.overview, one, page.views, now.paused, now.starting)
-    body = await run_in_threadpool(one.made.get, f"overview {now.paused} {now.starting}", make)
-    return body.answer(request)
+    view = partial(views.overview, one, page.views, now.paused, now.starting)
+    return await _made_once(request, one.made, f"overview {now.paused} {now.starting}", view)
 
 
 async def _plans(page: LivePage, request: Request) -> Response:
     one = page.cluster(request)
-    make = partial(_encoded, plan_views.plans, one, page.plans)
-    body = await run_in_threadpool(one.decisions.made.get, "plans document", make)
-    return body.answer(request)
+    view = partial(plan_views.plans, one, page.plans)
+    return await _made_once(request, one.decisions.made, "plans document", view)
 
 
 async def _decide(page: LivePage, request: Request) -> Response:
@@ -100,27 +99,20 @@ async def _decide(page: LivePage, request: Request) -> Response:
 
 
 async def _brokers(page: LivePage, request: Request) -> Response:
-    return await _picture(page, request, "brokers", views.brokers)
+    decisions = page.cluster(request).decisions
+    return await _made_once(request, decisions.made, "brokers", partial(views.brokers, decisions))
 
 
 async def _usage(page: LivePage, request: Request) -> Response:
-    return await _picture(page, request, "usage", pictures.usage_over_time)
-
-
-async def _picture(
-    page: LivePage, request: Request, name: str, view: Callable[..., dict[str, Any]]
-) -> Response:
     decisions = page.cluster(request).decisions
-    make = partial(_encoded, view, decisions)
-    body = await run_in_threadpool(decisions.made.get, name, make)
-    return body.answer(request)
+    view = partial(pictures.usage_over_time, decisions)
+    return await _made_once(request, decisions.made, "usage", view)
 
 
 async def _bundles(page: LivePage, request: Request) -> Response:
     one = page.cluster(request)
-    make = partial(_encoded, pictures.bundles_over_time, one.decisions, one.now_ms)
-    body = await run_in_threadpool(one.decisions.made.get, "bundles", make)
-    return body.answer(request)
+    view = partial(pictures.bundles_over_time, one.decisions, one.now_ms)
+    return await _made_once(request, one.decisions.made, "bundles", view)
 
 
 async def _rounds(page: LivePage, request: Request) -> Response:
@@ -128,8 +120,15 @@ async def _rounds(page: LivePage, request: Request) -> Response:
     if after:
         document = await run_in_threadpool(views.history, one.decisions, one.now_ms, after)
         return json_body(document).answer(request)
-    make = partial(_encoded, views.history, one.decisions, one.now_ms)
-    body = await run_in_threadpool(one.decisions.made.get, "rounds", make)
+    view = partial(views.history, one.decisions, one.now_ms)
+    return await _made_once(request, one.decisions.made, "rounds", view)
+
+
+async def _made_once(
+    request: Request, made: OnceMade, name: str, view: Callable[[], dict[str, Any]]
+) -> Response:
+    """The document of a view, which is encoded for the first viewer."""
+    body: Body = await run_in_threadpool(made.get, name, lambda: json_body(view()))
     return body.answer(request)
 
 
@@ -147,10 +146,6 @@ def _number(request: Request, name: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 17):
         raise HTTPException(400, f"{name} is a whole number.")
     return int(text)
-
-
-def _encoded(view: Callable[..., dict[str, Any]], *given: object) -> Body:
-    return json_body(view(*given))
 
 
 async def _events(page: LivePage, request: Request) -> Response:
@@ -197,62 +192,55 @@ def _news(snapshot: LiveSnapshot) -> dict[str, Any]:
     }
 
 
-#: Path, methods, handler, and whether it needs no sign-in.
-_ROUTES: tuple[tuple[str, tuple[str, ...], Handler, bool], ...] = (
-    ("/", ("GET",), _index, True),
-    ("/assets/{name}", ("GET",), _asset, True),
-    ("/api/v1/clusters", ("GET",), _clusters, False),
-    ("/api/v1/cluster", ("GET",), _overview, False),
-    ("/api/v1/plans", ("GET",), _plans, False),
-    ("/api/v1/plans", ("POST",), _decide, False),
-    ("/api/v1/brokers", ("GET",), _brokers, False),
-    ("/api/v1/usage", ("GET",), _usage, False),
-    ("/api/v1/bundles", ("GET",), _bundles, False),
-    ("/api/v1/rounds", ("GET",), _rounds, False),
-    ("/api/v1/explain", ("GET",), _explain, False),
-    ("/api/v1/events", ("GET",), _events, False),
+#: Path, method and handler of what people see who have signed in.
+_ROUTES: tuple[tuple[str, str, Handler], ...] = (
+    ("/api/v1/clusters", "GET", _clusters),
+    ("/api/v1/cluster", "GET", _overview),
+    ("/api/v1/plans", "GET", _plans),
+    ("/api/v1/plans", "POST", _decide),
+    ("/api/v1/brokers", "GET", _brokers),
+    ("/api/v1/usage", "GET", _usage),
+    ("/api/v1/bundles", "GET", _bundles),
+    ("/api/v1/rounds", "GET", _rounds),
+    ("/api/v1/explain", "GET", _explain),
+    ("/api/v1/events", "GET", _events),
 )
+_SESSION = "/api/v1/session"
 
 
-def routes_of(page: LivePage) -> Starlette:
-    """The application, without the checks of `RequestGuard`."""
-    routes = [
-        Route(path, partial(_served, page, path, handler, public), methods=list(methods))
-        for path, methods, handler, public in _ROUTES
-    ]
-    session = "/api/v1/session"
+def routes_of(page: LivePage, log: Callable[[str], None]) -> Starlette:
+    """The application, without the checks of `RequestGuard`. `log`: gets unexpected errors."""
+
+    async def failed(_: Request, error: Exception) -> Response:
+        # A client that went away, or broke the protocol, is no error of ours. The text of the
+        # error may contain names from records, but no secret: those have no text.
+        if not isinstance(error, ClientDisconnect):
+            log(f"a request failed, please report this as a bug: {type(error).__name__}: {error}")
+        return json_error(500, "The page failed; its log says why.")
+
     signing_in = page.signing_in
-    routes += [
-        Route(session, partial(_named, session, call), methods=[method])
-        for method, call in (
-            ("GET", signing_in.who_is_it),
-            ("POST", signing_in.sign_in),
-            ("DELETE", signing_in.sign_out),
-        )
-    ]
-    return Starlette(routes=routes, exception_handlers={HTTPException: _refusal})
+    return Starlette(
+        routes=[
+            Route("/", partial(_asset, page)),
+            Route("/assets/{name}", partial(_asset, page)),
+            Route(_SESSION, signing_in.who_is_it),
+            Route(_SESSION, signing_in.sign_in, methods=["POST"]),
+            Route(_SESSION, signing_in.sign_out, methods=["DELETE"]),
+            *(
+                Route(path, partial(_signed_in, page, handler), methods=[method])
+                for path, method, handler in _ROUTES
+            ),
+        ],
+        middleware=[Middleware(RequestBodyLimitMiddleware, max_body_size=_LARGEST_BODY)],
+        exception_handlers={HTTPException: _refusal, Exception: failed},
+    )
 
 
-async def _served(
-    page: LivePage, path: str, handler: Handler, public: bool, request: Request
-) -> Response:
-    request.scope["route_name"] = path
-    if not public:
-        page.signing_in.viewer_of(request)
+async def _signed_in(page: LivePage, handler: Handler, request: Request) -> Response:
+    page.signing_in.viewer_of(request)
     return await handler(page, request)
 
 
-async def _named(
-    path: str, call: Callable[[Request], Awaitable[Response]], request: Request
-) -> Response:
-    request.scope["route_name"] = path
-    return await call(request)
-
-
 async def _refusal(_: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    text = error.detail if isinstance(error, HTTPException) else "The page failed."
-    return JSONResponse(
-        {"error": text}, status_code=status, headers={**headers, "Cache-Control": "no-store"}
-    )
+    assert isinstance(error, HTTPException)
+    return json_error(error.status_code, error.detail, error.headers)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pulsar_rebalancer.decisions.live.plan_views import PlanSettings
 from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot
@@ -12,7 +11,7 @@ from pulsar_rebalancer.decisions.live.views import ViewSettings
 from pulsar_rebalancer.serve.app import LivePage, routes_of
 from pulsar_rebalancer.serve.deciding import NO_KEY, DecisionPublisher
 from pulsar_rebalancer.serve.documents import assets
-from pulsar_rebalancer.serve.request_check import LOOPBACK_NAMES, App, RequestGuard
+from pulsar_rebalancer.serve.request_check import LOOPBACK_NAMES, RequestGuard
 from pulsar_rebalancer.serve.signing_in import NO_TOKENS, SigningIn
 from pulsar_rebalancer.serve.tokens import FailureLimit, Sessions, TokenBook, read_tokens
 from pulsar_rebalancer.serve.viewer_news import ViewerNews
@@ -21,24 +20,16 @@ from pulsar_rebalancer.settings.serve import ServeSettings, host_names, is_loopb
 from sinks.wire.signing import SigningKey, approvals_key
 
 
-@dataclass(frozen=True, slots=True)
-class AssembledPage:
-    """The application, and what announces changes to its viewers."""
-
-    app: App
-    news: ViewerNews
-
-
 def assembled_page(
     settings: Settings,
     snapshot: Callable[[], LiveSnapshot],
     now_ms: Callable[[], int],
     *,
-    answered: Callable[[str, int], None] = lambda route, status: None,
-    log: Callable[[str], None] = lambda _: None,
-) -> AssembledPage:
-    """The page of these settings. Raises SettingsError for an invalid token file or
-    signing key.
+    answered: Callable[[str, int], None],
+    log: Callable[[str], None],
+) -> tuple[RequestGuard, ViewerNews]:
+    """The page of these settings, and what announces changes to its viewers. Raises SettingsError
+    for an invalid token file or signing key.
     """
     serve, key = settings.serve, approvals_key(settings.connections.signing)
     page = LivePage(
@@ -55,8 +46,7 @@ def assembled_page(
         DecisionPublisher(settings.connections, key, now_ms),
         plan_settings(settings, key),
     )
-    app = routes_of(page)
-    return AssembledPage(RequestGuard(app, allowed_hosts(serve), answered, log), page.news)  # type: ignore[arg-type]
+    return RequestGuard(routes_of(page, log), allowed_hosts(serve), answered), page.news
 
 
 def plan_settings(settings: Settings, key: SigningKey | None) -> PlanSettings:

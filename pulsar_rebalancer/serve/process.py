@@ -8,12 +8,12 @@ from contextlib import suppress
 from pulsar_rebalancer.decisions.live.follow import FollowSettings, LiveTopics
 from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot
 from pulsar_rebalancer.serve.page import assembled_page
-from pulsar_rebalancer.serve.server import check_certificate, opened, run_server
+from pulsar_rebalancer.serve.server import check_certificate, run_server
 from pulsar_rebalancer.settings.load import Settings
 from pulsar_rebalancer.settings.serve import serve_address
 from sinks.executor.settings import pause_file
 from sinks.metrics.page import PageMetrics
-from sinks.metrics.settings import ListenAddress
+from sinks.metrics.settings import ListenAddress, listening_socket
 from sinks.wall_clock import wall_clock_ms
 from strategies.errors import SettingsError
 from streaming.checkpoint.guard import checkpoint_folder
@@ -45,21 +45,19 @@ def run_page(
         starting=lambda: start_line(settings),
         log=log,
     )
-    page = assembled_page(
+    page, news = assembled_page(
         settings, lambda: topics.snapshot, wall_clock_ms, answered=metrics.answered, log=failed
     )
 
     def turn(snapshot: LiveSnapshot) -> None:
-        noted(snapshot, page.news.viewers, metrics)
-        page.news.announce()
+        noted(snapshot, news.viewers, metrics)
+        news.announce()
 
-    with opened(serve_address(given)) as listening, topics.running(turn):
+    with listening_socket(serve_address(given), "serve.listen") as listening, topics.running(turn):
         host, port = listening.getsockname()[:2]
         scheme = "https" if given.tls_cert else "http"
         ready(f"{scheme}://{ListenAddress(host, port)}/")
-        run_server(
-            page.app, listening, page.news, is_stopping, cert=given.tls_cert, key=given.tls_key
-        )
+        run_server(page, listening, news, is_stopping, cert=given.tls_cert, key=given.tls_key)
 
 
 def noted(snapshot: LiveSnapshot, viewers: int, metrics: PageMetrics) -> None:

@@ -13,10 +13,9 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from pulsar_rebalancer.serve.request_check import App
+from pulsar_rebalancer.serve.request_check import RequestGuard
 from pulsar_rebalancer.serve.viewer_news import ViewerNews
-from sinks.metrics.settings import ListenAddress
-from strategies.errors import SettingsError, SinkError
+from strategies.errors import SettingsError
 
 #: Connections at a time; more get 503.
 _MOST_CONNECTIONS = 600
@@ -78,23 +77,6 @@ class StoppableServer(uvicorn.Server):
         return ends
 
 
-def opened(address: ListenAddress) -> socket.socket:
-    """A socket that listens. Raises SinkError if the address cannot be used."""
-    try:
-        family, _, _, _, place = socket.getaddrinfo(
-            *address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        made = socket.create_server(place[:2], family=family, backlog=256)
-    except (OSError, UnicodeError, OverflowError) as error:
-        reason = str(getattr(error, "strerror", None) or error).partition(" (while")[0]
-        raise SinkError(
-            f"serve.listen: {address} cannot be used "
-            f"({reason}); name a free port and an address of this machine"
-        ) from error
-    made.setblocking(False)
-    return made
-
-
 def check_certificate(cert: str, key: str) -> None:
     """Raises SettingsError if the certificate and its key cannot be used."""
     try:
@@ -110,7 +92,7 @@ def check_certificate(cert: str, key: str) -> None:
 
 
 def run_server(
-    app: App,
+    page: RequestGuard,
     listening: socket.socket,
     news: ViewerNews,
     is_stopping: Callable[[], bool],
@@ -123,7 +105,7 @@ def run_server(
     logging.getLogger("uvicorn").addHandler(logging.NullHandler())
     logging.getLogger("uvicorn").propagate = False
     config = uvicorn.Config(
-        app,
+        page,
         http=PatientProtocol,
         loop="asyncio",
         ws="none",

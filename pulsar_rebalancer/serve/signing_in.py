@@ -11,7 +11,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from pulsar_rebalancer.serve.request_check import LARGEST_BODY
 from pulsar_rebalancer.serve.tokens import LOCAL_VIEWER, FailureLimit, Sessions, TokenBook, Viewer
 
 COOKIE = "rebalancer_session"
@@ -134,7 +133,7 @@ async def json_of(request: Request) -> dict[str, object]:
         raise HTTPException(415, "Send the body as application/json.")
     try:
         async with asyncio.timeout(_BODY_S):
-            body = await _limited(request)
+            body = await request.body()
     except TimeoutError:
         raise HTTPException(408, "The body did not arrive in time.") from None
     try:
@@ -144,12 +143,3 @@ async def json_of(request: Request) -> dict[str, object]:
     if not isinstance(found, dict):
         raise HTTPException(400, "The body is no JSON object.")
     return found
-
-
-async def _limited(request: Request) -> bytes:
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > LARGEST_BODY:
-            raise HTTPException(413, f"A request has at most {LARGEST_BODY} bytes.")
-    return body

@@ -55,7 +55,6 @@ class WatchFolder:
         }
         return topics | {
             "job.checkpoint": str(self.path / "checkpoint"),
-            "collector.state": str(self.path / "collector"),
             "executor.state": str(self.path / "executor"),
             "notices.state": str(self.path / "notices"),
         }

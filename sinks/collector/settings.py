@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
-from strategies.errors import SettingsError
 from strategies.settings import Setting
 
 
@@ -16,13 +14,6 @@ class CollectorSettings:
     fresh figures.
     """
 
-    state: Annotated[
-        str,
-        Setting(
-            "Folder for the newest list of brokers of each cluster; the next start uses them "
-            "as fallback"
-        ),
-    ] = "/var/lib/pulsar-rebalancer/collector"
     pass_interval_ms: Annotated[
         int,
         Setting(
@@ -80,15 +71,3 @@ class CollectorSettings:
             le=86_400_000,
         ),
     ] = 900_000
-
-
-def collector_folder(settings: CollectorSettings) -> Path:
-    """The absolute path of `collector.state`. Raises SettingsError."""
-    if not settings.state.startswith("/") or "\0" in settings.state:
-        raise SettingsError(
-            [
-                f"collector.state: {settings.state!r} is not an absolute path; name a folder "
-                "on this machine"
-            ]
-        )
-    return Path(settings.state)

@@ -22,7 +22,7 @@ from sinks.executor.costs import BundleUse, CostMeter
 from sinks.executor.effect import Effect, effect_of_failed_read, refusal
 from sinks.executor.facts import Facts
 from sinks.executor.guard import MoveGuard
-from sinks.executor.holding import Holding
+from sinks.executor.holding import next_held
 from sinks.executor.intake import HeldBack, Intake, RefusedRecord, Task
 from sinks.executor.journal import Journal
 from sinks.executor.judge import Judgement, judge
@@ -124,7 +124,6 @@ class Executor:
         self._approvals = ApprovalIntake(
             config, topics.approvals, journal=self._held, clock_ms=clock_ms
         )
-        self._holding = Holding(config, journal, self._held, clock_ms)
         self._moves = MoveJournal(journal)
         quick = quick or admin
         self._guard = MoveGuard(config.guard, self._moves, quick, clock_ms)
@@ -209,7 +208,7 @@ class Executor:
 
     def _release(self) -> int:
         """Works off the next held commands that are decided or late; how many."""
-        wave = self._holding.next_wave()
+        wave = next_held(self._config, self._journal, self._held, self._clock_ms())
         tasks = [self._intake.of_held(due) for due in wave]
         for result in self._results(tasks):
             self._publisher.publish(result.result())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import socket
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
-from strategies.errors import SettingsError
+from strategies.errors import SettingsError, SinkError
 from strategies.settings import Setting
 
 _HOST_AND_PORT = re.compile(
@@ -65,3 +66,20 @@ def address_of(text: str, setting: str, example: int) -> ListenAddress:
             ]
         )
     return ListenAddress(found["ip6"] or found["host"], int(found["port"]))
+
+
+def listening_socket(address: ListenAddress, setting: str, otherwise: str = "") -> socket.socket:
+    """A socket that listens at the address of a setting. Raises SinkError if it cannot be used;
+    `otherwise`: what else the message proposes.
+    """
+    try:
+        family, _, _, _, place = socket.getaddrinfo(
+            *address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(place[:2], family=family, backlog=256)
+    except (OSError, UnicodeError, OverflowError) as error:
+        reason = str(getattr(error, "strerror", None) or error).partition(" (while")[0]
+        raise SinkError(
+            f"{setting}: {address} cannot be used ({reason}); name a free port and an address of "
+            f"this machine{otherwise}"
+        ) from error

@@ -20,7 +20,7 @@ from typing import Literal
 from sinks.notices.notice import Notice, as_json
 from sinks.notices.settings import NoticeSettings, Webhook
 from sinks.notices.slack import as_slack
-from sinks.pulsar_api.http_exchange import TooLarge, exchange, open_pool
+from sinks.pulsar_api.http_exchange import HttpConnections, NotConnected, TooLarge
 from sinks.secret_file import Secret
 from strategies.errors import SettingsError
 
@@ -137,14 +137,13 @@ class Delivery:
 
     def _post(self, notice: Notice) -> Reply:
         """One request over a connection of its own; redirects are not followed."""
-        import httpcore
+        import httpx
 
         body, host = body_of(notice, self._hook), self._hook.host
         limit_s = self._settings.timeout_ms / 1000
-        pool = open_pool(self._tls, 0, limit_s)
+        connections = HttpConnections(self._tls, 0, limit_s)
         try:
-            answer = exchange(
-                pool,
+            answer = connections.exchange(
                 "POST",
                 self._hook.url,
                 headers=headers_of(notice, body, self._hook, int(self._clock_s())),
@@ -154,15 +153,15 @@ class Delivery:
             )
         except TooLarge:
             return Reply("broken", f"{host} answered with more than {_LARGEST_ANSWER} bytes")
-        except httpcore.TimeoutException:
+        except TimeoutError:
             return Reply("timeout", f"{host} did not answer within {limit_s:g} s")
-        except httpcore.ConnectError as error:
+        except NotConnected as error:
             # The text of the operating system or of OpenSSL, which has no part of the address.
             return Reply("unreachable", f"{host} does not accept the connection ({error})")
-        except (httpcore.NetworkError, httpcore.ProtocolError):
+        except (httpx.TransportError, ssl.SSLError):
             return Reply("broken", f"{host} closed the connection, or answered other than HTTP")
         finally:
-            pool.close()
+            connections.close()
         after_s = retry_after_s(answer.headers.get("retry-after", ""), self._clock_s())
         return Reply(str(answer.status), f"{host} answered {answer.status}", after_s)
 

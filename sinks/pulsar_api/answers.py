@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from strategies import errors
@@ -57,8 +57,6 @@ class Call:
     `missing`: further statuses with which Pulsar reports that the subject does not exist.
     `follow`: follow redirects; False raises Elsewhere.
     `most`: largest body in bytes; a larger one raises Refused.
-    `proof`: whether a body proves that a broker of the cluster sent it; checked for addresses known
-    only from a file.
     """
 
     what: str
@@ -70,7 +68,6 @@ class Call:
     missing: frozenset[int] = frozenset()
     follow: bool = True
     most: int = 256 * 2**20
-    proof: Callable[[bytes], bool] = lambda _: True
 
 
 _BUSY = (Busy, ": the broker is busy or starting; try again later.")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ssl
 import time
+from contextlib import closing
 from email.utils import parsedate_to_datetime
 
 from sinks.pulsar_api.http import tls_context
-from sinks.pulsar_api.http_exchange import TooLarge, exchange, open_pool
+from sinks.pulsar_api.http_exchange import HttpConnections, NotConnected, TooLarge
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls, base_of
 
 _LARGEST = 2**20
@@ -16,24 +18,25 @@ def broker_time_s(broker: str, settings: PulsarSettings) -> int | None:
     """The broker's time in seconds since the epoch; None without a Date header. Raises
     SettingsError.
     """
-    import httpcore
     import httpx
 
     url = base_of(broker, admin_urls(settings), settings)
     until = time.monotonic() + settings.deadline_ms / 1000
+    connect_s = settings.connect_timeout_ms / 1000
     try:
-        with open_pool(tls_context(settings), 0, settings.connect_timeout_ms / 1000) as pool:
-            asked = exchange(
-                pool, "GET", f"{url}/status.html", headers={}, body=None, until=until, most=_LARGEST
+        with closing(HttpConnections(tls_context(settings), 0, connect_s)) as connections:
+            asked = connections.exchange(
+                "GET", f"{url}/status.html", headers={}, body=None, until=until, most=_LARGEST
             )
         date = asked.headers.get("date")
         return None if date is None else int(parsedate_to_datetime(date).timestamp())
     except (
-        httpcore.NetworkError,
-        httpcore.TimeoutException,
-        httpcore.ProtocolError,
-        httpx.InvalidURL,
+        NotConnected,
+        TimeoutError,
         TooLarge,
+        httpx.TransportError,
+        httpx.InvalidURL,
+        ssl.SSLError,
         ValueError,
     ):
         return None

@@ -8,6 +8,7 @@ that the cluster itself lists, and never from https to http.
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 import time
@@ -15,11 +16,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 from urllib.parse import urljoin, urlsplit
 
 from sinks.pulsar_api.answers import Call, Elsewhere, Unanswered, check_status
-from sinks.pulsar_api.http_exchange import Answer, TooLarge, exchange, open_pool
+from sinks.pulsar_api.http_exchange import (
+    Answer,
+    HttpConnections,
+    LateConnection,
+    NotConnected,
+    TooLarge,
+)
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import (
     AdminUrl,
@@ -28,20 +35,15 @@ from sinks.pulsar_api.settings import (
     base_of,
     check_brackets,
 )
-from sinks.pulsar_api.tls_errors import speaks_tls, tls_obstacle
+from sinks.pulsar_api.tls_errors import speaks_tls, tls_complaint, tls_obstacle
 from sinks.secret_file import read_secret
 from sinks.wire.names import is_broker
 from strategies.errors import (
-    AdminError,
     BrokerUnavailable,
     NotOwned,
     Refused,
     SettingsError,
-    Unauthorized,
 )
-
-if TYPE_CHECKING:
-    import httpcore
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST_HOPS = 6
@@ -90,7 +92,7 @@ class PulsarHttp:
         self._list_brokers = list_brokers
         self._wait = wait or _sleep
         self._tls = tls_context(settings)
-        self._pools: dict[str, httpcore.ConnectionPool] = {}
+        self._pools: dict[str, HttpConnections] = {}
         self._opening = threading.Lock()
         self._known = frozenset(url.netloc for url in self._urls)
         self._refreshing = threading.local()
@@ -119,9 +121,7 @@ class PulsarHttp:
             share = 2 if call.repeatable and attempt < len(bases) else 1
             now = time.monotonic()
             try:
-                body = self._verified_exchange(
-                    call, base, _Window(began, now + (deadline - now) / share)
-                )
+                body = self._exchange(call, base, _Window(began, now + (deadline - now) / share))
                 if call.at is None:
                     self.known.helped(base, failed[0] if failed else None)
                 return body
@@ -140,14 +140,11 @@ class PulsarHttp:
 
     def _all_failed(
         self, failed: Sequence[BrokerUnavailable], bases: Sequence[AdminUrl]
-    ) -> AdminError:
-        """The error after all addresses failed: the last one, or a refused token, or the first one
-        with the number of other brokers.
+    ) -> BrokerUnavailable:
+        """The error after all addresses failed: the last one, or the first one with the number of
+        other brokers.
         """
         first, last = failed[0], failed[-1]
-        for error in failed:
-            if isinstance(error.__cause__, Unauthorized):
-                return error.__cause__
         fallbacks = sum(map(self.known.is_fallback, bases))
         if not fallbacks or len(bases) == 1:
             return last
@@ -178,24 +175,6 @@ class PulsarHttp:
         seconds = min(_LONGEST_PAUSE_S, self._settings.backoff_ms / 1000 * 2.0 ** (rounds - 1))
         return time.monotonic() + seconds < deadline and not self._wait(seconds)
 
-    def _verified_exchange(self, call: Call, base: AdminUrl, window: _Window) -> bytes:
-        """As `_exchange`, but an address known only from a file must prove that it is a broker of
-        the cluster.
-        """
-        if call.at is not None or not self.known.is_doubtful(base):
-            return self._exchange(call, base, window)
-        try:
-            body = self._exchange(call, base, window)
-        except BrokerUnavailable:
-            raise
-        except AdminError as error:
-            raise _NoBroker(str(error)) from error
-        if not call.proof(body):
-            raise _NoBroker(
-                f"{base} does not answer {call.what} as a broker of {self._settings.cluster} does."
-            )
-        return body
-
     def _exchange(self, call: Call, base: AdminUrl, window: _Window) -> bytes:
         """One call with all its redirects."""
         url = f"{base}{call.path}"
@@ -216,7 +195,6 @@ class PulsarHttp:
 
     def _send(self, call: Call, url: str, window: _Window) -> Answer:
         """Sends one request and converts foreign exceptions to ours."""
-        import httpcore
         import httpx
 
         if time.monotonic() >= window.until:
@@ -229,8 +207,7 @@ class PulsarHttp:
         if call.body is not None:
             headers["Content-Type"] = "application/json"
         try:
-            return exchange(
-                self._pool(url),
+            return self._pool(url).exchange(
                 call.method,
                 url,
                 headers=headers,
@@ -243,17 +220,12 @@ class PulsarHttp:
                 f"{_host(url)} answered {call.what} with more than {call.most} bytes; "
                 "the address is not a broker's."
             ) from error
-        except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+        except NotConnected as error:
             raise _NeverSent(self._no_connection(call, url, error)) from error
-        except httpcore.TimeoutException as error:
+        except TimeoutError as error:
             raise self._late(call, url, window) from error
-        except (
-            httpcore.NetworkError,
-            httpcore.ProtocolError,
-            httpcore.UnsupportedProtocol,
-            httpx.InvalidURL,
-        ) as error:
-            obstacle = tls_obstacle(error, self._settings) or self._tls_at_plain_port(url, window)
+        except (httpx.TransportError, httpx.InvalidURL, ssl.SSLError) as error:
+            obstacle = tls_obstacle(error, self._settings) or self._unsaid_obstacle(url, window)
             if obstacle:
                 raise Unanswered(
                     f"{_host(url)} {obstacle}: {call.what} was not answered."
@@ -267,7 +239,7 @@ class PulsarHttp:
         obstacle = tls_obstacle(error, self._settings)
         if obstacle:
             return f"{_host(url)} {obstacle}: {call.what} was not asked."
-        if "handshake" in str(error):
+        if isinstance(error, LateConnection) and error.in_handshake:
             return (
                 f"{_host(url)} did not finish the TLS handshake within "
                 f"{self._settings.connect_timeout_ms / 1000:g} s: {call.what} was not asked; "
@@ -280,31 +252,39 @@ class PulsarHttp:
             "pulsar.admin_urls."
         )
 
-    def _tls_at_plain_port(self, url: str, window: _Window) -> str:
-        """Checks a plain port for TLS, after an answer that was not HTTP."""
+    def _unsaid_obstacle(self, url: str, window: _Window) -> str:
+        """Connects once more after an answer that was not HTTP: a plain port may speak TLS, and a
+        connection that was reset may have lost the server's objection to our certificate.
+        """
         host, _, port = _host(url).rpartition(":")
         timeout_s = min(self._settings.connect_timeout_ms / 1000, window.until - time.monotonic())
-        if (
-            urlsplit(url).scheme != "http"
-            or not port.isdecimal()
-            or timeout_s <= 0
-            or not speaks_tls(host.strip("[]"), int(port), timeout_s)
-        ):
+        if not port.isdecimal() or timeout_s <= 0:
+            return ""
+        host = host.strip("[]")
+        if urlsplit(url).scheme == "https":
+            with (
+                suppress(OSError),
+                socket.create_connection((host, int(port)), timeout_s) as plain,
+            ):
+                return tls_complaint(plain, host, self._tls, self._settings)
+            return ""
+        if not speaks_tls(host, int(port), timeout_s):
             return ""
         return (
             "speaks TLS at this port; write https:// in pulsar.admin_urls, or name the port "
             "without TLS (webServicePort)"
         )
 
-    def _pool(self, url: str) -> httpcore.ConnectionPool:
-        """One pool per broker: finding a free connection in a shared pool of a thousand brokers
+    def _pool(self, url: str) -> HttpConnections:
+        """One client per broker: finding a free connection in a shared pool of a thousand brokers
         takes longer than the call.
         """
         host = _host(url)
         with self._opening:
             pool = self._pools.pop(host, None)
             if pool is None:
-                pool = open_pool(self._tls, self._kept, self._settings.connect_timeout_ms / 1000)
+                connect_s = self._settings.connect_timeout_ms / 1000
+                pool = HttpConnections(self._tls, self._kept, connect_s)
                 self._close_unused()
             self._pools[host] = pool
             return pool
@@ -314,7 +294,7 @@ class PulsarHttp:
         if len(self._pools) < MOST_ADDRESSES:
             return
         oldest = next(iter(self._pools))
-        if all(one.is_idle() for one in self._pools[oldest].connections):
+        if self._pools[oldest].busy == 0:
             self._pools.pop(oldest).close()
 
     def _late(self, call: Call, url: str, window: _Window) -> Unanswered:
@@ -375,10 +355,6 @@ class PulsarHttp:
 
 class _NeverSent(BrokerUnavailable):
     """No connection was made, so the call was not executed."""
-
-
-class _NoBroker(_NeverSent):
-    """Another service answers at this address."""
 
 
 def token_header(settings: PulsarSettings) -> Mapping[str, str]:

@@ -26,6 +26,7 @@ _PLAIN = (
     "UNKNOWN_PROTOCOL",
     "PACKET_LENGTH_TOO_LONG",
 )
+_ALERT_WAIT_S = 0.5
 #: A missing certificate of ours, or one that the broker does not accept.
 _OWN = (
     "CERTIFICATE_REQUIRED",
@@ -42,7 +43,7 @@ def tls_obstacle(error: BaseException, settings: PulsarSettings) -> str:
     """The cause and the next step, as the end of a sentence that begins with the server; empty if
     the error is not about TLS.
     """
-    found = next((one for one in _causes(error) if isinstance(one, ssl.SSLError)), None)
+    found = ssl_error_in(error)
     if found is None:
         return ""
     if isinstance(found, ssl.SSLCertVerificationError):
@@ -61,6 +62,23 @@ def tls_obstacle(error: BaseException, settings: PulsarSettings) -> str:
         "(webServicePortTls, brokerServicePortTls), then check "
         "the broker's log"
     )
+
+
+def tls_complaint(
+    plain: socket.socket, host: str, context: ssl.SSLContext, settings: PulsarSettings
+) -> str:
+    """What a server objects to in a TLS handshake over this connection, as `tls_obstacle` says it;
+    empty if it has no objection. Raises OSError if there is no answer.
+    """
+    try:
+        with context.wrap_socket(plain, server_hostname=host) as connection:
+            connection.settimeout(_ALERT_WAIT_S)
+            with suppress(TimeoutError):
+                # With TLS 1.3, a server refuses our certificate after the handshake.
+                connection.recv(1)
+    except ssl.SSLError as error:
+        return tls_obstacle(error, settings)
+    return ""
 
 
 def speaks_tls(host: str, port: int, timeout_s: float) -> bool:
@@ -97,7 +115,13 @@ def _own_certificate(reason: str, settings: PulsarSettings) -> str:
     )
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def ssl_error_in(error: BaseException) -> ssl.SSLError | None:
+    """The error about TLS among the causes of another one."""
+    return next((one for one in causes(error) if isinstance(one, ssl.SSLError)), None)
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, its cause, the cause of that, and so on."""
     # An exception that is raised again in the handler of its own cause is in its chain twice.
     seen = set[int]()
     while error is not None and id(error) not in seen:

@@ -119,7 +119,7 @@ def test_a_service_has_a_user_without_privileges_and_writes_to_its_state_only(un
     assert (unit.value("Service", "User"), unit.value("Service", "Group")) == (user, user)
     assert {name: unit.value("Service", name) for name in HARDENED} == HARDENED
     assert unit.value("Service", "WorkingDirectory") == str(state)
-    states = (settings.collector.state, settings.executor.state, settings.notices.state)
+    states = (settings.executor.state, settings.notices.state)
     for folder in (settings.job.checkpoint, *states):
         assert state in Path(folder).parents
 

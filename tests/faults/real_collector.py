@@ -27,7 +27,6 @@ class RealCollector:
         self.log = folder / "log.txt"
         given = login(folder, pulsar, TOKEN) | {
             "collector.pass_interval_ms": interval_ms,
-            "collector.state": folder / "listed",
             "topics.telemetry": control.uri("telemetry"),
         }
         self._words = set_words(given)

@@ -44,7 +44,6 @@ def collecting(
     """The command; tracebacks are not hidden. Killed at the end if it still runs."""
     given = login(folder, pulsar, token) | {
         "collector.pass_interval_ms": 100,
-        "collector.state": folder / "listed",
         "topics.telemetry": Control(folder).uri("telemetry"),
     }
     environment = {

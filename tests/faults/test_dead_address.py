@@ -122,7 +122,6 @@ def _ended(command: str, folder: Path, given: Sequence[str]) -> int:
     own = [
         f"job.checkpoint={folder / 'checkpoint'}",
         f"executor.state={folder / 'state'}",
-        f"collector.state={folder / 'listed'}",
     ]
     words = [word for setting in (*given, *own) for word in ("--set", setting)]
     started = subprocess.run(

@@ -146,10 +146,13 @@ class Installation:
             "collector": collector,
             "executor": executor,
         }
-        folders = {"job": "job.checkpoint", "collector": "collector.state"}
-        for process, registry in self._registries.items():
-            folder = {folders.get(process, "executor.state"): Path("/var/lib")}
-            DiskMetrics(registry, folder, lambda _: DiskSpace(100.0 * GIB, self.free_bytes))
+        for process, setting in (("job", "job.checkpoint"), ("executor", "executor.state")):
+            folder = {setting: Path("/var/lib")}
+            DiskMetrics(
+                self._registries[process],
+                folder,
+                lambda _: DiskSpace(100.0 * GIB, self.free_bytes),
+            )
         self._writer = TelemetryWriter(cluster)
         self._outcomes: Sequence[Outcome] = ()
 

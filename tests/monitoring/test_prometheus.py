@@ -88,7 +88,6 @@ def settings(folder: Path, pulsar: FakePulsar) -> list[str]:
             **{f"topics.{topic}": control.uri(topic) for topic in TOPICS},
             "pulsar.cluster": "c",
             "pulsar.admin_urls": pulsar.admin_urls,
-            "collector.state": folder / "collector",
             "collector.pass_interval_ms": 1_000,
             "executor.state": folder / "executor",
             "job.checkpoint": folder / "checkpoint",

@@ -83,7 +83,6 @@ class Loop:
             "pulsar.admin_urls": pulsar.admin_urls,
             "pulsar.token_file": pulsar.token_file,
             "executor.state": folder / "state",
-            "collector.state": folder / "listed",
             "job.checkpoint": folder / "checkpoint",
             **{f"topics.{name}": self.topics.uri(name) for name in TOPICS},
             **SETTINGS,

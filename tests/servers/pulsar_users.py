@@ -146,17 +146,11 @@ def words(settings: PulsarSettings) -> list[str]:
 
 
 def around(control: Control) -> list[str]:
-    """Topics and the state folders of executor and collector for a command line."""
+    """Topics and the state folder of the executor for a command line."""
     topics = [
         word for topic in TOPICS for word in ("--set", f"topics.{topic}={control.uri(topic)}")
     ]
-    folders = [
-        "--set",
-        f"executor.state={control.folder / 'state'}",
-        "--set",
-        f"collector.state={control.folder / 'listed'}",
-    ]
-    return [*folders, *topics]
+    return ["--set", f"executor.state={control.folder / 'state'}", *topics]
 
 
 def execute(settings: PulsarSettings, control: Control, *more: str) -> Answer:

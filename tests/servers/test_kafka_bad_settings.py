@@ -96,7 +96,6 @@ def test_what_cannot_work_is_one_line(
         "pulsar.cluster": "c",
         "pulsar.admin_urls": pulsar.admin_urls,
         "executor.state": tmp_path / "state",
-        "collector.state": tmp_path / "listed",
         "job.checkpoint": tmp_path / "checkpoint",
     }
     words = [word.format(folder=tmp_path, telemetry=uris["telemetry"]) for word in COMMANDS[name]]
@@ -137,7 +136,6 @@ def test_a_topic_that_is_too_narrow_for_a_report_or_an_outcome_is_told(
         "pulsar.cluster": "c",
         "pulsar.admin_urls": pulsar.admin_urls,
         "executor.state": tmp_path / "state",
-        "collector.state": tmp_path / "listed",
     }
     words = set_words(settings)
     Control(tmp_path, uris).send(command("t/ns/0x00000000_0x80000000", pulsar.cluster.brokers[0]))

@@ -55,7 +55,6 @@ def test_processes_outside_spark_outlast_the_broker_and_name_a_topic_that_is_gon
     control = Control(tmp_path, {name: own_kafka.topic(f"out-{name}") for name in TOPICS})
     settings = settings_of(control, pulsar) | {
         "kafka.timeout_ms": 5_000,
-        "collector.state": tmp_path / "listed",
     }
     with ExitStack() as stack:
 

@@ -59,7 +59,6 @@ def test_each_process_logs_the_begin_and_the_end_of_an_outage(
         "pulsar.cluster": "c",
         "pulsar.admin_urls": balanced.admin_urls,
         "collector.pass_interval_ms": 1_000,
-        "collector.state": tmp_path / "listed",
         "executor.state": tmp_path / "state",
         "job.checkpoint": tmp_path / "checkpoint",
         "round.interval_ms": 5_000,

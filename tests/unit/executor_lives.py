@@ -4,10 +4,14 @@ a chosen moment.
 
 from __future__ import annotations
 
+import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Literal
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal
 
 from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.costs import CostMeter
@@ -20,7 +24,7 @@ from sinks.executor.settings import ExecutorConfig
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.access import Consumer, Publisher, TopicRecord, open_consumer, open_publisher
+from sinks.topics.access import TopicRecord, open_consumer, open_publisher
 from sinks.wire.contracts.commands import CommandRecord
 from tests.control_topic import Control, now_ms
 from tests.pulsar_fake.server import FakePulsar
@@ -40,10 +44,35 @@ class Death(BaseException):
     """The process is killed."""
 
 
+#: Beyond the number of moments of any life.
+NEVER = 10**6
+
+
+class Fuse:
+    """Kills the process at its `at`-th moment, from then on no part of it does anything; or at each
+    moment of a name.
+    """
+
+    def __init__(self, at: int = NEVER, name: str = "") -> None:
+        self._left, self._name, self._lock = at, name, threading.Lock()
+        self.blown = False
+
+    def __call__(self, moment: str = "") -> None:
+        with self._lock:
+            self._left -= 1
+            self.blown = self.blown or self._left < 0
+        self.check(moment)
+
+    def check(self, moment: str) -> None:
+        """The same, for what leaves no trace by itself."""
+        if self.blown or (moment and moment == self._name):
+            raise Death
+
+
 @dataclass(frozen=True)
 class Life:
     """How one life of an executor differs from the usual one; `dies` names the moment of its
-    death.
+    death, `fuse` counts to it.
     """
 
     dies: Literal[
@@ -52,6 +81,7 @@ class Life:
     later_ms: int = 0
     per_minute: int = 0
     limiter: RateLimiter | None = None
+    fuse: Fuse | None = None
 
 
 class StoryTime:
@@ -68,62 +98,79 @@ class StoryTime:
         return False
 
 
-class MortalApplier(Applier):
-    """Dies when Pulsar is called."""
+class FusedApplier(Applier):
+    """May die before and after a command is carried out."""
 
-    def __init__(self, admin: PulsarAdmin, life: Life, time: StoryTime) -> None:
+    def __init__(self, admin: PulsarAdmin, fuse: Fuse, time: StoryTime) -> None:
         super().__init__(
             admin, RetryPolicy(300, backoff_ms=0), time.wait, clock=time, sleep=time.wait
         )
-        self.life = life
+        self._fuse = fuse
 
     def apply(self, command: CommandRecord, allowance: Allowance) -> Effect:
-        if self.life.dies == "before the call":
-            raise Death
+        self._fuse("before the call")
         effect = super().apply(command, allowance)
-        if self.life.dies == "after the call":
-            raise Death
+        self._fuse("after the call")
         return effect
 
 
+class FusedAdmin(PulsarAdmin):
+    """May die before and after an unload."""
+
+    def __init__(self, pulsar: FakePulsar, fuse: Fuse) -> None:
+        super().__init__(PulsarSettings("c", pulsar.admin_urls, backoff_ms=0))
+        self._fuse = fuse
+
+    def unload(self, bundle: str, destination: str | None) -> None:
+        self._fuse()
+        super().unload(bundle, destination)
+        self._fuse()
+
+
+class FusedJournal(Journal):
+    """May die before and after a change is on the disk."""
+
+    def __init__(self, folder: Path, fuse: Fuse) -> None:
+        self._fuse = fuse
+        super().__init__(folder)
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        self._fuse()
+        with super().writing() as db:
+            yield db
+        self._fuse()
+
+
 @dataclass(frozen=True)
-class MortalPublisher:
-    """Dies before anything is on the topic."""
+class FusedTopic:
+    """A consumer or a publisher that may die before and after each call that leaves a trace."""
 
-    publisher: Publisher
-    life: Life
-
-    def publish(self, key: str, value: bytes) -> None:
-        if self.life.dies == "before publishing":
-            raise Death
-        self.publisher.publish(key, value)
-
-    def flush(self) -> None:
-        self.publisher.flush()
-
-    def close(self) -> None:
-        self.publisher.close()
-
-
-@dataclass(frozen=True)
-class MortalConsumer:
-    """Dies instead of committing."""
-
-    consumer: Consumer
-    life: Life
+    topic: Any
+    fuse: Fuse
 
     def poll(
         self, max_records: int, timeout_s: float, max_bytes: int | None = None
     ) -> Sequence[TopicRecord]:
-        return self.consumer.poll(max_records, timeout_s, max_bytes)
+        polled: Sequence[TopicRecord] = self.topic.poll(max_records, timeout_s, max_bytes)
+        return polled
 
     def commit(self, record: TopicRecord) -> None:
-        if self.life.dies == "before committing":
-            raise Death
-        self.consumer.commit(record)
+        self.fuse("before committing")
+        self.topic.commit(record)
+        self.fuse()
+
+    def publish(self, key: str, value: bytes) -> None:
+        self.fuse.check("before publishing")
+        self.topic.publish(key, value)
+
+    def flush(self) -> None:
+        self.fuse()
+        self.topic.flush()
+        self.fuse()
 
     def close(self) -> None:
-        self.consumer.close()
+        self.topic.close()
 
 
 @contextmanager
@@ -138,29 +185,21 @@ def executor(
     clock_ms: Callable[[], int] = now_ms,
 ) -> Iterator[Executor]:
     """One life of an executor; the next one goes on where it stopped."""
-    state = control.folder / "state"
+    state, fuse = control.folder / "state", life.fuse or Fuse(name=life.dies)
+
+    def consumer(name: str) -> FusedTopic:
+        return FusedTopic(open_consumer(topic_of(control.uri(name)), "executor", state), fuse)
+
     with ExitStack() as stack:
-        admin = stack.enter_context(
-            closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls, backoff_ms=0)))
-        )
-        journal = stack.enter_context(closing(Journal(state)))
+        admin = stack.enter_context(closing(FusedAdmin(pulsar, fuse)))
+        journal = stack.enter_context(closing(FusedJournal(state, fuse)))
         outcomes, telemetry, rejected = (
-            open_publisher(topic_of(control.uri(topic)))
+            FusedTopic(open_publisher(topic_of(control.uri(topic))), fuse)
             for topic in ("outcomes", "telemetry", "rejected")
         )
-        commands, rounds = (
-            open_consumer(topic_of(control.uri(topic)), "executor", state)
-            for topic in ("commands", "rounds")
-        )
+        approvals = None if config.approvals_key is None else consumer("approvals")
         topics = ExecutorTopics(
-            MortalConsumer(commands, life),
-            rounds,
-            MortalPublisher(outcomes, life),
-            telemetry,
-            rejected,
-            None
-            if config.approvals_key is None
-            else open_consumer(topic_of(control.uri("approvals")), "executor", state),
+            consumer("commands"), consumer("rounds"), outcomes, telemetry, rejected, approvals
         )
         stack.callback(topics.close)
         time = StoryTime()
@@ -177,7 +216,7 @@ def executor(
             topics,
             journal=journal,
             admin=admin,
-            applier=MortalApplier(admin, life, time),
+            applier=FusedApplier(admin, fuse, time),
             quick=quick,
             meter=CostMeter(quick, config.guard.measure_ms, time.wait, time),
             limiter=life.limiter or RateLimiter(life.per_minute, wait=lambda _: True),
@@ -198,3 +237,16 @@ def run(
         while one.step(0):
             pass
     return control.verdicts()
+
+
+def lives_until_done(
+    pulsar: FakePulsar, control: Control, config: ExecutorConfig, dies: Iterator[int]
+) -> int:
+    """Number of lives until one ends by itself; each of the others dies after so many moments."""
+    for number in count(1):
+        fuse = Fuse(next(dies, NEVER))
+        with suppress(Death):
+            run(pulsar, control, config, Life(fuse=fuse))
+            assert not fuse.blown
+            return number
+    raise AssertionError("count() has no end")

@@ -92,8 +92,6 @@ BOUNDS: Mapping[str, str] = {
     "sinks/executor/rate_limiter.py RateLimiter._begun": "moves of a minute, executor.per_minute",
     "sinks/metrics/collector.py CollectorMetrics._codes": SETTINGS,
     "sinks/metrics/labels.py BoundedLabel._known": "its limit",
-    "sinks/metrics/server.py MetricsServer._asked": "_MOST_CONNECTIONS",
-    "sinks/metrics/server.py MetricsServer._until": "_MOST_CONNECTIONS",
     "sinks/pulsar_api/freezes.py FrozenReports._frozen": "MOST_STUCK",
     "sinks/pulsar_api/freezes.py FrozenReports._stuck_since": "MOST_STUCK",
     "sinks/pulsar_api/http.py PulsarHttp._pools": "MOST_ADDRESSES",

@@ -47,7 +47,6 @@ def types(pulsar: FakePulsar, folder: Path, command: str, name: str) -> tuple[in
         "pulsar.cluster": name,
         "pulsar.admin_urls": pulsar.admin_urls,
         "pulsar.attempts": 1,
-        "collector.state": folder / "listed",
         "executor.state": folder / "executor",
         **{f"topics.{kind}": topics.uri(kind) for kind in ("commands", "rounds", "outcomes")},
         **{f"topics.{kind}": topics.uri(kind) for kind in ("telemetry", "rejected")},
@@ -110,7 +109,7 @@ def test_no_record_of_one_of_several_clusters_has_a_misspelt_name(
     tables = "".join(
         f'[clusters.{name}]\nadmin_urls = "{pulsar.admin_urls}"\n' for name in ("prod", "prod-eu-1")
     )
-    file.write_text(f'[collector]\nstate = "{tmp_path}"\n{tables}', "utf-8")
+    file.write_text(tables, "utf-8")
     answer = rebalancer("collect", "--once", "--config", file)
     assert answer.code == 1
     assert "pulsar.cluster: is prod, but" in answer.words

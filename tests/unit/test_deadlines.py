@@ -8,16 +8,11 @@ minutes.
 from __future__ import annotations
 
 import json
-import socket
-import ssl
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-import httpcore
 import httpx  # noqa: F401  # the first call would load it, and its deadline would run
 import pytest
 
@@ -28,7 +23,6 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Call
 from sinks.pulsar_api.broker_clock import broker_time_s
 from sinks.pulsar_api.http import PulsarHttp
-from sinks.pulsar_api.http_exchange import exchange, open_pool
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable
 from tests.pulsar_fake.trickler import LONG, Trickler, trickler
@@ -181,72 +175,3 @@ def test_a_clock_is_not_waited_for(server: Trickler) -> None:
     )
     assert broker_time_s(server.address, settings(server)) is None
     assert gave_up_early(server)
-
-
-def test_no_thread_stays_behind(server: Trickler) -> None:
-    server.at_once, server.slowly = TRICKLES["header"]
-    before = {
-        thread
-        for thread in threading.enumerate()
-        if thread.name.startswith(("look-up", "owner", "collect"))
-    }
-    with closing(PulsarAdmin(settings(server))) as admin, pytest.raises(BrokerUnavailable):
-        admin.brokers()
-    assert {
-        thread
-        for thread in threading.enumerate()
-        if thread.name.startswith(("look-up", "owner", "collect"))
-    } == before
-
-
-@pytest.fixture
-def resolver() -> Iterator[Callable[[str, int], list[Any]]]:
-    """A name server that does not answer before the test ends; it counts how often it was asked."""
-    ended = threading.Event()
-
-    def look_up(host: str, port: int) -> list[Any]:
-        ended.wait()
-        raise socket.gaierror("nobody was asked")
-
-    yield look_up
-    ended.set()
-
-
-def test_a_name_server_that_is_silent_is_one_thread_per_name(
-    resolver: Callable[[str, int], list[Any]],
-) -> None:
-    with open_pool(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), 0, 60, resolver) as pool:
-        for _ in range(3):
-            with pytest.raises(
-                httpcore.ConnectTimeout, match="the look-up of broker-1 takes too long"
-            ):
-                exchange(
-                    pool,
-                    "GET",
-                    "http://broker-1:8080/x",
-                    headers={},
-                    body=None,
-                    until=time.monotonic() + 0.1,
-                    most=1,
-                )
-        assert [thread.name for thread in threading.enumerate()].count("look-up-broker-1") == 1
-
-
-def test_an_address_that_does_not_answer_leaves_time_for_the_next(server: Trickler) -> None:
-    server.quick = HEAD % len(BODY) + BODY
-    port = int(server.address.rpartition(":")[2])
-
-    def look_up(host: str, _port: int) -> list[Any]:
-        return [(0, 0, 0, "", (address, port)) for address in ("127.0.0.9", "127.0.0.1")]
-
-    with open_pool(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), 0, 60, look_up) as pool:
-        answer = exchange(
-            pool,
-            "GET",
-            f"http://broker-1:{port}/x",
-            headers={},
-            body=None,
-            until=time.monotonic() + 60,
-            most=1000,
-        )
-    assert answer.body == BODY

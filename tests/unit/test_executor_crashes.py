@@ -5,144 +5,30 @@ twice, nothing is lost, nothing that no one approved is carried out.
 from __future__ import annotations
 
 import random
-import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from sinks.executor.applier import Applier, RetryPolicy
-from sinks.executor.effect import Effect
-from sinks.executor.executor import Executor, ExecutorTopics
-from sinks.executor.journal import Journal
-from sinks.executor.move import Allowance
-from sinks.executor.rate_limiter import RateLimiter
-from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.access import Consumer, Publisher, TopicRecord, open_consumer, open_publisher
 from sinks.wire.codec import decode_answer, encode_approval
-from sinks.wire.contracts.commands import CommandRecord
 from strategies.cluster.model import Outcome
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
-from tests.topic_uris import topic_of
-from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO, Death, StoryTime
+from tests.unit.executor_lives import (
+    APPLY,
+    FOUR,
+    NEVER,
+    ONE,
+    THREE,
+    TWO,
+    lives_until_done,
+)
 from tests.unit.plan_builders import APPROVALS_KEY, approval, give
 
 ASKS = replace(APPLY, approvals_key=APPROVALS_KEY, approval_required=True, at_once=2)
-#: Beyond the number of moments of any life of this story.
-NEVER = 10_000
-
-
-class Fuse:
-    """Kills the process at its `at`-th moment: from then on no part of it does anything."""
-
-    def __init__(self, at: int) -> None:
-        self._left, self._lock = at, threading.Lock()
-        self.blown = False
-
-    def __call__(self) -> None:
-        with self._lock:
-            self._left -= 1
-            self.blown = self.blown or self._left < 0
-        if self.blown:
-            raise Death
-
-
-@dataclass(frozen=True)
-class FusedTopic:
-    """A consumer or a publisher that may die before and after each call that leaves a trace."""
-
-    topic: Consumer | Publisher
-    fuse: Fuse
-
-    def poll(
-        self, max_records: int, timeout_s: float, max_bytes: int | None = None
-    ) -> Sequence[TopicRecord]:
-        return self.topic.poll(max_records, timeout_s, max_bytes)  # type: ignore[union-attr]
-
-    def commit(self, record: TopicRecord) -> None:
-        self.fuse()
-        self.topic.commit(record)  # type: ignore[union-attr]
-        self.fuse()
-
-    def publish(self, key: str, value: bytes) -> None:
-        self.topic.publish(key, value)  # type: ignore[union-attr]
-
-    def flush(self) -> None:
-        self.fuse()
-        self.topic.flush()  # type: ignore[union-attr]
-        self.fuse()
-
-    def close(self) -> None:
-        self.topic.close()
-
-
-class FusedJournal(Journal):
-    """Dies before and after a change is on the disk."""
-
-    def __init__(self, folder: Path, fuse: Fuse) -> None:
-        self._fuse = fuse
-        super().__init__(folder)
-
-    @contextmanager
-    def writing(self) -> Iterator[object]:  # type: ignore[override]
-        self._fuse()
-        with super().writing() as db:
-            yield db
-        self._fuse()
-
-
-class FusedApplier(Applier):
-    """Dies before and after Pulsar is called."""
-
-    def __init__(self, admin: PulsarAdmin, fuse: Fuse) -> None:
-        time = StoryTime()
-        super().__init__(
-            admin, RetryPolicy(300, backoff_ms=0), time.wait, clock=time, sleep=time.wait
-        )
-        self._fuse = fuse
-
-    def apply(self, command: CommandRecord, allowance: Allowance) -> Effect:
-        self._fuse()
-        effect = super().apply(command, allowance)
-        self._fuse()
-        return effect
-
-
-def live(pulsar: FakePulsar, control: Control, fuse: Fuse) -> None:
-    """One life, until nothing is left to do or it dies."""
-    state = control.folder / "state"
-    with ExitStack() as stack:
-        admin = stack.enter_context(
-            closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls, backoff_ms=0)))
-        )
-        journal = stack.enter_context(closing(FusedJournal(state, fuse)))
-        commands, rounds, approvals = (
-            FusedTopic(open_consumer(topic_of(control.uri(name)), "executor", state), fuse)
-            for name in ("commands", "rounds", "approvals")
-        )
-        outcomes, telemetry, rejected = (
-            FusedTopic(open_publisher(topic_of(control.uri(name))), fuse)
-            for name in ("outcomes", "telemetry", "rejected")
-        )
-        topics = ExecutorTopics(commands, rounds, outcomes, telemetry, rejected, approvals)
-        stack.callback(topics.close)
-        executor = Executor(
-            ASKS,
-            topics,
-            journal=journal,
-            admin=admin,
-            applier=FusedApplier(admin, fuse),
-            limiter=RateLimiter(0, wait=lambda _: True),
-        )
-        executor.recover()
-        while executor.step(0):
-            pass
 
 
 @dataclass(frozen=True)
@@ -199,17 +85,7 @@ class Story:
         return lives
 
     def _live(self) -> int:
-        """Lives until one ends by itself; how many."""
-        lives = 0
-        while True:
-            lives += 1
-            fuse = Fuse(next(self.dies, NEVER))
-            try:
-                live(self.pulsar, self.control, fuse)
-            except Death:
-                continue
-            assert not fuse.blown
-            return lives
+        return lives_until_done(self.pulsar, self.control, ASKS, self.dies)
 
 
 def died_twice(done: Outcome) -> bool:

@@ -4,7 +4,6 @@ nobody else can write to it.
 
 from __future__ import annotations
 
-import resource
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -203,30 +202,6 @@ def test_forgetting_writes_nothing_where_nothing_is_old(tmp_path: Path) -> None:
         before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
         one.forget(50)
         assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
-
-
-@pytest.mark.slow
-def test_a_hundred_thousand_commands_leave_a_small_journal(tmp_path: Path) -> None:
-    """One a second, each remembered for an hour and five minutes; neither the file nor the process
-    grows with those before.
-    """
-    at_ten_thousand = 0
-    with journal(tmp_path) as one:
-        for number in range(100_000):
-            now_ms, command = (
-                1_000 * number,
-                Received(f"command-{number}", Position("t", 0, number), b"r" * 1_500),
-            )
-            one.intend(command, "b:1", now_ms)
-            one.decide(command, "applied", b"o" * 600, now_ms)
-            one.publish(command, now_ms + 300_000)
-            one.forget(now_ms - 3_600_000)
-            if number == 10_000:
-                at_ten_thousand = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        assert one.earlier(Received("command-90000", Position("t", 0, 1), b"r"))[1] is None
-        assert one.earlier(Received("command-97000", Position("t", 0, 1), b"r"))[1] == "applied"
-    assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 8_000_000
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1.2 * at_ten_thousand
 
 
 def a_journal_of_version_1(folder: Path) -> None:

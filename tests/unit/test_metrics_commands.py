@@ -40,7 +40,6 @@ def words(pulsar: FakePulsar, folder: Path, **more: object) -> list[str]:
         "pulsar.cluster": "c",
         "pulsar.admin_urls": pulsar.admin_urls,
         "executor.state": folder / "executor",
-        "collector.state": folder / "collector",
         "collector.pass_interval_ms": 100,
         "metrics.listen": "127.0.0.1:0",
         "log.format": "json",

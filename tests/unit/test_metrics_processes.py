@@ -426,29 +426,6 @@ class TestJob:
         (warning,) = warnings
         assert f"c{MOST_CLUSTERS} and later ones share the label other" in warning
 
-    @pytest.mark.heavy
-    def test_each_of_a_thousand_clusters_has_what_alerts_read(self) -> None:
-        registry, warnings = CollectorRegistry(), list[str]()
-        state = StateFigures("set-aside", 60_000)
-        newest = RoundFigures(60_000, 0.5, 0.25, state=state, intents={"blocked": 1})
-        many = [
-            ClusterCounts(f"c{i}", 1, newest_report_ms=60_000, newest_round=newest)
-            for i in range(1_000)
-        ]
-        metrics = JobMetrics(registry, 0, patient(), warn=warnings.append)
-        metrics.take(a_batch(BatchFacts({}, many)))
-        assert len(samples(registry, "newest_report_timestamp_seconds")) == 1_000
-        assert len(samples(registry, "round_state")) == 1_000 * len(STATES)
-        assert len(samples(registry, "intents")) == 1_000 * len(LASTING)
-        assert warnings == []
-
-    def test_a_cluster_may_be_called_other(self) -> None:
-        registry = CollectorRegistry()
-        newest = RoundFigures(60_000, 0.5, 0.25)
-        facts = BatchFacts({}, [ClusterCounts("other", 1, newest_round=newest)])
-        JobMetrics(registry, 0, patient()).take(a_batch(facts))
-        assert samples(registry, "last_round_timestamp_seconds") == {("other",): 60}
-
     def test_the_progress_file_has_the_fields_it_had(self) -> None:
         assert json.loads(a_batch(a_newest(a=1.0)).json()).keys() == {
             "v",

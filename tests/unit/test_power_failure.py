@@ -11,8 +11,6 @@ import pytest
 
 from sinks.executor.journal import Journal
 from sinks.notices.outbox import Outbox, new_outbox
-from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.files.consumer import FileConsumer
 from sinks.topics.files.flushing import make_folder, write_durably
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
@@ -147,20 +145,6 @@ def test_notices_that_wait_survive_and_the_file_is_always_whole(
     for image in disk.failures:
         with closing(Outbox(later.machine(image) / "notices")) as again:
             assert again.read() in (None, first, second)
-
-
-def test_the_list_of_brokers_is_always_whole(disk: ForgetfulDisk, later: Later) -> None:
-    settings = PulsarSettings("c", "http://one:8080")
-    known = KnownBrokers(settings, [disk.root], fsync=disk.fsync)
-    said: list[str] = []
-    for brokers in (["one:8080"], ["one:8080", "two:8080"]):
-        known.learn(brokers)
-        disk.failures += disk.after_a_failure()
-    assert len(disk.failures) > 4
-    for image in disk.failures:
-        files = {name: content for name, content in image.items() if name.startswith("brokers-")}
-        KnownBrokers(settings, [later.machine(files)], said.append)
-    assert said == []
 
 
 def test_the_journal_flushes_each_change(tmp_path: Path) -> None:

@@ -293,14 +293,6 @@ def test_what_repeats_the_token_does_not_bring_it_into_a_message(admin: Connect)
     assert TOKEN not in "".join(traceback.format_exception(caught.value))
 
 
-def test_reading_goes_on_at_the_next_address(admin: Connect) -> None:
-    with running(cluster()) as pulsar:
-        client = admin(pulsar)
-        pulsar.kill(pulsar.cluster.brokers[0], still_listed=True)
-
-        assert len(client.brokers()) == 3
-
-
 def test_a_passing_fault_is_overcome_and_a_lasting_one_is_told(admin: Connect) -> None:
     with running(cluster()) as pulsar:
         client, faults = (
@@ -323,16 +315,6 @@ def test_an_unload_whose_answer_is_lost_is_not_repeated(admin: Connect) -> None:
 
         with pytest.raises(BrokerUnavailable, match="closed the connection during"):
             admin(pulsar, admin_urls=f"http://{pulsar.cluster.brokers[1]}").unload(BUNDLE, None)
-
-        assert len(pulsar.cluster.applied) == 1
-
-
-def test_an_unload_that_was_never_sent_goes_to_the_next_address(admin: Connect) -> None:
-    with running(cluster()) as pulsar:
-        client = admin(pulsar)
-        pulsar.kill(pulsar.cluster.brokers[0], still_listed=True)
-
-        client.unload(BUNDLE, None)
 
         assert len(pulsar.cluster.applied) == 1
 

@@ -46,9 +46,9 @@ def settings_file(folder: Path, **clusters: str) -> Path:
     tables = "".join(
         f'[clusters.{name}]\nadmin_urls = "{urls}"\n' for name, urls in clusters.items()
     )
-    listed = f'[collector]\nstate = "{folder}/listed"\n'
     file.write_text(
-        f"[pulsar]\nattempts = 1\nbackoff_ms = 0\n{listed}pass_interval_ms = 100\n{tables}", "utf-8"
+        f"[pulsar]\nattempts = 1\nbackoff_ms = 0\n[collector]\npass_interval_ms = 100\n{tables}",
+        "utf-8",
     )
     return file
 

@@ -5,32 +5,21 @@ often the process dies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
 import pytest
 
-from sinks.executor.applier import Applier, RetryPolicy
-from sinks.executor.executor import Executor, ExecutorTopics
-from sinks.executor.rate_limiter import RateLimiter
-from sinks.executor.settings import ExecutorConfig, GuardRules
-from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.access import open_consumer, open_publisher
+from sinks.executor.settings import GuardRules
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
-from tests.topic_uris import topic_of
-from tests.unit.executor_lives import APPLY, ONE, TWO, Death, StoryTime, run
-from tests.unit.test_executor_crashes import Fuse, FusedJournal, FusedTopic
+from tests.unit.executor_lives import APPLY, NEVER, ONE, TWO, lives_until_done, run
 
 REPAIRS = replace(APPLY, guard=GuardRules(repairs=10))
-_NEVER = 10**6
 
 
-def other_look_ups_are_first(pulsar: FakePulsar, thief: str, times: int = _NEVER) -> None:
+def other_look_ups_are_first(pulsar: FakePulsar, thief: str, times: int = NEVER) -> None:
     """A client sends the bundle to the wrong broker, so many times, before anybody else asks."""
     pulsar.cluster.manager = "modular"
     stolen = count()
@@ -165,70 +154,6 @@ def test_an_unload_whose_answer_is_lost_again_and_again_is_sent_twice_at_most(
     assert len(pulsar.asked("PUT")) == 2
 
 
-class FusedAdmin(PulsarAdmin):
-    """Dies before and after an unload."""
-
-    def __init__(self, pulsar: FakePulsar, fuse: Fuse) -> None:
-        super().__init__(PulsarSettings("c", pulsar.admin_urls, backoff_ms=0))
-        self._fuse = fuse
-
-    def unload(self, bundle: str, destination: str | None) -> None:
-        self._fuse()
-        super().unload(bundle, destination)
-        self._fuse()
-
-
-@dataclass(frozen=True)
-class Lives:
-    """An executor that dies at any moment, over one move whose destination is always lost."""
-
-    pulsar: FakePulsar
-    control: Control
-    config: ExecutorConfig = REPAIRS
-
-    def live(self, fuse: Fuse) -> None:
-        """One life, until nothing is left to do or it dies."""
-        state = self.control.folder / "state"
-        with ExitStack() as stack:
-            admin = stack.enter_context(closing(FusedAdmin(self.pulsar, fuse)))
-            journal = stack.enter_context(closing(FusedJournal(state, fuse)))
-            topics = ExecutorTopics(
-                *(
-                    FusedTopic(open_consumer(topic_of(self.control.uri(name)), "e", state), fuse)
-                    for name in ("commands", "rounds")
-                ),
-                *(
-                    FusedTopic(open_publisher(topic_of(self.control.uri(name))), fuse)
-                    for name in ("outcomes", "telemetry", "rejected")
-                ),
-            )
-            stack.callback(topics.close)
-            time = StoryTime()
-            executor = Executor(
-                self.config,
-                topics,
-                journal=journal,
-                admin=admin,
-                applier=Applier(
-                    admin, RetryPolicy(300, backoff_ms=0), time.wait, clock=time, sleep=time.wait
-                ),
-                limiter=RateLimiter(0, wait=lambda _: True),
-            )
-            executor.recover()
-            while executor.step(0):
-                pass
-
-    def all(self, dies: Iterator[int]) -> int:
-        """Lives until one ends by itself; how many."""
-        for number in count(1):
-            try:
-                self.live(Fuse(next(dies, _NEVER)))
-            except Death:
-                continue
-            return number
-        raise AssertionError("count() has no end")
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize("step", [1, 2, 3])
 def test_no_bundle_is_unloaded_more_than_twice_however_often_the_process_dies(
@@ -242,7 +167,7 @@ def test_no_bundle_is_unloaded_more_than_twice_however_often_the_process_dies(
         other_look_ups_are_first(pulsar, three)
         control.send(move := command(ONE, one, two))
 
-        lives += Lives(pulsar, control).all(iter([first, first + step, step]))
+        lives += lives_until_done(pulsar, control, REPAIRS, iter([first, first + step, step]))
 
         assert 1 <= len(pulsar.cluster.applied) <= 2, (first, pulsar.cluster.applied)
         answers = {

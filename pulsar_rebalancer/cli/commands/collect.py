@@ -19,7 +19,6 @@ from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
 from pulsar_rebalancer.cli.metrics_server import metrics_served
 from pulsar_rebalancer.settings.load import Settings
 from sinks.collector.open_cluster import opened, run_until_complete
-from sinks.collector.settings import collector_folder
 from sinks.metrics.collector import CollectorMetrics
 from sinks.metrics.disk import DiskMetrics, file_topics
 from sinks.metrics.labels import process_registry
@@ -95,7 +94,7 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
         _measured(settings, names, stop, log) as metrics,
         closing(open_publisher(connections.topics.telemetry, connections.access)) as publisher,
     ):
-        known = partial(KnownBrokers, folders=[collector_folder(settings.collector)], log=log.warn)
+        known = partial(KnownBrokers, log=log.warn)
         wait = metrics.liveness.turning(stop.wait)
         outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
         with watched([connections.topics.telemetry], connections.access, outage):
@@ -120,9 +119,7 @@ def _measured(
     liveness = Liveness(limit_ms / 1000, "a pass", loops=clusters, is_stopping=stop.is_set)
     registry = process_registry(settings.engine.version)
     written = file_topics(settings.connections.topics, ["telemetry"])
-    DiskMetrics(
-        registry, {"collector.state": collector_folder(settings.collector), **dict(written)}
-    )
+    DiskMetrics(registry, dict(written))
     with metrics_served(settings.metrics, registry, liveness, log.write):
         yield CollectorMetrics(registry, clusters, liveness)
 
@@ -150,7 +147,7 @@ def _print_once(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None
 def _load_of(
     cluster: PulsarSettings, settings: Settings, stop: Stop, log: Log, *, quiet: bool
 ) -> dict[str, Any]:
-    known = KnownBrokers(cluster, [collector_folder(settings.collector)], log.warn, write=False)
+    known = KnownBrokers(cluster, log.warn)
     with opened(cluster, settings.collector, stop.wait, known) as source:
         log.write(opened_line(source))
         brokers = seen(source.cluster, run_until_complete(source, _ONCE_TIMEOUT_S, stop.wait))

@@ -17,7 +17,6 @@ from pulsar_rebalancer.cli.roll.process import RollEnd, RollPlan, RollProcess
 from pulsar_rebalancer.cli.roll.restarts import RestartCommands
 from pulsar_rebalancer.decisions.intents import IntentError, active_roll, excluded_by
 from pulsar_rebalancer.settings.load import Settings
-from sinks.executor.settings import state_folder
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.wall_clock import wall_clock_ms
 from strategies.cluster.intent_contract import IntentStatus
@@ -233,9 +232,7 @@ def _all_brokers(session: IntentSession, observer: ClusterObserver) -> tuple[str
 @contextmanager
 def _looking(settings: Settings) -> Iterator[ClusterObserver]:
     with ExitStack() as stack:
-        known = KnownBrokers(
-            settings.connections.pulsar, [state_folder(settings.executor)], write=False
-        )
+        known = KnownBrokers(settings.connections.pulsar)
         observer = ClusterObserver(settings.connections, known, lambda _: False, wall_clock_ms())
         stack.callback(observer.close)
         yield observer

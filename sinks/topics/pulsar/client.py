@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from sinks.pulsar_api.http import tls_context, token_header
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.pulsar_api.tls_errors import speaks_tls, tls_obstacle
+from sinks.pulsar_api.tls_errors import speaks_tls, tls_complaint
 from strategies.errors import PublishRejected, PublishTimeout, SettingsError, SinkError
 
 if TYPE_CHECKING:
@@ -59,9 +59,6 @@ _SILENT = (
     "token in "
     "pulsar.token_file, then look into the broker's log"
 )
-
-
-_ALERT_WAIT_S = 0.5
 
 
 def open_client(service_url: str, settings: PulsarSettings) -> pulsar.Client:
@@ -150,31 +147,12 @@ def _tls_problem(host: str, port: int, settings: PulsarSettings, secure: bool) -
         )
     with socket.create_connection((host, port), timeout_s) as plain:
         try:
-            with tls_context(settings, secure=True).wrap_socket(
-                plain, server_hostname=host
-            ) as connection:
-                return _alert_after_handshake(connection, settings)
-        except ssl.SSLError as error:
-            return tls_obstacle(error, settings)
+            return tls_complaint(plain, host, tls_context(settings, secure=True), settings)
         except OSError as error:
             return (
                 f"did not finish the TLS handshake ({error}); check that this port is one with "
                 "TLS (brokerServicePortTls)"
             )
-
-
-def _alert_after_handshake(connection: ssl.SSLSocket, settings: PulsarSettings) -> str:
-    """The alert of a server that requires a client certificate: with TLS 1.3 it arrives after the
-    handshake. Empty otherwise.
-    """
-    connection.settimeout(_ALERT_WAIT_S)
-    try:
-        connection.recv(1)
-    except TimeoutError:
-        return ""
-    except ssl.SSLError as error:
-        return tls_obstacle(error, settings)
-    return ""
 
 
 def token_supplier(settings: PulsarSettings) -> Callable[[], str]:
