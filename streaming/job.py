@@ -37,7 +37,7 @@ from strategies.fold.engine import Engine, EngineSettings
 from strategies.java.release_defaults import PulsarRelease
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guarded
 from streaming.checkpoint.guard_file import guard_of, written_guard
-from streaming.cluster.gateway import is_submitted
+from streaming.cluster.spark_launcher import is_submitted
 from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
 from streaming.failures import explain, java_died, retry_after_outages, retry_transient
