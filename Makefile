@@ -151,12 +151,6 @@ bench-java: $(STAMP) ## the same decisions by Pulsar's own classes: equal? how m
 vectors-java: $(STAMP) ## new histories, decided by Pulsar's own classes and by ours: equal? (ARGS="--suite shedding --cases 500 --seed 7")
 	@$(VENV)/bin/python -m tests.conformance.java $(ARGS)
 
-.PHONY: zip
-zip: dist/pulsar-rebalancer-py-files.zip ## the py-files zip for spark-submit
-
-dist/pulsar-rebalancer-py-files.zip: $(PRODUCT) $(shell find $(PACKAGES) -type f -not -name '*.pyc' 2>/dev/null)
-	@$(VENV)/bin/python scripts/py_files.py $@ $(PACKAGES)
-
 .PHONY: lock
 lock: $(STAMP) ## resolve requirements/*.lock again from pyproject.toml (UPGRADE=1: to the newest versions)
 	@scripts/lock.sh $(if $(UPGRADE),--upgrade)

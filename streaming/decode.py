@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from sinks.wire.codec import cluster_of, decode
@@ -45,7 +46,7 @@ PACKED = StructType(
         StructField("packed", BinaryType()),
     ]
 )
-_ARROW = pa.schema([("shard", pa.int32()), ("cluster", pa.string()), ("packed", pa.binary())])
+_ARROW = to_arrow_schema(PACKED)
 #: Size at which a packed row is complete, far below the limits of Java and Arrow.
 _ROW_BYTES = 8 * 2**20
 #: Columns of a batch that are read one value at a time: all values together would need as much

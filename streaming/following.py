@@ -9,8 +9,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.outputs.output import Output
-from streaming.progress import Pauses, Progress
+from streaming.progress import Progress
 
+#: Between two looks at a query, after one with news and after one without. A look takes some dozen
+#: calls to Java; a micro-batch takes at least 50 ms, and Spark keeps the progress of the last 100.
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0
 _BATCH_POLL_S = 0.02
 
 
@@ -19,19 +22,22 @@ def follow(
     output: Output,
     progress: Progress,
     stop: threading.Event,
-    pauses: Pauses,
+    longest_s: float,
 ) -> PySparkException | None:
     """Waits for the end of the query; returns its error, or None. A stop takes effect at once,
-    between two micro-batches; other ends are noticed after the pause.
+    between two micro-batches; other ends are noticed after the pause, of at most `longest_s`.
     """
+    pause_s = SHORTEST_PAUSE_S
     try:
         while query.isActive:
-            if stop.wait(pauses.next_s):
+            if stop.wait(pause_s):
                 _finish_batch(query, output, progress)
                 query.stop()
             before = progress.batches
             progress.poll(query)
-            pauses.looked(news=progress.batches > before)
+            pause_s = longest_s
+            if progress.batches > before:
+                pause_s = SHORTEST_PAUSE_S
         return query.exception()
     except PySparkException as error:
         return error

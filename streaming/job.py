@@ -37,22 +37,18 @@ from strategies.fold.engine import Engine, EngineSettings
 from strategies.java.release_defaults import PulsarRelease
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guarded
 from streaming.checkpoint.guard_file import guard_of, written_guard
-from streaming.cluster.gateway import is_submitted
+from streaming.cluster.spark_launcher import is_submitted
 from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
 from streaming.failures import explain, java_died, retry_after_outages, retry_transient
-from streaming.following import follow
+from streaming.following import LONGEST_PAUSE_S, SHORTEST_PAUSE_S, follow
 from streaming.outputs.output import open_output
 from streaming.outputs.output_counts import KINDS, Written
 from streaming.partitions import with_partitions
 from streaming.progress import (
-    LONGEST_PAUSE_S,
-    SHORTEST_PAUSE_S,
     BatchProgress,
     OnProgress,
-    Pauses,
     Progress,
-    Until,
     progress_file,
 )
 from streaming.pulsar_release import resolved_release, versions_seen
@@ -128,7 +124,7 @@ def run_job(
         for line in held.lines():
             log(line)
         lines = stack.enter_context(start_lines(folder, log))
-        report = stack.enter_context(_reports(job, on_progress))
+        report = _reports(job, on_progress)
         lines.say("Spark starts")
         spark = stack.enter_context(
             _running(run, held.lock, log) if session is None else _shared_session(session, job)
@@ -244,8 +240,8 @@ def _run(
         progress.on_poll()
         if stop.is_set():
             return None
-        pauses = Pauses(SHORTEST_PAUSE_S if run.drain else LONGEST_PAUSE_S)
-        return follow(start_query(spark, run, output), output, progress, stop, pauses)
+        longest_s = SHORTEST_PAUSE_S if run.drain else LONGEST_PAUSE_S
+        return follow(start_query(spark, run, output), output, progress, stop, longest_s)
 
     try:
         error = _run_with_restarts(
@@ -297,8 +293,10 @@ def _run_with_restarts(
         )
 
 
-def _until(run: Run, log: Callable[[str], None]) -> Until | None:
-    """When the warm start ends, and what then happens; None without one."""
+def _until(run: Run, log: Callable[[str], None]) -> Callable[[str | None], bool] | None:
+    """Ends the warm start with the micro-batch that passes its end, and says whether this is one;
+    None without a warm start.
+    """
     warm = run.warm
     if warm is None:
         return None
@@ -307,27 +305,27 @@ def _until(run: Run, log: Callable[[str], None]) -> Until | None:
         "that the topic had when the checkpoint began"
     )
 
-    def ended() -> None:
+    def ended(end: str | None) -> bool:
+        if not warm.passed(end):
+            return False
         warmed_up(run.folder, run.guard)
         log("warm start: done; from here on, rounds and commands are published")
+        return True
 
-    return Until(warm.passed, ended)
+    return ended
 
 
-@contextmanager
-def _reports(job: JobSettings, on_progress: OnProgress | None) -> Iterator[OnProgress]:
-    with ExitStack() as stack:
-        targets = [on_progress] if on_progress is not None else []
-        if job.progress_file:
-            targets.append(
-                stack.enter_context(progress_file(Path(job.progress_file), job.log_bytes))
-            )
+def _reports(job: JobSettings, on_progress: OnProgress | None) -> OnProgress:
+    """Where the progress of micro-batches goes."""
+    targets = [on_progress] if on_progress is not None else []
+    if job.progress_file:
+        targets.append(progress_file(Path(job.progress_file), job.log_bytes))
 
-        def report(progress: BatchProgress) -> None:
-            for target in targets:
-                target(progress)
+    def report(progress: BatchProgress) -> None:
+        for target in targets:
+            target(progress)
 
-        yield report
+    return report
 
 
 @contextmanager

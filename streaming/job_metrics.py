@@ -131,49 +131,43 @@ class StateMetrics:
         self._codes.pop(cluster, None)
 
 
+#: Field of a forecast → name and description of its metric.
+_FORECASTS = {
+    "error": (
+        "pulsar_rebalancer_prediction_error_ratio",
+        "Mean difference between predicted and seen usage, where the strategy predicts",
+    ),
+    "useless_rounds": (
+        "pulsar_rebalancer_useless_rounds",
+        "Rounds of moves in a row that brought less than a tenth of what they predicted",
+    ),
+    "useless_moves": ("pulsar_rebalancer_useless_moves", "Moves of these rounds"),
+    "returns": (
+        "pulsar_rebalancer_returns",
+        "Moves within the rest time that took a bundle back to a former broker",
+    ),
+}
+
+
 class ForecastMetrics:
     """How well each cluster's strategy predicts the effect of its moves."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        by = ["cluster"]
-        self._error = Gauge(
-            "pulsar_rebalancer_prediction_error_ratio",
-            "Mean difference between predicted and seen usage, where the strategy predicts",
-            by,
-            registry=registry,
-        )
-        self._useless_rounds = Gauge(
-            "pulsar_rebalancer_useless_rounds",
-            "Rounds of moves in a row that brought less than a tenth of what they predicted",
-            by,
-            registry=registry,
-        )
-        self._useless_moves = Gauge(
-            "pulsar_rebalancer_useless_moves",
-            "Moves of these rounds",
-            by,
-            registry=registry,
-        )
-        self._returns = Gauge(
-            "pulsar_rebalancer_returns",
-            "Moves within the rest time that took a bundle back to a former broker",
-            by,
-            registry=registry,
-        )
+        self._gauges = {
+            field: Gauge(name, text, ["cluster"], registry=registry)
+            for field, (name, text) in _FORECASTS.items()
+        }
 
     def take(self, cluster: str, forecast: ForecastFigures) -> None:
         """Takes the forecast of a cluster's newest round."""
-        if forecast.error is not None:
-            self._error.labels(cluster).set(forecast.error)
-        self._useless_rounds.labels(cluster).set(forecast.useless_rounds)
-        self._useless_moves.labels(cluster).set(forecast.useless_moves)
-        self._returns.labels(cluster).set(forecast.returns)
+        for field, gauge in self._gauges.items():
+            figure = getattr(forecast, field)
+            if figure is not None:
+                gauge.labels(cluster).set(figure)
 
     def forget(self, cluster: str) -> None:
         """Removes the series of a cluster."""
-        remove_cluster(
-            (self._error, self._useless_rounds, self._useless_moves, self._returns), cluster
-        )
+        remove_cluster(self._gauges.values(), cluster)
 
 
 class RoundMetrics:

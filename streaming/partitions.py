@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
+from itertools import islice
 
-from sinks.topics.access import open_reader
+from sinks.topics.access import records_of
 from sinks.topics.connections import Connections
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import cluster_of
@@ -71,14 +71,6 @@ def clusters_seen(used: Connections, now_ms: int | None = None) -> int:
 
     `now_ms`: the end of these minutes (ms since the epoch), by default the present.
     """
-    topic = used.topics.telemetry
-    if topic.scheme == "file" and not topic.folder.is_dir():
-        return 0
-    now_ms = wall_clock_ms() if now_ms is None else now_ms
-    found: set[str] = set()
-    read = 0
-    with closing(open_reader(topic, used.access, since_ms=now_ms - _LOOK_BACK_MS)) as reader:
-        while read < _MOST_RECORDS and (records := reader.read()):
-            read += len(records)
-            found.update(cluster_of(record.value) for record in records if record.value)
-    return len(found - {""})
+    since_ms = (wall_clock_ms() if now_ms is None else now_ms) - _LOOK_BACK_MS
+    newest = islice(records_of(used.topics.telemetry, used.access, since_ms), _MOST_RECORDS)
+    return len({cluster_of(record.value) for record in newest if record.value} - {""})

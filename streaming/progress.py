@@ -5,12 +5,11 @@ the progress file.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
@@ -18,12 +17,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from strategies.errors import SinkError
 from streaming.outputs.facts import BatchFacts
 from streaming.outputs.output_counts import Written, observed, observed_facts
-from streaming.rotation import is_elsewhere, renamed
+from streaming.rotation import cut
 
 OnProgress = Callable[["BatchProgress"], None]
-#: Between two looks at a query. A look takes some dozen calls to Java; a micro-batch takes at least
-#: 50 ms, and Spark keeps the progress of the last 100.
-SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,30 +74,6 @@ class BatchProgress:
         return json.dumps({"v": 1, **self.fields()}, separators=(",", ":"))
 
 
-class Until(NamedTuple):
-    """The end of a warm start. `passed`: whether a micro-batch with this end offset, as Spark
-    reports it, is its last one; `ended`: called then.
-    """
-
-    passed: Callable[[str | None], bool]
-    ended: Callable[[], None]
-
-
-class Pauses:
-    """Pauses between looks at a query: short while it has news, longer and longer while it has
-    none.
-    """
-
-    def __init__(self, longest_s: float = LONGEST_PAUSE_S) -> None:
-        self._longest_s = longest_s
-        #: The next pause, in seconds.
-        self.next_s = SHORTEST_PAUSE_S
-
-    def looked(self, *, news: bool) -> None:
-        """Sets the pause that follows a look."""
-        self.next_s = SHORTEST_PAUSE_S if news else min(2 * self.next_s, self._longest_s)
-
-
 class Progress:
     """Micro-batches of a query that may be restarted, each reported once; those without records are
     not reported.
@@ -114,11 +86,12 @@ class Progress:
         self,
         report: OnProgress,
         on_poll: Callable[[], None] = lambda: None,
-        until: Until | None = None,
+        until: Callable[[str | None], bool] | None = None,
         works: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_poll`: called at the begin of each poll. `until`: the end of a warm start. `works`:
-        called when a query has finished a micro-batch, or found nothing to do.
+        """`on_poll`: called at the begin of each poll. `until`: whether a warm start ends with a
+        micro-batch of this end offset, as Spark reports it; None: there is none. `works`: called
+        when a query has finished a micro-batch, or found nothing to do.
         """
         self._report = report
         self.on_poll = on_poll
@@ -156,13 +129,11 @@ class Progress:
     def _take(self, progress: StreamingQueryProgress) -> None:
         self._newest = progress.batchId
         self.batches += 1
-        until = self._until
-        done = replace(batch_progress(progress), warming=until is not None)
+        done = replace(batch_progress(progress), warming=self._until is not None)
         self.total += done.written
         self._report(done)
-        if until is not None and until.passed(progress.sources[0].endOffset):
+        if self._until is not None and self._until(progress.sources[0].endOffset):
             self._until = None
-            until.ended()
 
 
 def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
@@ -182,39 +153,25 @@ def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
     )
 
 
-@contextmanager
-def progress_file(path: Path, most_bytes: int) -> Iterator[OnProgress]:
-    """Appends one JSON line per micro-batch; a file of `most_bytes` becomes an older one (see
-    rotation.py), and one that another program has moved away is opened again. Raises SinkError if
-    the file cannot be opened at the start.
+def progress_file(path: Path, most_bytes: int) -> OnProgress:
+    """Appends one JSON line per micro-batch; the content of a file of `most_bytes` goes to an older
+    one (see rotation.py). Raises SinkError if the file cannot be opened at the start.
     """
-    file = _opened(path)
-
-    def write(progress: BatchProgress) -> None:
-        nonlocal file
-        # A full disk costs lines, not the job. A folder without permission to rename: the file
-        # grows.
-        with suppress(OSError):
-            file.write(f"{progress.json()}\n".encode())
-        with suppress(OSError, SinkError):
-            if is_elsewhere(path, file.fileno()) or renamed(path, file.fileno(), most_bytes):
-                newer = _opened(path)
-                file.close()
-                file = newer
-
     try:
-        yield write
-    finally:
-        file.close()
-
-
-def _opened(path: Path) -> FileIO:
-    try:
-        return FileIO(path, "a")
+        path.open("ab").close()
     except OSError as error:
         raise SinkError(
             f"{path} cannot be written ({error.strerror}); name another job.progress_file"
         ) from error
+
+    def write(progress: BatchProgress) -> None:
+        with suppress(OSError):  # a full disk costs lines, not the job
+            # Opened for each line: another program may have renamed the file.
+            with path.open("ab") as file:
+                file.write(f"{progress.json()}\n".encode())
+            cut(path, most_bytes)
+
+    return write
 
 
 def _behind(source: Any) -> int | None:

@@ -5,9 +5,9 @@ checkpoint, for a new one that of the brokers in the telemetry. Imports no Spark
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from itertools import islice
 
-from sinks.topics.access import open_reader
+from sinks.topics.access import records_of
 from sinks.topics.connections import Connections
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.broker_versions import brokers_in
@@ -74,9 +74,6 @@ def versions_seen(used: Connections, now_ms: int | None = None) -> dict[str, str
 
     `now_ms`: the end of these minutes (ms since the epoch), by default the present.
     """
-    topic = used.topics.telemetry
-    if topic.scheme == "file" and not topic.folder.is_dir():
-        return None
     now_ms = wall_clock_ms() if now_ms is None else now_ms
     newest = _read(used, now_ms - _LOOK_BACK_MS)
     if newest:
@@ -87,15 +84,14 @@ def versions_seen(used: Connections, now_ms: int | None = None) -> dict[str, str
 
 def _read(used: Connections, since_ms: int | None) -> dict[str, str] | None:
     found: dict[str, str] | None = None
-    records = size = 0
+    size = 0
     collected = used.source.format == "envelope"
-    reader = open_reader(used.topics.telemetry, used.access, source=used.source, since_ms=since_ms)
-    with closing(reader):
-        while records < MOST_RECORDS and size < _MOST_BYTES and (read := reader.read()):
-            records += len(read)
-            for record in read:
-                size += len(record.value)
-                seen = brokers_in(record.value, collected=collected)
-                if seen is not None:
-                    found = {**(found or {}), **seen}
+    records = records_of(used.topics.telemetry, used.access, since_ms, used.source)
+    for record in islice(records, MOST_RECORDS):
+        size += len(record.value)
+        seen = brokers_in(record.value, collected=collected)
+        if seen is not None:
+            found = {**(found or {}), **seen}
+        if size >= _MOST_BYTES:
+            break
     return found

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from sinks.full_disk import is_full, make_room
 from strategies.errors import RebalancerError
-from streaming.cluster.gateway import is_submitted
+from streaming.cluster.spark_launcher import is_submitted
 from streaming.cluster.submitted import submitted_settings, take_over
 from streaming.cluster.workers import (
     check_master,

@@ -7,15 +7,13 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import stat
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from strategies.errors import SettingsError
-from streaming.rotation import is_elsewhere
 
 _PREFIX = "pulsar-rebalancer-job-"
 _LOCK = ".lock"
@@ -32,24 +30,19 @@ class Temporary:
 
 
 @contextmanager
-def temporary_folder(
-    parent: Path | None = None,
-    *,
-    user: int | None = None,
-    flock: Callable[[int, int], None] = fcntl.flock,
-) -> Iterator[Temporary]:
+def temporary_folder(parent: Path | None = None) -> Iterator[Temporary]:
     """A new folder of this process, deleted at the end. First deletes those in `parent` (by default
     the machine's folder for temporary files) that no process uses any more. Raises SettingsError.
-
-    `user`: only folders of this user are deleted, by default the one of this process; `flock`:
-    locks a file descriptor.
     """
-    user = os.geteuid() if user is None else user
     try:
         parent = Path(tempfile.gettempdir()) if parent is None else parent
         for left in parent.glob(f"{_PREFIX}*"):
-            _delete_unused(left, user)
-        made = _made(parent, flock)
+            _delete_unused(left)
+        # Another job that starts now sees the folder only when it is locked.
+        unseen = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=parent))
+        lock = os.open(unseen / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folder = unseen.rename(parent / unseen.name.removeprefix("."))
     except OSError as error:
         raise SettingsError(
             [
@@ -58,45 +51,21 @@ def temporary_folder(
             ]
         ) from error
     try:
-        yield made
+        yield Temporary(folder, lock)
     finally:
-        os.close(made.lock)
-        _delete_unused(made.folder, user)
-
-
-def _made(parent: Path, flock: Callable[[int, int], None]) -> Temporary:
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        flock(lock, fcntl.LOCK_EX)
-        # A job that started at this moment may have found the folder before it was locked.
-        if not is_elsewhere(folder / _LOCK, lock):
-            return Temporary(folder, lock)
         os.close(lock)
+        _delete_unused(folder)
 
 
-def _delete_unused(folder: Path, user: int) -> None:
-    """Deletes a folder of ours unless a process holds its lock. The lock goes last: what cannot be
-    deleted now is left to the next job.
+def _delete_unused(folder: Path) -> None:
+    """Deletes a folder of this user unless a process holds its lock. Another user's stays: root
+    does not see the locks of a container with the same folder for temporary files.
     """
-    try:
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != user:
-            return  # anybody can create this name in /tmp
+    with suppress(OSError):
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for entry in folder.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry, ignore_errors=True)
-            elif entry.name != _LOCK:
-                entry.unlink(missing_ok=True)
-        if [entry.name for entry in folder.iterdir()] == [_LOCK]:
-            (folder / _LOCK).unlink()
-            folder.rmdir()
-    except OSError:
-        return
-    finally:
-        os.close(lock)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(lock).st_uid == os.geteuid():
+                shutil.rmtree(folder)  # refuses a link, which anybody can create in /tmp
+        finally:
+            os.close(lock)

@@ -5,15 +5,15 @@ decided already, from as far back as its memory needs (decision 0255). Imports n
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
 from math import ceil
 from pathlib import Path
 
 import msgspec
 
-from sinks.topics.access import open_reader
+from sinks.topics.access import records_of
 from sinks.topics.connections import Connections
 from sinks.topics.ends import ends
 from sinks.topics.epochs import values_of
@@ -202,14 +202,10 @@ def _is_known(used: Connections, since_ms: int, clusters: Collection[str]) -> bo
     """Whether the telemetry of a warm start is of a cluster that a job has decided on: several jobs
     may publish their rounds on one topic.
     """
-    topic, read = used.topics.telemetry, 0
+    topic = used.topics.telemetry
     if topic.scheme == "file":
         begin = offset_since(topic.folder, since_ms)
         some, _ = FileTopicReader(topic.folder).read(begin, _MOST_RECORDS, _MOST_BYTES)
         return any(cluster_of(record.value) in clusters for record in some)
-    with closing(open_reader(topic, used.access, source=used.source, since_ms=since_ms)) as reader:
-        while read < _MOST_RECORDS and (records := reader.read()):
-            read += len(records)
-            if any(cluster_of(record.value) in clusters for record in records if record.value):
-                return True
-    return False
+    records = islice(records_of(topic, used.access, since_ms, used.source), _MOST_RECORDS)
+    return any(cluster_of(record.value) in clusters for record in records if record.value)

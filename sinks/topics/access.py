@@ -13,7 +13,12 @@ from typing import Protocol
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.files.consumer import FileConsumer
 from sinks.topics.files.settings import FileSettings
-from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicRecord
+from sinks.topics.files.topic import (
+    SEGMENT_BYTES,
+    FileTopicReader,
+    FileTopicWriter,
+    TopicRecord,
+)
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.kafka.topic import KafkaPublisher, KafkaTopicConsumer
 from sinks.topics.pulsar.partition import QUEUE
@@ -101,9 +106,11 @@ class Reader(Protocol):
 class FilePublisher:
     """The Publisher of a file topic. Keys are not stored: they are fields of the records."""
 
-    def __init__(self, folder: Path, retention_ms: int | None = None) -> None:
-        """`retention_ms`: see FileTopicWriter."""
-        self._writer = FileTopicWriter(folder, sync=True, retention_ms=retention_ms)
+    def __init__(
+        self, folder: Path, retention_ms: int | None = None, segment_bytes: int = SEGMENT_BYTES
+    ) -> None:
+        """`retention_ms`, `segment_bytes`: see FileTopicWriter."""
+        self._writer = FileTopicWriter(folder, segment_bytes, sync=True, retention_ms=retention_ms)
         self._waiting: list[bytes] = []
 
     def publish(self, key: str, value: bytes) -> None:
@@ -249,13 +256,16 @@ def open_reader(
 
 
 def records_of(
-    topic: TopicUri, access: TopicAccess = NO_SECURITY, since_ms: int | None = None
+    topic: TopicUri,
+    access: TopicAccess = NO_SECURITY,
+    since_ms: int | None = None,
+    source: SourceSettings = SourceSettings(),
 ) -> Iterator[TopicRecord]:
-    """All present records of a topic; none of a file topic that does not exist yet. `since_ms`: see
-    `open_reader`. Raises SettingsError, SinkError.
+    """All present records of a topic; none of a file topic that does not exist yet. `since_ms`,
+    `source`: see `open_reader`. Raises SettingsError, SinkError.
     """
     if topic.scheme == "file" and not topic.folder.is_dir():
         return
-    with closing(open_reader(topic, access, since_ms=since_ms)) as reader:
+    with closing(open_reader(topic, access, source=source, since_ms=since_ms)) as reader:
         while records := reader.read():
             yield from records

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from sinks.wall_clock import wall_clock_ms
 from strategies.errors import RebalancerError, SettingsError
-from streaming.rotation import is_elsewhere
 
 _LOCK = ".rebalancer.lock"
 #: Held by Java if it does not inherit the other one: `spark-submit` starts Java first.
@@ -52,7 +51,7 @@ def locked(folder: Path, timeout_s: float) -> Iterator[int]:
         try:
             _wait_for(lock, folder, deadline)
             # The folder may have been replaced meanwhile, as by `rebalancer state repartition`.
-            if not is_elsewhere(folder / _LOCK, lock):
+            if _is_there(folder / _LOCK, lock):
                 yield lock
                 return
         finally:
@@ -101,6 +100,13 @@ def _opened(folder: Path) -> int:
                 "folder of yours"
             ]
         ) from error
+
+
+def _is_there(file: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(file.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _wait_for(lock: int, folder: Path, deadline: float) -> None:

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from streaming.checkpoint.guard import SPARK_LOG
 from streaming.session import start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.state.cluster_bytes import to_bytes
-from streaming.state.rows import HEAD, row_name, unpack_head
+from streaming.state.rows import HEAD, TABLES, row_name, unpack_head
 from streaming.state.shards import shard_of
 from streaming.state.store import Row, Rows, ShardStore, SparkStore
 
@@ -55,32 +56,37 @@ def spark_for(folder: Path, session: SparkSession | None) -> Iterator[SparkSessi
         stop_session(ours)
 
 
-def state_rows(spark: SparkSession, folder: Path) -> DataFrame:
-    """All rows as of the last committed micro-batch. Raises PySparkException."""
+def read_shards(spark: SparkSession, folder: Path, *, tables: bool = True) -> Shards:
+    """The rows as of the last committed micro-batch. `tables`: also those of bundles, which are
+    most of them. Raises PySparkException.
+    """
     # Accessing `streams` starts Spark's state coordinator, which the state reader needs but does
     # not start itself.
     _ = spark.streams.active
     state = spark.read.format("statestore").option("path", f"file://{folder}")
-    return state.option("stateVarName", "state").load()
-
-
-def read_shards(spark: SparkSession, folder: Path) -> Shards:
-    """All rows as of the last committed micro-batch. Raises PySparkException."""
+    rows = state.option("stateVarName", "state").load()
+    if not tables:
+        rows = rows.where(~F.col("user_map_key.name").startswith(f"{TABLES}/"))
     found: defaultdict[int, MemoryVariable] = defaultdict(MemoryVariable)
-    for row in state_rows(spark, folder).toLocalIterator():
+    for row in rows.toLocalIterator():
         found[row.key.shard].updateValue(
             (row.user_map_key.name,), (bytes(row.user_map_value.packed),)
         )
     return found
 
 
-def clusters_of(shards: Shards) -> dict[str, SparkStore]:
-    """The state of every cluster. Raises StateVersionError for rows that are not whole."""
+def clusters_of(shards: Shards, *, tables: bool = True) -> dict[str, SparkStore]:
+    """The state of every cluster. `tables`: see `read_shards`. Raises StateVersionError for rows
+    that are not whole.
+    """
     found: dict[str, SparkStore] = {}
     for variable in shards.values():
-        (head,) = variable.rows[row_name(HEAD),]
+        (packed,) = variable.rows[row_name(HEAD),]
+        head = unpack_head(packed)
+        if not tables:
+            head = head._replace(tables=())
         store = ShardStore()
-        store.follow(unpack_head(head), Rows(variable))
+        store.follow(head, Rows(variable))
         found |= {name: store.cluster(name) for name in store.clusters()}
     return found
 

@@ -4,18 +4,15 @@ Spark's state reader; no job needs to run.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
-from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState
@@ -23,22 +20,8 @@ from strategies.errors import StateVersionError
 from strategies.fold.vanished_clusters import is_forgotten
 from streaming.checkpoint.guard import SPARK_LOG
 from streaming.checkpoint.guard_file import GUARD, STATE_FORMAT, read_guard
-from streaming.checkpoint_state.checkpoint_rows import spark_for, state_rows
-from streaming.state.cluster_bytes import from_bytes
-from streaming.state.compacted_log import LogEntry
-from streaming.state.rows import (
-    BROKERS,
-    CLUSTERS,
-    HEAD,
-    TABLES,
-    Head,
-    named_row,
-    unpack_brokers,
-    unpack_bytes,
-    unpack_head,
-)
-
-V = TypeVar("V")
+from streaming.checkpoint_state.checkpoint_rows import clusters_of, read_shards, spark_for
+from streaming.state.store import SparkStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +94,16 @@ def read_state(checkpoint: str | Path, *, session: SparkSession | None = None) -
         )
     if not any(folder.glob("commits/[0-9]*")):
         return CheckpointState([], [])
-    with spark_for(folder, session) as spark:
-        return _read(spark, folder)
+    try:
+        with spark_for(folder, session) as spark:
+            shards = read_shards(spark, folder, tables=False)
+    except (PySparkException, Py4JError) as error:
+        raise StateVersionError(
+            f"the state in {folder} cannot be read: is it a whole checkpoint? If its job is "
+            "running, try again. "
+            f"Spark's messages are in {folder / SPARK_LOG}"
+        ) from error
+    return state_of(clusters_of(shards, tables=False))
 
 
 def _folder(checkpoint: str | Path) -> Path:
@@ -120,72 +111,20 @@ def _folder(checkpoint: str | Path) -> Path:
     return Path(unquote(urlsplit(text).path) if text.startswith("file:") else text).absolute()
 
 
-def _read(spark: SparkSession, folder: Path) -> CheckpointState:
-    try:
-        # Bundle tables are most of the state, and this reader does not need them.
-        of_tables = F.col("user_map_key.name").startswith(f"{TABLES}/")
-        rows = state_rows(spark, folder).where(~of_tables).collect()
-    except (PySparkException, Py4JError) as error:
-        raise StateVersionError(
-            f"the state in {folder} cannot be read: is it a whole checkpoint? If its job is "
-            "running, try again. "
-            f"Spark's messages are in {folder / SPARK_LOG}"
-        ) from error
-    shards: defaultdict[int, dict[tuple[str, int], bytes]] = defaultdict(dict)
-    for row in rows:
-        name = named_row(row.user_map_key.name)
-        shards[row.key.shard][name] = bytes(row.user_map_value.packed)
-    return state_of(shards.values())
-
-
-def state_of(shards: Iterable[Mapping[tuple[str, int], bytes]]) -> CheckpointState:
-    """The state in rows. `shards`: of each, part and entry → value of that row."""
-    brokers: list[tuple[tuple[str, int], BrokerStateRow]] = []
-    forgotten: list[ForgottenRow] = []
-    for packed in shards:
-        head = unpack_head(packed[HEAD, 0])
-        clusters = _clusters(head, packed)
-        brokers += _broker_rows(head, packed, clusters)
-        forgotten += [
-            ForgottenRow(name, state.round, state.clock.now_ms)
-            for name, state in clusters.items()
-            if state.clock is not None and is_forgotten(state)
-        ]
-    return CheckpointState(
-        [row for _, row in sorted(brokers, key=itemgetter(0))],
-        sorted(forgotten, key=attrgetter("cluster")),
-    )
-
-
-def _clusters(head: Head, packed: Mapping[tuple[str, int], bytes]) -> dict[str, ClusterState]:
-    newest = _newest(unpack_bytes(packed[CLUSTERS, entry]) for entry in head.clusters)
-    return {cluster: from_bytes(fields) for cluster, fields in newest.items()}
-
-
-def _broker_rows(
-    head: Head, packed: Mapping[tuple[str, int], bytes], clusters: Mapping[str, ClusterState]
-) -> Iterator[tuple[tuple[str, int], BrokerStateRow]]:
-    """Rows with their place: cluster, order of first appearance."""
-    newest = _newest(unpack_brokers(packed[BROKERS, entry]) for entry in head.brokers)
-    for cluster, brokers in newest.items():
-        for broker in brokers.values():
-            yield (
-                (cluster, broker.order),
-                _row(cluster, clusters.get(cluster, ClusterState()), broker),
-            )
-
-
-def _newest(entries: Iterable[LogEntry[V]]) -> dict[str, dict[str, V]]:
-    """Cluster → name → newest value. `entries`: oldest first."""
-    found: defaultdict[str, dict[str, V | None]] = defaultdict(dict)
-    for entry in entries:
-        for cluster, some in entry.items():
-            found[cluster] |= some
-    there = {
-        cluster: {name: value for name, value in some.items() if value is not None}
-        for cluster, some in found.items()
-    }
-    return {cluster: some for cluster, some in there.items() if some}
+def state_of(clusters: Mapping[str, SparkStore]) -> CheckpointState:
+    """The rows of these clusters."""
+    states = {name: clusters[name].get_cluster() for name in sorted(clusters)}
+    brokers = [
+        _row(name, state, broker)
+        for name, state in states.items()
+        for broker in sorted(clusters[name].brokers(), key=attrgetter("order"))
+    ]
+    forgotten = [
+        ForgottenRow(name, state.round, state.clock.now_ms)
+        for name, state in states.items()
+        if state.clock is not None and is_forgotten(state)
+    ]
+    return CheckpointState(brokers, forgotten)
 
 
 def _row(cluster: str, state: ClusterState, broker: BrokerState) -> BrokerStateRow:

@@ -16,8 +16,6 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -37,7 +35,6 @@ from streaming.checkpoint.guard_file import (
 from streaming.checkpoint.schema_names import name_schemas
 from streaming.checkpoint.settings_changes import committed_batch
 from streaming.checkpoint_state.checkpoint_rows import (
-    Shards,
     clusters_of,
     content,
     distributed,
@@ -57,7 +54,6 @@ _COLUMNS = StructType(
         StructField("packed", BinaryType()),
     ]
 )
-_ARROW = pa.schema([("shard", pa.int32()), ("name", pa.string()), ("packed", pa.binary())])
 #: Of Linux's renameat2.
 _HERE, _EXCHANGE = -100, 2
 _UNFINISHED = (
@@ -159,9 +155,16 @@ def _copy(spark: SparkSession, folder: Path, batch: int, partitions: int, to: Pa
     before = clusters_of(read_shards(spark, folder))
     if not before:
         raise StateVersionError(f"{folder} {_NO_STATE}")
-    with tempfile.TemporaryDirectory(prefix="rebalancer-") as rows:
-        _put(distributed(before, partitions), Path(rows))
-        _write(spark, Path(rows), partitions, to)
+    with tempfile.TemporaryDirectory(prefix="rebalancer-") as folder_of_rows:
+        rows = f"file://{folder_of_rows}/rows"
+        found = [
+            (shard, name, packed)
+            for shard, variable in distributed(before, partitions).items()
+            for (name,), (packed,) in variable.rows.items()
+        ]
+        # One file, so that all rows are one micro-batch.
+        spark.createDataFrame(found, _COLUMNS).coalesce(1).write.parquet(rows)
+        _write(spark, rows, partitions, to)
     if content(clusters_of(read_shards(spark, to))) != content(before):
         raise StateVersionError(
             f"the state in {to} is not that of {folder}: this is a defect; {folder} is unchanged"
@@ -170,25 +173,11 @@ def _copy(spark: SparkSession, folder: Path, batch: int, partitions: int, to: Pa
     return len(before)
 
 
-def _put(shards: Shards, rows: Path) -> None:
-    """One file, so that all rows are one micro-batch."""
-    columns = zip(
-        *(
-            (shard, name, packed)
-            for shard, variable in shards.items()
-            for (name,), (packed,) in variable.rows.items()
-        ),
-        strict=True,
-    )
-    table = pa.table([list(column) for column in columns], schema=_ARROW)
-    pq.write_table(table, rows / "rows.parquet")
-
-
-def _write(spark: SparkSession, rows: Path, partitions: int, to: Path) -> None:
+def _write(spark: SparkSession, rows: str, partitions: int, to: Path) -> None:
     """Lets Spark write the rows as the state of the job's operator."""
     for key, value in query_settings(JobSettings(shuffle_partitions=partitions)).items():
         spark.conf.set(key, value)
-    source = spark.readStream.schema(_COLUMNS).parquet(f"file://{rows}")
+    source = spark.readStream.schema(_COLUMNS).parquet(rows)
     # The key has the same type as in the job, where it is a literal with one partition.
     keyed = (
         source.coalesce(1).withColumn("shard", F.lit(shard_keys(1)[0]))

@@ -6,35 +6,23 @@ Imports no Spark.
 from __future__ import annotations
 
 import shutil
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 from strategies.errors import SettingsError
 from streaming.checkpoint.guard import checkpoint_folder
-from streaming.cluster.shipping import (
-    APPLICATION,
-    PACKAGES,
-    UNPACKED,
-    python_name,
-    write_environment,
-    write_zip,
-)
+from streaming.cluster import spark_launcher
+from streaming.cluster.shipping import python_name, write_environment
 from streaming.jars.connector import connector_files
 from streaming.settings import JobSettings, uses_kafka
 
-_ZIP, _JAR = APPLICATION
-_PROJECT = Path(__file__).resolve().parents[2]
-_PRODUCT = "pulsar-rebalancer"
-#: Runs the application, from the zip that spark-submit gets beside it.
-_START = '''"""Starts pulsar-rebalancer in a process of spark-submit; --py-files names the code."""
-
-from pulsar_rebalancer.cli.spark_launcher import main
-
-if __name__ == "__main__":
-    main()
-'''
+_PROGRAM = Path(spark_launcher.__file__)
+LAUNCHER = "rebalancer-submit.py"
+#: The launcher under a name that a standalone master accepts in cluster mode.
+STANDALONE = "pulsar-rebalancer.jar"
+ENVIRONMENT = "environment.tar.gz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +33,11 @@ class Application:
 
     folder: Path
     jars: tuple[str, ...]
-    launcher: str = "rebalancer-submit.py"
-    code: str = _ZIP
-    standalone: str = _JAR
-    environment: str = "environment.tar.gz"
 
     def files(self) -> list[Path]:
         """All files."""
-        named = (self.launcher, self.code, self.standalone, self.environment)
-        return [self.folder / name for name in (*named, *(f"jars/{jar}" for jar in self.jars))]
+        named = (LAUNCHER, STANDALONE, ENVIRONMENT, *(f"jars/{jar}" for jar in self.jars))
+        return [self.folder / name for name in named]
 
     def uri(self, name: str) -> str:
         """A file as Spark reads it in lists: blanks, # and % are escaped."""
@@ -61,7 +45,7 @@ class Application:
 
 
 def write_application(folder: Path, job: JobSettings) -> Application:
-    """Writes launcher, code, packages and, for Kafka topics, the jars of the connector to a folder.
+    """Writes launcher, packages and, for Kafka topics, the jars of the connector to a folder.
 
     Raises SettingsError for a folder that cannot be written and for a relative checkpoint,
     JarsMissing.
@@ -69,28 +53,25 @@ def write_application(folder: Path, job: JobSettings) -> Application:
     _check_checkpoint(job)
     own_jars = uses_kafka(job.connections.topics) and not job.jars.packages
     jars = connector_files(job.jars) if own_jars else []
-    made = Application(folder.absolute(), tuple(jar.name for jar in jars))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / made.launcher).write_text(_START, "utf-8")
-        _write_code(folder / made.code)
-        shutil.copyfile(folder / made.code, folder / made.standalone)
-        if jars:
-            (folder / "jars").mkdir(exist_ok=True)
+        shutil.copyfile(_PROGRAM, folder / LAUNCHER)
+        with zipfile.ZipFile(folder / STANDALONE, "w", strict_timestamps=False) as archive:
+            archive.write(_PROGRAM, "__main__.py")
         for jar in jars:
+            (folder / "jars").mkdir(exist_ok=True)
             shutil.copyfile(jar, folder / "jars" / jar.name)
     except OSError as error:
         raise SettingsError(
             [f"{folder} cannot be written ({error.strerror}); name another folder"]
         ) from error
-    write_environment(folder / made.environment)
-    return made
+    write_environment(folder / ENVIRONMENT)
+    return Application(folder.absolute(), tuple(jar.name for jar in jars))
 
 
 def client_words(made: Application, job: JobSettings, arguments: Sequence[str]) -> list[str]:
     """The command line for client mode. `arguments`: of `rebalancer`."""
-    code, launcher = (made.uri(name) for name in (made.code, made.launcher))
-    return ["spark-submit", *_options(made, job), "--py-files", code, launcher, *arguments]
+    return ["spark-submit", *_options(made, job), made.uri(LAUNCHER), *arguments]
 
 
 def cluster_words(made: Application, job: JobSettings, arguments: Sequence[str]) -> list[str]:
@@ -98,7 +79,7 @@ def cluster_words(made: Application, job: JobSettings, arguments: Sequence[str])
     one of Spark's own starts Python.
     """
     runner = ["--class", "org.apache.spark.deploy.PythonRunner"]
-    jar = [made.uri(made.standalone), made.standalone, ""]
+    jar = [made.uri(STANDALONE), STANDALONE, ""]
     options = ["--deploy-mode", "cluster", *_options(made, job), *runner]
     return ["spark-submit", *options, *jar, *arguments]
 
@@ -106,17 +87,12 @@ def cluster_words(made: Application, job: JobSettings, arguments: Sequence[str])
 def _options(made: Application, job: JobSettings) -> Iterator[str]:
     yield from ("--master", job.master)
     yield from ("--driver-memory", job.driver_memory)
-    yield from ("--archives", f"{made.uri(made.environment)}#{UNPACKED}")
+    yield from ("--archives", f"{made.uri(ENVIRONMENT)}#{spark_launcher.UNPACKED}")
     yield from ("--conf", f"spark.pyspark.python={python_name()}")
     if made.jars:
         yield from ("--jars", ",".join(made.uri(f"jars/{jar}") for jar in made.jars))
-    if packages := maven_packages(job):
-        yield from ("--packages", packages)
-
-
-def maven_packages(job: JobSettings) -> str:
-    """Coordinates of the Kafka connector, if Spark resolves them itself."""
-    return job.jars.packages if uses_kafka(job.connections.topics) else ""
+    if job.jars.packages and uses_kafka(job.connections.topics):
+        yield from ("--packages", job.jars.packages)
 
 
 def _check_checkpoint(job: JobSettings) -> None:
@@ -128,14 +104,3 @@ def _check_checkpoint(job: JobSettings) -> None:
                 "starts, which is another one at each start in cluster mode: write an absolute path"
             ]
         )
-
-
-def _write_code(target: Path) -> None:
-    """The zip that Python can also run itself, with the description of the installed version."""
-    described = metadata.distribution(_PRODUCT).read_text("METADATA") or ""
-    version = metadata.version(_PRODUCT)
-    more = {
-        "__main__.py": _START,
-        f"pulsar_rebalancer-{version}.dist-info/METADATA": described,
-    }
-    write_zip(target, _PROJECT, PACKAGES, more)

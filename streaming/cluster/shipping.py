@@ -1,7 +1,8 @@
-"""Packages for Spark's workers: our own as a zip, our dependencies as an archive. Imports no Spark.
+"""Packages for Spark's workers and for drivers of `spark-submit`: ours and all that they depend on,
+in one archive. Imports no Spark.
 
-Neither contains a Python: `rebalancer ship` prints the one that workers need, because compiled
-packages fit one minor version only. Rules for such archives:
+It contains no Python: `rebalancer ship` prints the one that is needed, because compiled packages
+fit one minor version only. Rules for such archives:
 https://spark.apache.org/docs/4.2.0/api/python/user_guide/python_packaging.html
 """
 
@@ -13,7 +14,6 @@ import re
 import sys
 import sysconfig
 import tarfile
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -22,21 +22,15 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from strategies.errors import RebalancerError, SettingsError
+from streaming.cluster.spark_launcher import MANIFEST
 
-#: Our packages that workers import.
-SHIPPED = ("sinks", "strategies", "streaming")
-#: All our packages, of which the application of `spark-submit` consists.
-PACKAGES = ("pulsar_rebalancer", *SHIPPED)
-#: Names of the application's zip. A standalone master accepts jars only.
-APPLICATION = ("pulsar-rebalancer.zip", "pulsar-rebalancer.jar")
-#: Folder of the unpacked archive, in a worker's working directory.
-UNPACKED = "rebalancer-environment"
+#: Our packages.
+PACKAGES = ("pulsar_rebalancer", "sinks", "strategies", "streaming")
+_PROJECT = Path(__file__).resolve().parents[2]
 _PRODUCT = "pulsar-rebalancer"
 #: Comes with Spark itself and must match the running version.
 _SPARKS_OWN = frozenset({"pyspark", "py4j"})
-_MANIFEST = "rebalancer-environment.json"
 _SUFFIX = ".tar.gz"
-_EARLIEST = (1980, 1, 1, 0, 0, 0)
 _MOST_MANIFEST_BYTES = 2**20
 #: The highest level takes four times as long and saves a tenth more.
 _LEVEL = 3
@@ -53,29 +47,9 @@ class Manifest:
     packages: Mapping[str, str]
 
 
-def write_zip(
-    target: Path, root: Path, packages: Iterable[str], texts: Mapping[str, str] = {}
-) -> None:
-    """Writes packages below `root` to a zip, sorted by name and without timestamps: equal sources
-    give equal bytes. `texts`: name → content of files that come after them.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for package in sorted(packages):
-            for file in sorted(
-                file
-                for file in (root / package).rglob("*")
-                if file.is_file() and file.suffix != ".pyc"
-            ):
-                entry = zipfile.ZipInfo(file.relative_to(root).as_posix(), _EARLIEST)
-                entry.external_attr = 0o644 << 16
-                archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
-        for name, text in texts.items():
-            archive.writestr(zipfile.ZipInfo(name, _EARLIEST), text)
-
-
 def write_environment(target: Path) -> Manifest:
-    """Writes all installed dependencies of ours to a .tar.gz; an interrupted write leaves no file.
+    """Writes our packages and all installed dependencies of them to a .tar.gz; an interrupted write
+    leaves no file.
 
     Raises SettingsError for another suffix, which Spark does not unpack, and for an unwritable
     target.
@@ -93,7 +67,8 @@ def write_environment(target: Path) -> Manifest:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tarfile.open(part, "w:gz", compresslevel=_LEVEL) as archive:
-            _add_manifest(archive, manifest)
+            _add(archive, MANIFEST, json.dumps({"v": 1, **asdict(manifest)}, indent=2))
+            _add_product(archive)
             for path, name in sorted(packed_files(wanted.values()), key=lambda pair: pair[1]):
                 archive.add(path, name, recursive=False, filter=_without_owner)
         part.replace(target)
@@ -145,9 +120,7 @@ def read_manifest(file: Path) -> Manifest:
         with tarfile.open(file, "r:gz") as archive:
             first = archive.next()
             content = (
-                archive.extractfile(first)
-                if first is not None and first.name == _MANIFEST
-                else None
+                archive.extractfile(first) if first is not None and first.name == MANIFEST else None
             )
             tree = json.loads(content.read(_MOST_MANIFEST_BYTES)) if content is not None else {}
         return Manifest(str(tree["python"]), str(tree["platform"]), dict(tree["packages"]))
@@ -227,14 +200,27 @@ def _manifest(distributions: Mapping[str, metadata.Distribution]) -> Manifest:
     )
 
 
-def _add_manifest(archive: tarfile.TarFile, manifest: Manifest) -> None:
-    text = json.dumps({"v": 1, **asdict(manifest)}, indent=2).encode()
-    entry = tarfile.TarInfo(_MANIFEST)
-    entry.size, entry.mode = len(text), 0o644
-    archive.addfile(entry, io.BytesIO(text))
+def _add_product(archive: tarfile.TarFile) -> None:
+    """Adds our packages and what names their version and their command. They are those beside this
+    module, which an editable installation does not list.
+    """
+    product = metadata.distribution(_PRODUCT)
+    for name in ("METADATA", "entry_points.txt"):
+        described = f"pulsar_rebalancer-{product.version}.dist-info/{name}"
+        _add(archive, described, product.read_text(name) or "")
+    for package in PACKAGES:
+        archive.add(_PROJECT / package, package, filter=_without_owner)
 
 
-def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+def _add(archive: tarfile.TarFile, name: str, text: str) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(text.encode()), 0o644
+    archive.addfile(entry, io.BytesIO(text.encode()))
+
+
+def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    if entry.name.endswith("__pycache__"):
+        return None
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mode |= 0o444

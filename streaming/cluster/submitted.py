@@ -20,8 +20,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from sinks.stopping import Stop
 from strategies.errors import SettingsError
 from streaming.checkpoint.locks import CheckpointInUse, java_lock, used_by_another
-from streaming.cluster.gateway import connect
-from streaming.cluster.shipping import UNPACKED
+from streaming.cluster.spark_launcher import UNPACKED, connect
 from streaming.cluster.workers import is_local
 from streaming.settings import JobSettings, uses_kafka
 

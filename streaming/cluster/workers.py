@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -21,21 +22,16 @@ from strategies.errors import SettingsError
 from streaming.checkpoint.guard import CODE, SPARK_LOG
 from streaming.checkpoint.guard_file import GUARD
 from streaming.cluster import python_start, python_start_elsewhere
-from streaming.cluster.gateway import is_submitted
-from streaming.cluster.shipping import (
-    SHIPPED,
-    UNPACKED,
-    archive_here,
-    check_environment,
-    python_name,
-    write_zip,
-)
+from streaming.cluster.shipping import archive_here, check_environment, python_name
+from streaming.cluster.spark_launcher import UNPACKED, is_submitted
 from streaming.cluster.worker_check import WorkerReport, content_of, report_missing
 from streaming.failures import JobError, explain
 from streaming.memory import allocator_environment
 from streaming.settings import JobSettings
 
 _PROJECT = Path(__file__).resolve().parents[2]
+#: Our packages that workers import.
+_SENT = ("sinks", "strategies", "streaming")
 #: The driver's PySpark is installed, and not in an archive: workers here can import the same.
 _INSTALLED = Path(pyspark.__file__).is_file()
 #: Keys that tasks read: they sign commands, and check intents.
@@ -122,10 +118,11 @@ def send_code(session: SparkSession, folder: Path) -> None:
 
     Workers fetch the zip when they join; it stays in `folder`.
     """
-    if not _PROJECT.is_dir():
-        return  # this code runs from a zip that Spark has sent already
     file = folder / CODE
-    write_zip(file, _PROJECT, SHIPPED)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
+        for source in (path for name in _SENT for path in (_PROJECT / name).rglob("*")):
+            if source.suffix != ".pyc":
+                archive.write(source, source.relative_to(_PROJECT))
     before = list(sys.path)
     session.sparkContext.addPyFile(str(file))
     sys.path[:] = before  # on the driver the zip would hide the folder that it was made from

@@ -1,22 +1,22 @@
 """Downloads the jars of a lock (coordinates, size, SHA-256) from a Maven repository over HTTPS,
 without Maven, and verifies them.
 
-A file gets its final name only when it is complete and its digest is right; interrupted downloads
-are continued.
+A file gets its final name only when it is complete and its digest is right. Two processes that want
+the same file both download it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from strategies.errors import RebalancerError, SettingsError
@@ -28,7 +28,6 @@ MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 _AT_ONCE = 8
 _ATTEMPTS = 4
 _TIMEOUT_S = 30.0
-_LOCK = ".lock"
 
 
 class JarsMissing(RebalancerError):
@@ -99,56 +98,39 @@ def fetch(
     log: Callable[[str], None] = lambda _: None,
     pause_s: float = 1.0,
 ) -> list[Path]:
-    """The files of all jars in `folder`; downloads missing ones. One process at a time fills a
-    folder.
+    """The files of all jars in `folder`; downloads missing ones.
 
     `log`: gets one line before a download begins; `pause_s`: before the second attempt, longer
     before each further one.
     An existing file of the right size is not verified again: it was before it got its name. Raises
     JarsMissing, SettingsError.
     """
-    files = [folder / jar.name for jar in jars]
-    if not _wanted(jars, folder):
-        return files
-    with _locked(folder):
-        wanted = _wanted(jars, folder)  # another process may have been faster
-        if wanted:
-            log(
-                f"downloading {len(wanted)} jars "
-                f"({sum(jar.size for jar in wanted) / 2**20:.0f} MiB) from {base_url} into {folder}"
-            )
-            _download_all(wanted, folder, base_url.rstrip("/"), pause_s)
-    return files
-
-
-def _wanted(jars: Iterable[Jar], folder: Path) -> list[Jar]:
-    return [
-        jar
-        for jar in jars
-        if not (file := folder / jar.name).is_file() or file.stat().st_size != jar.size
+    files = {folder / jar.name: jar for jar in jars}
+    wanted = [
+        jar for file, jar in files.items() if not file.is_file() or file.stat().st_size != jar.size
     ]
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise SettingsError(
-            [
-                f"{folder} cannot be written ({error.strerror}); name a folder of yours as "
-                "jars.folder"
-            ]
-        ) from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
+    if wanted:
+        log(
+            f"downloading {len(wanted)} jars "
+            f"({sum(jar.size for jar in wanted) / 2**20:.0f} MiB) from {base_url} into {folder}"
+        )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            temporary = TemporaryDirectory(prefix=".download-", dir=folder)
+        except OSError as error:
+            raise SettingsError(
+                [
+                    f"{folder} cannot be written ({error.strerror}); name a folder of yours as "
+                    "jars.folder"
+                ]
+            ) from error
+        with temporary:
+            _download_all(wanted, Path(temporary.name), base_url.rstrip("/"), pause_s)
+    return [*files]
 
 
 def _download_all(jars: Sequence[Jar], folder: Path, base_url: str, pause_s: float) -> None:
+    """Downloads jars by way of a temporary `folder` to the one around it."""
     import httpx
 
     try:
@@ -160,27 +142,17 @@ def _download_all(jars: Sequence[Jar], folder: Path, base_url: str, pause_s: flo
         ) from error
     with client, ThreadPoolExecutor(_AT_ONCE) as pool:
         # The largest first: the last one to finish is then a small one.
-        tasks = [
-            pool.submit(_download, client, jar, folder, f"{base_url}/{jar.path}", pause_s)
-            for jar in sorted(jars, key=lambda jar: -jar.size)
-        ]
-        try:
-            for task in tasks:
-                task.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        largest_first = sorted(jars, key=lambda jar: -jar.size)
+        list(pool.map(partial(_download, client, folder, base_url, pause_s), largest_first))
 
 
-def _download(client: httpx.Client, jar: Jar, folder: Path, url: str, pause_s: float) -> None:
+def _download(client: httpx.Client, folder: Path, base_url: str, pause_s: float, jar: Jar) -> None:
     import httpx
 
-    part = folder / f".{jar.name}.part"
-    failure: Exception | None = None
-    for attempt in range(_ATTEMPTS):
-        if attempt:
-            time.sleep(pause_s * attempt)
+    url = f"{base_url}/{jar.path}"
+    for attempt in range(1, _ATTEMPTS + 1):
         try:
-            _take(client, url, part, jar.size)
+            _take(client, url, jar, folder / jar.name)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise SettingsError(
                 [
@@ -188,41 +160,28 @@ def _download(client: httpx.Client, jar: Jar, folder: Path, url: str, pause_s: f
                     "that of your mirror"
                 ]
             ) from error
-        except httpx.HTTPStatusError as error:
-            if error.response.status_code < 500:
-                raise _unreachable(
-                    jar, url, f"the server answers {error.response.status_code}"
-                ) from error
-            failure = error
         except (httpx.HTTPError, OSError) as error:
-            failure = error
+            if attempt == _ATTEMPTS:
+                raise _unreachable(jar, url, str(error) or type(error).__name__) from error
+            time.sleep(pause_s * attempt)
         else:
-            return _keep(part, jar, folder, url)
-    raise _unreachable(jar, url, str(failure) or type(failure).__name__) from failure
+            return
 
 
-def _take(client: httpx.Client, url: str, part: Path, size: int) -> None:
-    """Downloads a file; continues after the bytes of an earlier attempt."""
-    there = part.stat().st_size if part.exists() else 0
-    if there >= size:
-        part.unlink()
-        there = 0
-    headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={there}-"} if there else {})}
-    with client.stream("GET", url, headers=headers) as response:
+def _take(client: httpx.Client, url: str, jar: Jar, part: Path) -> None:
+    with client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response:
+        if response.is_client_error:
+            raise _unreachable(jar, url, f"the server answers {response.status_code}")
         response.raise_for_status()
-        with part.open("ab" if response.status_code == 206 else "wb") as file:
+        with part.open("wb") as file:
             for block in response.iter_raw():
                 file.write(block)
-
-
-def _keep(part: Path, jar: Jar, folder: Path, url: str) -> None:
     if _digest(part) != jar.sha256:
-        part.unlink()
         raise JarsMissing(
             f"{url} is not the jar of the lock (its digest differs); ask the operator of the "
             "mirror, or set jars.maven_url to another"
         )
-    part.replace(folder / jar.name)
+    part.replace(part.parents[1] / jar.name)
 
 
 def _digest(file: Path) -> str:

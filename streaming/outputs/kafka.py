@@ -31,8 +31,8 @@ class KafkaOutput:
     writes it.
     """
 
-    #: See Output. Spark publishes: an interrupted micro-batch is published again after the restart,
-    #: with the same ids.
+    #: As in CollectedOutput. Spark publishes: an interrupted micro-batch is published again after
+    #: the restart, with the same ids.
     busy = False
 
     def __init__(self, topics: Mapping[str, TopicUri], access: KafkaAccess) -> None:
@@ -54,8 +54,8 @@ class KafkaOutput:
         }
 
     def explained(self, error: Exception) -> RebalancerError | None:
-        """See Output. The broker does not name the topic that refused a record: the text lists all
-        with their limits, lowest first.
+        """Our error behind one of Spark. The broker does not name the topic that refused a record:
+        the text lists all with their limits, lowest first.
         """
         if "RecordTooLargeException" not in str(error):
             return None
@@ -72,7 +72,7 @@ class KafkaOutput:
         )
 
     def writer(self, rows: DataFrame) -> DataStreamWriter:
-        """See Output. When the micro-batch ends, the broker has confirmed every row."""
+        """See CollectedOutput. When the micro-batch ends, the broker has confirmed every row."""
         topic = F.coalesce(
             *(F.when(F.col("kind") == kind, F.lit(topic)) for kind, topic in self._names.items())
         )
@@ -85,4 +85,4 @@ class KafkaOutput:
         return records.writeStream.format("kafka").options(**self._options)
 
     def close(self) -> None:
-        """See Output. Spark owns the producers and closes them."""
+        """See CollectedOutput. Spark owns the producers and closes them."""

@@ -8,41 +8,22 @@ often it is made.
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, closing
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.access import FilePublisher, Publisher
 from sinks.topics.kafka.settings import KafkaAccess
+from sinks.topics.pulsar.topic import PulsarPublisher
 from sinks.topics.uri import TopicUri
 from strategies.errors import RebalancerError
 from streaming.outputs.kafka import KafkaOutput
 from streaming.outputs.output_counts import KINDS
-from streaming.outputs.pulsar import PulsarTopics
 from streaming.settings import JobSettings
-
-
-class Output(Protocol):
-    """Destination of a query's rows."""
-
-    @property
-    def busy(self) -> bool:
-        """Whether rows are being published, which must not be interrupted."""
-
-    def explained(self, error: Exception) -> Exception | None:
-        """Our error behind an error of the query, if the output knows more than Spark reports."""
-
-    def writer(self, rows: DataFrame) -> DataStreamWriter:
-        """The writer of the query, which publishes the rows of each micro-batch; the micro-batch
-        ends when all are stored.
-        """
-
-    def close(self) -> None:
-        """Closes the topics."""
 
 
 class JobStopping(RebalancerError):
@@ -51,43 +32,42 @@ class JobStopping(RebalancerError):
     """
 
 
-class Appender(Protocol):
-    """Topics that the driver writes."""
-
-    def append(self, rows: Sequence[Any]) -> None:
-        """Returns when all rows (of `processor.OUTPUT`) are stored."""
-
-    def close(self) -> None:
-        """Closes the topics."""
-
-
 class CollectedOutput:
-    """Collects rows on the driver, which appends them. `stop` is checked before rows are published,
-    never in between.
+    """Collects rows on the driver, which publishes them. `stop` is checked before rows are
+    published, never in between. The publishers live as long as the query: connecting per
+    micro-batch costs more than publishing.
     """
 
     def __init__(
-        self, topics: Appender, stop: threading.Event, explained: Callable[[Exception], Exception]
+        self,
+        publishers: Mapping[str, Publisher],
+        opened: ExitStack,
+        stop: threading.Event,
+        explained: Callable[[Exception], Exception],
     ) -> None:
-        """`explained`: converts an error of Spark to ours."""
-        self._topics = topics
+        """`publishers`: by kind; `opened`: closes them; `explained`: converts an error of Spark to
+        ours.
+        """
+        self._publishers, self._opened = publishers, opened
         self._explained = explained
         self._stop = stop
-        #: See Output.
+        #: Whether rows are being published, which must not be interrupted.
         self.busy = False
         self._error: Exception | None = None
 
     def explained(self, error: Exception) -> Exception | None:
-        """See Output. The original error of publishing."""
+        """The original error of publishing behind an error of the query."""
         return self._error
 
     def writer(self, rows: DataFrame) -> DataStreamWriter:
-        """See Output."""
+        """The writer of the query, which publishes the rows of each micro-batch; the micro-batch
+        ends when all are stored.
+        """
         return rows.writeStream.foreachBatch(self._publish)
 
     def close(self) -> None:
-        """See Output."""
-        self._topics.close()
+        """Closes the publishers."""
+        self._opened.close()
 
     def _publish(self, rows: DataFrame, _batch: int) -> None:
         if self._stop.is_set():
@@ -95,7 +75,7 @@ class CollectedOutput:
         self.busy = True
         self._error = None
         try:
-            self._topics.append(rows.collect())
+            publish(self._publishers, rows.collect())
         except Exception as error:
             self._error = self._explained(error)
             raise
@@ -103,35 +83,8 @@ class CollectedOutput:
             self.busy = False
 
 
-class FileTopics:
-    """Output topics in folders. Rows are on the disk before Spark commits the micro-batch."""
-
-    def __init__(
-        self,
-        topics: Mapping[str, TopicUri],
-        segment_bytes: int,
-        retention_ms: int | None = None,
-        *,
-        fsync: Callable[[int], None] = os.fsync,
-    ) -> None:
-        self._writers = {
-            kind: FileTopicWriter(
-                topic.folder, segment_bytes, sync=True, retention_ms=retention_ms, fsync=fsync
-            )
-            for kind, topic in topics.items()
-        }
-
-    def append(self, rows: Sequence[Any]) -> None:
-        """See Appender. Raises SinkError, PublishTimeout."""
-        found = by_kind(rows)
-        for kind in KINDS:
-            if found[kind]:
-                self._writers[kind].append(found[kind])
-
-    def close(self) -> None:
-        """See Appender."""
-        for writer in self._writers.values():
-            writer.close()
+#: Destination of a query's rows.
+Output = KafkaOutput | CollectedOutput
 
 
 def open_output(
@@ -144,15 +97,27 @@ def open_output(
     uris: dict[str, TopicUri] = {kind: getattr(job.connections.topics, kind) for kind in KINDS}
     if uris["commands"].scheme == "kafka":
         return KafkaOutput(uris, kafka)
-    topics = (
-        FileTopics(uris, job.segment_bytes, job.connections.files.retention_ms)
-        if uris["commands"].scheme == "file"
-        else PulsarTopics(uris, job.connections.pulsar)
-    )
-    return CollectedOutput(topics, stop, explained)
+    with ExitStack() as stack:
+        publishers = {
+            kind: stack.enter_context(closing(_publisher(uri, job))) for kind, uri in uris.items()
+        }
+        return CollectedOutput(publishers, stack.pop_all(), stop, explained)
 
 
-def by_kind(rows: Sequence[Any]) -> Mapping[str, list[bytes]]:
-    """Values by kind; clusters sorted by name, the rows of each cluster in fold order."""
+def _publisher(topic: TopicUri, job: JobSettings) -> Publisher:
+    used = job.connections
+    if topic.scheme == "pulsar":
+        return PulsarPublisher(topic, used.pulsar)
+    return FilePublisher(topic.folder, used.files.retention_ms, job.segment_bytes)
+
+
+def publish(publishers: Mapping[str, Publisher], rows: Iterable[Any]) -> None:
+    """Publishes rows (of `processor.OUTPUT`) kind by kind, a cluster's in fold order. Returns when
+    all are stored. Raises SinkError, PublishTimeout, PublishRejected.
+    """
     ordered = sorted(rows, key=lambda row: (row.key, row.seq))
-    return {kind: [bytes(row.value) for row in ordered if row.kind == kind] for kind in KINDS}
+    for kind in KINDS:
+        for row in ordered:
+            if row.kind == kind:
+                publishers[kind].publish(row.key, bytes(row.value))
+        publishers[kind].flush()

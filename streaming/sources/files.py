@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypedDict
 
+import msgspec
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
@@ -20,7 +21,7 @@ from pyspark.sql.types import StructType
 from sinks.topics.files.flushing import Fsync, ReadFlush
 from sinks.topics.files.segments import read_line
 from sinks.topics.files.topic import FileTopicReader, Offset, TopicRecord
-from sinks.topics.uri import TopicUri, parse_topic
+from sinks.topics.uri import TopicUri
 from sinks.wire.peek import LARGE_BYTES, PEEKED_BYTES, peek
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
@@ -57,27 +58,7 @@ class FileSource:
 
     def options(self) -> dict[str, str]:
         """As string options of Spark's reader."""
-        counts = {
-            "max_records": self.max_records,
-            "max_bytes": self.max_bytes,
-            "tasks": self.tasks,
-            "fail_on_data_loss": int(self.fail_on_data_loss),
-            **asdict(self.limits),
-            **({} if self.since_ms is None else {"since_ms": self.since_ms}),
-        }
-        return {"uri": str(self.topic)} | {key: str(value) for key, value in counts.items()}
-
-    @staticmethod
-    def from_options(options: Any) -> FileSource:
-        return FileSource(
-            parse_topic(options["uri"]),
-            int(options["max_records"]),
-            int(options["max_bytes"]),
-            int(options["tasks"]),
-            WireLimits(int(options["max_record_bytes"]), int(options["kept_bytes"])),
-            options["fail_on_data_loss"] == "1",
-            int(options["since_ms"]) if "since_ms" in options else None,
-        )
+        return {"source": msgspec.json.encode(self).decode()}
 
     def reader(self, limits: WireLimits) -> FileTopicReader:
         return FileTopicReader(
@@ -101,7 +82,7 @@ class FileTopicSource(DataSource):
         return RECORDS
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return FileTopicStream(FileSource.from_options(self.options))
+        return FileTopicStream(msgspec.json.decode(self.options["source"], type=FileSource))
 
 
 class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -7,13 +7,13 @@ task knows how many it must find, and the job detects deleted records.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
@@ -50,13 +50,7 @@ class PulsarTopic:
         """As string options of Spark's reader. They contain the names of secret files, never the
         secrets.
         """
-        return {"source": json.dumps(asdict(self))}
-
-    @staticmethod
-    def from_options(options: Any) -> PulsarTopic:
-        tree = json.loads(options["source"])
-        parts = {"topic": TopicUri, "limits": WireLimits, "settings": PulsarSettings}
-        return PulsarTopic(**{**tree, **{name: part(**tree[name]) for name, part in parts.items()}})
+        return {"source": msgspec.json.encode(self).decode()}
 
     def link(self) -> PulsarLink:
         return PulsarLink(self.topic, self.settings, self.limits)
@@ -73,7 +67,7 @@ class PulsarSource(DataSource):
         return RECORDS
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return PulsarStream(PulsarTopic.from_options(self.options))
+        return PulsarStream(msgspec.json.decode(self.options["source"], type=PulsarTopic))
 
 
 class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -8,11 +8,11 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from sinks.topics.files.flushing import write_durably
 from sinks.topics.pulsar.message_id import MessageId
-from sinks.topics.pulsar.partition import Read
+from sinks.topics.pulsar.partition import PartitionReader, PulsarLink
 from sinks.topics.start_position import start_ms
 from strategies.errors import PublishTimeout, SinkError
 from streaming.sources.records import WORTH_A_TASK
@@ -66,41 +66,14 @@ class SeenMessage(NamedTuple):
     size: int
 
 
-class PlanReader(Protocol):
-    """One partition; see `PartitionReader`."""
-
-    at: MessageId | None
-
-    @property
-    def connected(self) -> bool: ...
-    def read(self, timeout_s: float) -> Read | None: ...
-    def more(self) -> bool: ...
-    def close(self) -> None: ...
-
-
-class Link(Protocol):
-    """The topic; see `PulsarLink`."""
-
-    @property
-    def topic(self) -> object: ...
-    @property
-    def timeout_s(self) -> float: ...
-    def partitions(self) -> list[str]: ...
-    def last(self, partition: str) -> MessageId | None: ...
-    def holds(self, partition: str, id_: MessageId) -> bool: ...
-    def since(self, partition: str, ms: int) -> MessageId | None: ...
-    def reader(self, number: int, partition: str, after: MessageId | None) -> PlanReader: ...
-    def close(self) -> None: ...
-
-
 class PulsarPlanner:
     """Plans the micro-batches of one query. All methods raise SinkError and PublishTimeout."""
 
-    def __init__(self, link: Link, max_bytes: int, *, fail_on_loss: bool) -> None:
+    def __init__(self, link: PulsarLink, max_bytes: int, *, fail_on_loss: bool) -> None:
         self._link = link
         self._max_bytes = max_bytes
         self._fail_on_loss = fail_on_loss
-        self._readers: dict[int, PlanReader] = {}
+        self._readers: dict[int, PartitionReader] = {}
         self._read_to: dict[int, MessageId | None] = {}
         self._ahead: dict[int, list[SeenMessage]] = {}
         self._newest: Offsets | None = None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from sinks.topics.files.topic import TopicRecord
@@ -20,15 +21,7 @@ RECORDS = StructType(
         StructField("size", LongType()),
     ]
 )
-_ARROW = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int64()),
-        ("offset", pa.int64()),
-        ("value", pa.binary()),
-        ("size", pa.int64()),
-    ]
-)
+_ARROW = to_arrow_schema(RECORDS)
 #: A task costs about as much as decoding this number of bytes.
 WORTH_A_TASK = 1_000_000
 

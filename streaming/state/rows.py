@@ -47,12 +47,6 @@ def row_name(part: str, entry: int = 0) -> str:
     return f"{part}/{entry}"
 
 
-def named_row(name: str) -> tuple[str, int]:
-    """Inverse of `row_name`: part, entry."""
-    part, entry = name.split("/")
-    return part, int(entry)
-
-
 def pack(head: Head) -> bytes:
     """The head as bytes."""
     return _compact(msgspec.msgpack.encode(head))

@@ -105,7 +105,6 @@ def test_a_failed_installation_is_not_ready(tmp_path: Path) -> None:
     [
         ("setup", ["product"]),
         ("demo", ["product"]),
-        ("zip", ["product"]),
         ("check", ["product", "dev"]),
         ("fetch-test", ["empty", "product", "dev"]),
     ],

@@ -1,6 +1,4 @@
-"""What leaves the project is whole: the wheel, the py-files zip for spark-submit, and the targets
-of make.
-"""
+"""What leaves the project is whole: the wheel, and the targets of make."""
 
 from __future__ import annotations
 
@@ -29,7 +27,6 @@ TARGETS = (
     "bench-decisions",
     "bench-java",
     "golden",
-    "zip",
     "test-long",
     "clean",
     "setup",
@@ -129,36 +126,6 @@ def test_every_kind_of_file_in_the_packages_goes_into_the_wheel() -> None:
         for file in files_of_packages(ROOT)
         if not any(Path(file).match(pattern) for pattern in packed)
     ] == []
-
-
-@pytest.mark.heavy
-def test_the_zip_for_spark_submit_runs_by_itself(tmp_path: Path) -> None:
-    target = tmp_path / "py-files.zip"
-
-    made = run(sys.executable, "scripts/py_files.py", str(target), *PACKAGES)
-    used = run(
-        sys.executable,
-        "-c",
-        "import pulsar_rebalancer.cli.main, sinks.wire.codec, strategies.fold.engine; "
-        "import streaming.settings; "
-        "print(pulsar_rebalancer.cli.main.__file__)",
-        folder=tmp_path,
-        environment={"PYTHONPATH": str(target)},
-    )
-
-    assert made.returncode == 0, made.stdout
-    assert used.stdout.strip() == str(target / "pulsar_rebalancer/cli/main.py")
-    with zipfile.ZipFile(target) as archive:
-        assert set(archive.namelist()) == files_of_packages(ROOT)
-
-
-@pytest.mark.heavy
-def test_the_zip_is_the_same_for_the_same_sources(tmp_path: Path) -> None:
-    first, second = tmp_path / "first.zip", tmp_path / "second.zip"
-    for target in (first, second):
-        run(sys.executable, "scripts/py_files.py", str(target), *PACKAGES)
-
-    assert first.read_bytes() == second.read_bytes()
 
 
 def test_bare_make_prints_its_targets_with_a_sentence_each() -> None:

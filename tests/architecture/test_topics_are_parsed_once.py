@@ -25,7 +25,6 @@ EDGES = {
     "pulsar_rebalancer/cli/commands/record.py": 1,
     "pulsar_rebalancer/lab/commands/replay.py": 1,
     "pulsar_rebalancer/decisions/explain/history.py": 1,
-    "streaming/sources/files.py": 1,
 }
 
 

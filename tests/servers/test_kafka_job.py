@@ -56,22 +56,12 @@ def test_a_recording_gives_the_bytes_of_the_plain_replay(
     assert {one.key for one in everything(places.rounds)} == {json.loads(lines[0])["cluster"]}
 
 
-def test_ten_clusters_in_four_partitions_each_decide_as_alone(
+def test_ten_clusters_in_four_partitions_each_decide_as_alone_and_facts_reach_no_topic(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     places, engine = topics(kafka, "ten", 4), eager()
-    put(places.telemetry, in_turn())
-    assert len({one.partition for one in everything(places.telemetry)}) == 4
-    job = replace(job_on(places, tmp_path), max_records_per_batch=37, shuffle_partitions=2)
-    drain(spark, job, engine)
-    each_decided_as_alone(engine, values(places.commands), values(places.rounds))
-
-
-def test_facts_for_the_metrics_reach_no_topic(
-    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
-) -> None:
-    places, engine = topics(kafka, "metrics", 4), eager()
     put(places.telemetry, [*in_turn(), b"nonsense"])
+    assert len({one.partition for one in everything(places.telemetry)}) == 4
     job = replace(job_on(places, tmp_path), max_records_per_batch=37, shuffle_partitions=2)
     batches = drain(spark, job, engine, MetricsSettings("127.0.0.1:0"))
     each_decided_as_alone(engine, values(places.commands), values(places.rounds))

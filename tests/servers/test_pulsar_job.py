@@ -22,7 +22,7 @@ from streaming.settings import JobSettings
 from streaming.sources.pulsar import BEGIN
 from tests.control_topic import TOPICS, now_ms
 from tests.replayed import replayed
-from tests.servers.job_stories import drain, each_decided_as_alone, in_turn, job_on
+from tests.servers.job_stories import drain, job_on
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_topics import put, values
 from tests.spark.test_job import Running
@@ -52,17 +52,6 @@ def test_a_recording_gives_the_bytes_of_the_plain_replay(
     assert {kind: values(pulsar, getattr(places, kind)) for kind in KINDS} == {**expected}
     assert sum(batch.records for batch in progress) == len(lines)
     assert max(batch.records for batch in progress) == 50
-
-
-@pytest.mark.slow
-def test_ten_clusters_in_four_partitions_each_decide_as_alone(
-    spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path
-) -> None:
-    places, engine = topics(pulsar, "ten", 4), eager()
-    put(pulsar, places.telemetry, in_turn())
-    job = replace(job_on(places, tmp_path), max_records_per_batch=37, shuffle_partitions=2)
-    drain(spark, job, engine)
-    each_decided_as_alone(engine, values(pulsar, places.commands), values(pulsar, places.rounds))
 
 
 def test_a_restart_goes_on_in_the_middle_of_an_entry_and_bad_records_are_rejected(

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from streaming.cluster.shipping import UNPACKED
+from streaming.cluster.spark_launcher import UNPACKED
 from tests.faults.real_job import TOPICS, RealJob, kill_marked, marked, recording
 from tests.faults.topics import compare
 from tests.replayed import replayed
@@ -118,21 +118,6 @@ def driver_log(cluster: SparkCluster) -> str:
     return "".join(file.read_text("utf-8", "replace") for file in sorted(found))
 
 
-@pytest.mark.slow
-def test_client_mode_gives_the_bytes_of_the_plain_loop(
-    cluster: SparkCluster, tmp_path: Path
-) -> None:
-    lines = recording(RECORDING)
-    with submitted(cluster, tmp_path) as one:
-        one.job.publish(lines)
-        one.words = {"client": draining(one.words["client"])}
-        assert one.start("client").wait(_PATIENCE_S) == 0, one.said()[-3000:]
-        assert_as_in_the_plain_loop(one.job, lines)
-        assert "stopped (drained)" in one.said()
-        # The checkpoint's log says where Spark's messages are.
-        assert "log of spark-submit" in (one.job.checkpoint / "spark.log").read_text()
-
-
 def test_cluster_mode_gives_the_bytes_of_the_plain_loop(
     cluster: SparkCluster, tmp_path: Path
 ) -> None:
@@ -183,6 +168,8 @@ def test_sigterm_to_spark_submit_ends_the_job_after_its_micro_batch(
         running.send_signal(signal.SIGTERM)
         assert running.wait(_PATIENCE_S) == 0, one.said()[-3000:]
         assert "stopped (SIGTERM)" in one.said()
+        # The checkpoint's log says where Spark's messages are.
+        assert "log of spark-submit" in (one.job.checkpoint / "spark.log").read_text()
         one.job.drain()  # `rebalancer run` continues the checkpoint, and repeats no micro-batch
         assert_as_in_the_plain_loop(one.job, lines)
 
@@ -238,27 +225,16 @@ def test_a_driver_without_its_packages_says_what_is_missing(
 
 
 @pytest.mark.slow
-def test_a_killed_java_ends_python_and_frees_the_checkpoint(
-    cluster: SparkCluster, tmp_path: Path
+@pytest.mark.parametrize("killed", ["java", "python"])
+def test_a_killed_process_ends_the_other_and_frees_the_checkpoint(
+    cluster: SparkCluster, tmp_path: Path, killed: str
 ) -> None:
     """As the kernel does when memory runs out, and a worker that ends a driver too slow to stop."""
     lines = recording(RECORDING)
     with submitted(cluster, tmp_path) as one:
         running = running_client(one, lines)
-        running.kill()
-        running.wait()
-        eventually(lambda: not marked(one.mark), _PATIENCE_S, "a process of the job remains")
-        assert_that_the_checkpoint_goes_on(one.job, lines)
-
-
-@pytest.mark.slow
-def test_a_killed_python_ends_java_and_frees_the_checkpoint(
-    cluster: SparkCluster, tmp_path: Path
-) -> None:
-    lines = recording(RECORDING)
-    with submitted(cluster, tmp_path) as one:
-        running = running_client(one, lines)
-        lock = one.job.checkpoint / ".rebalancer.lock"
-        os.kill(int(json.loads(lock.read_bytes())["pid"]), signal.SIGKILL)
+        lock = json.loads((one.job.checkpoint / ".rebalancer.lock").read_bytes())
+        os.kill({"java": running.pid, "python": int(lock["pid"])}[killed], signal.SIGKILL)
         assert running.wait(_PATIENCE_S) != 0
+        eventually(lambda: not marked(one.mark), _PATIENCE_S, "a process of the job remains")
         assert_that_the_checkpoint_goes_on(one.job, lines)

@@ -7,7 +7,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from streaming.state.rows import named_row
 from streaming.state.store import Rows
 
 Row = tuple[Any, ...]
@@ -46,12 +45,14 @@ class Spark:
     def values(self, part: str) -> list[bytes]:
         """`part`: head, clusters, brokers or tables."""
         return [
-            value for (name,), (value,) in self.state.rows.items() if named_row(name)[0] == part
+            value for (name,), (value,) in self.state.rows.items() if name.partition("/")[0] == part
         ]
 
     def calls(self, *parts: str) -> list[str]:
         return [
-            call for call, (name,) in self.state.calls if not parts or named_row(name)[0] in parts
+            call
+            for call, (name,) in self.state.calls
+            if not parts or name.partition("/")[0] in parts
         ]
 
     def rows(self) -> Rows:

@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -39,17 +40,38 @@ def a_guard(engine: EngineSettings = THRESHOLD, **job: int) -> Guard:
     return guard_of(JobSettings(**job), engine)  # type: ignore[arg-type]
 
 
-def test_the_same_settings_go_on(tmp_path: Path) -> None:
-    begin(tmp_path / "new" / "folder")
-    begin(tmp_path / "new" / "folder")
+def under(python: str) -> Guard:
+    """The guard of a job that runs under this Python."""
+    guard = a_guard()
+    return replace(guard, settings={**guard.settings, "runtime.python": python})
 
 
-def test_defaults_written_out_are_the_same_settings(tmp_path: Path) -> None:
-    begin(tmp_path)
-    begin(
-        tmp_path,
-        a_guard(EngineSettings(strategy="threshold", shedding=SHEDDERS["threshold"].settings())),
-    )
+def without_python() -> Guard:
+    """The guard of a version that did not name what calculates."""
+    guard = a_guard()
+    older = {path: value for path, value in guard.settings.items() if "runtime." not in path}
+    return replace(guard, settings=older)
+
+
+WRITTEN_OUT = EngineSettings(strategy="threshold", shedding=SHEDDERS["threshold"].settings())
+
+
+@pytest.mark.parametrize(
+    ("written", "now"),
+    [
+        (a_guard(), a_guard()),
+        (a_guard(), a_guard(WRITTEN_OUT)),
+        (a_guard(), a_guard(max_records_per_batch=7, trigger_ms=1000, read_tasks=1)),
+        (a_guard(), replace(a_guard(), product="9.9.9")),
+        (without_python(), a_guard()),
+    ],
+    ids=["equal", "defaults written out", "no decision", "newer product", "no Python yet"],
+)
+def test_settings_that_decide_the_same_go_on(written: Guard, now: Guard, tmp_path: Path) -> None:
+    begin(tmp_path / "new" / "folder", written)
+    processed(tmp_path / "new" / "folder", begun=12, committed=11)
+    with guarded(tmp_path / "new" / "folder", now) as held:
+        assert (held.change, held.epoch) == (None, 1)
 
 
 def test_the_guard_can_be_read_by_people_and_says_what_was_set(tmp_path: Path) -> None:
@@ -59,6 +81,8 @@ def test_the_guard_can_be_read_by_people_and_says_what_was_set(tmp_path: Path) -
     assert settings["shedding.threshold.threshold_percent"] == 10
     assert settings["round.interval_ms"] == 60_000
     assert settings["job.shuffle_partitions"] == 1
+    assert settings["runtime.python"] == ".".join(platform.python_version_tuple()[:2])
+    assert np.__version__.startswith(f"{settings['runtime.numpy']}.")
 
 
 def test_other_settings_are_refused_and_every_difference_is_named(tmp_path: Path) -> None:
@@ -80,27 +104,13 @@ def test_other_settings_are_refused_and_every_difference_is_named(tmp_path: Path
 
 
 def test_of_another_strategy_only_the_choice_is_named(tmp_path: Path) -> None:
-    begin(tmp_path)
-    with pytest.raises(SettingsError) as refused:
-        begin(tmp_path, a_guard(EngineSettings(strategy="avg")))
-    assert refused.value.complaints[:-1] == [
-        'shedding.strategy: "avg", but the checkpoint was written with "threshold"'
-    ]
-
-
-def test_a_checkpoint_from_before_the_default_changed_goes_on_under_the_strategy_it_was_made_with(
-    tmp_path: Path,
-) -> None:
-    """The default was AvgShedder: settings that name no strategy now mean another one."""
+    """Settings that name no strategy mean another one since the default has changed."""
     avg = EngineSettings(strategy="avg")
     begin(tmp_path, a_guard(avg))
-
     with pytest.raises(SettingsError) as refused:
         begin(tmp_path, a_guard(EngineSettings()))
-
-    change, advice = refused.value.complaints
+    change, _ = refused.value.complaints
     assert change == 'shedding.strategy: "steady", but the checkpoint was written with "avg"'
-    assert "restore them, or name a new folder as job.checkpoint" in advice
     begin(tmp_path, a_guard(avg))
 
 
@@ -142,13 +152,26 @@ def test_what_a_round_may_do_can_change_and_the_guard_keeps_since_when(tmp_path:
     ]
 
 
-def test_when_vanished_clusters_are_forgotten_can_change(tmp_path: Path) -> None:
-    begin(tmp_path)
+@pytest.mark.parametrize(
+    ("written", "now", "line"),
+    [
+        (
+            a_guard(),
+            a_guard(replace(THRESHOLD, round=RoundSettings(forget_cluster_after_days=0))),
+            "round.forget_cluster_after_days: 0 from here on; it was 7",
+        ),
+        (under("3.12"), under("3.14"), 'runtime.python: "3.14" from here on; it was "3.12"'),
+    ],
+)
+def test_what_changes_no_state_can_change(
+    written: Guard, now: Guard, line: str, tmp_path: Path
+) -> None:
+    begin(tmp_path, written)
     processed(tmp_path, begun=11, committed=11)
-    never = replace(THRESHOLD, round=RoundSettings(forget_cluster_after_days=0))
-    with guarded(tmp_path, a_guard(never)) as held:
+    with guarded(tmp_path, now) as held:
         assert held.change is not None
-        assert [*held.change.settings] == ["round.forget_cluster_after_days"]
+        assert list(held.change.lines()) == [f"{line} in epoch 1, up to micro-batch 11"]
+        assert held.epoch == 2
 
 
 def test_a_change_before_the_first_micro_batch_is_one_too(tmp_path: Path) -> None:
@@ -157,67 +180,27 @@ def test_a_change_before_the_first_micro_batch_is_one_too(tmp_path: Path) -> Non
     assert [change.batch for change in read_guard(tmp_path).changes] == [-1]
 
 
-def test_nothing_changes_while_a_micro_batch_must_be_repeated(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("written", "now", "change"),
+    [
+        (a_guard(), a_guard(CAREFUL), "limits.moves_per_round: 3, but"),
+        (under("3.12"), under("3.14"), 'runtime.python: "3.14", but'),
+    ],
+)
+def test_nothing_changes_while_a_micro_batch_must_be_repeated(
+    written: Guard, now: Guard, change: str, tmp_path: Path
+) -> None:
     """What was published of it would otherwise be published with another content under the same
     id.
     """
-    begin(tmp_path)
+    begin(tmp_path, written)
     processed(tmp_path, begun=12, committed=11)
     with pytest.raises(SettingsError) as refused:
-        begin(tmp_path, a_guard(CAREFUL))
-    assert (
-        refused.value.complaints[0]
-        == "limits.moves_per_round: 3, but the checkpoint was written with 0"
-    )
-    assert (
-        "run once with the old settings and --drain, then start with the new ones"
-        in refused.value.complaints[-1]
-    )
-    begin(tmp_path)
-
-
-def under(python: str) -> Guard:
-    """The guard of a job that runs under this Python."""
-    guard = a_guard()
-    return replace(guard, settings={**guard.settings, "runtime.python": python})
-
-
-def test_the_guard_names_the_python_and_the_numpy_that_calculate(tmp_path: Path) -> None:
-    begin(tmp_path)
-    settings = json.loads((tmp_path / GUARD).read_text())["settings"]
-    assert settings["runtime.python"] == ".".join(platform.python_version_tuple()[:2])
-    assert np.__version__.startswith(f"{settings['runtime.numpy']}.")
-
-
-def test_a_job_goes_on_under_another_python_in_a_new_epoch(tmp_path: Path) -> None:
-    begin(tmp_path, under("3.12"))
-    processed(tmp_path, begun=11, committed=11)
-    with guarded(tmp_path, under("3.14")) as held:
-        assert held.change is not None
-        assert list(held.change.lines()) == [
-            'runtime.python: "3.14" from here on; it was "3.12" in epoch 1, up to micro-batch 11'
-        ]
-        assert held.epoch == 2
-
-
-def test_a_micro_batch_is_repeated_under_the_python_that_began_it(tmp_path: Path) -> None:
-    begin(tmp_path, under("3.12"))
-    processed(tmp_path, begun=12, committed=11)
-    with pytest.raises(SettingsError) as refused:
-        begin(tmp_path, under("3.14"))
-    change, where, advice = refused.value.complaints
-    assert change == 'runtime.python: "3.14", but the checkpoint was written with "3.12"'
-    assert "installation or image that wrote the checkpoint" in where
-    assert "run once with the old settings and --drain" in advice
-    begin(tmp_path, under("3.12"))
-
-
-def test_a_guard_that_names_no_python_yet_goes_on(tmp_path: Path) -> None:
-    older = {path: value for path, value in a_guard().settings.items() if "runtime." not in path}
-    begin(tmp_path, replace(a_guard(), settings=older))
-    processed(tmp_path, begun=12, committed=11)
-    with guarded(tmp_path, a_guard()) as held:
-        assert (held.change, held.epoch) == (None, 1)
+        begin(tmp_path, now)
+    first, *_, last = refused.value.complaints
+    assert first.startswith(change)
+    assert "run once with the old settings and --drain, then start with the new ones" in last
+    begin(tmp_path, written)
 
 
 def test_beside_a_setting_that_cannot_change_none_can(tmp_path: Path) -> None:
@@ -227,58 +210,48 @@ def test_beside_a_setting_that_cannot_change_none_can(tmp_path: Path) -> None:
     assert read_guard(tmp_path).changes == ()
 
 
-def test_settings_that_change_no_decision_may_differ(tmp_path: Path) -> None:
-    begin(tmp_path)
-    begin(tmp_path, a_guard(max_records_per_batch=7, trigger_ms=1000, read_tasks=1))
+NOW = a_guard().state
 
 
-def test_a_newer_product_goes_on_as_long_as_the_state_format_is_the_same(tmp_path: Path) -> None:
-    begin(tmp_path)
-    begin(tmp_path, replace(a_guard(), product="9.9.9"))
-
-
-def test_state_of_another_format_is_refused(tmp_path: Path) -> None:
-    begin(tmp_path, replace(a_guard(), product="9.9.9", state={"cluster": 99, "rows": 1}))
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"cluster": 99, "rows": 1},
+        {**NOW, "rows": NOW["rows"] - 1},
+        {**NOW, "cluster": NOW["cluster"] - 1},
+    ],
+)
+def test_state_of_another_format_is_refused(tmp_path: Path, state: Mapping[str, int]) -> None:
+    begin(tmp_path, replace(a_guard(), product="9.9.9", state=state))
     with pytest.raises(
         StateVersionError,
-        match=r"written by version 9\.9\.9 in state format cluster 99, rows 1.*new folder",
-    ):
-        begin(tmp_path)
-
-
-@pytest.mark.parametrize("part", ["cluster", "rows"])
-def test_a_checkpoint_of_the_version_before_is_refused(part: str, tmp_path: Path) -> None:
-    now = a_guard()
-    begin(tmp_path, replace(now, state={**now.state, part: now.state[part] - 1}))
-    with pytest.raises(
-        StateVersionError, match=r"go back to the version that wrote it, or name a new folder"
+        match=rf"written by version 9\.9\.9 in state format cluster {state['cluster']}, rows "
+        rf"{state['rows']};.*go back to the version that wrote it, or name a new folder",
     ):
         begin(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("damage", "step"),
     [
-        "",
-        "{",
-        "[]",
-        '{"format": 1}',
-        "null",
-        '{"format":1,"product":"x","state":{},"settings":{},"digest":7}',
+        *(
+            (text, "restore it from a backup, or name a new folder")
+            for text in ("", "{", "[]", '{"format": 1}', "null")
+        ),
+        (
+            '{"format":1,"product":"x","state":{},"settings":{},"digest":7}',
+            "restore it from a backup, or name a new folder",
+        ),
+        (
+            '{"format":2,"product":"x","state":{},"settings":{},"digest":""}',
+            "use the version that wrote it",
+        ),
     ],
 )
-def test_a_damaged_guard_is_refused(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_guard_is_refused(tmp_path: Path, damage: str, step: str) -> None:
     begin(tmp_path)
     (tmp_path / GUARD).write_text(damage)
-    with pytest.raises(StateVersionError, match=r"restore it from a backup, or name a new folder"):
-        begin(tmp_path)
-
-
-def test_a_guard_of_a_later_format_is_refused(tmp_path: Path) -> None:
-    begin(tmp_path)
-    tree = json.loads((tmp_path / GUARD).read_text())
-    (tmp_path / GUARD).write_text(json.dumps(tree | {"format": 2}))
-    with pytest.raises(StateVersionError, match="use the version that wrote it"):
+    with pytest.raises(StateVersionError, match=step):
         begin(tmp_path)
 
 
@@ -355,25 +328,17 @@ def epoch(folder: Path, lowest: int = 1, following: int = 1) -> int:
         return held.epoch
 
 
-def test_a_new_checkpoint_takes_the_next_epoch_or_a_higher_one_that_is_wanted(
+def test_a_new_checkpoint_takes_the_next_epoch_or_a_higher_one_and_keeps_it(
     tmp_path: Path,
 ) -> None:
     assert epoch(tmp_path / "first") == 1
-    assert epoch(tmp_path / "next", following=4) == 4
     assert epoch(tmp_path / "wanted", lowest=7, following=4) == 7
-
-
-def test_a_checkpoint_keeps_its_epoch_whatever_the_topics_hold_by_now(tmp_path: Path) -> None:
-    assert epoch(tmp_path, following=4) == 4
-    assert epoch(tmp_path, following=9) == 4
-    assert epoch(tmp_path, lowest=3, following=9) == 4
-    assert read_guard(tmp_path).epoch == 4
-
-
-def test_a_checkpoint_cannot_be_raised_to_another_epoch(tmp_path: Path) -> None:
-    epoch(tmp_path, following=4)
+    assert epoch(tmp_path / "next", following=4) == 4
+    assert epoch(tmp_path / "next", following=9) == 4
+    assert epoch(tmp_path / "next", lowest=3, following=9) == 4
+    assert read_guard(tmp_path / "next").epoch == 4
     with pytest.raises(SettingsError) as refused:
-        epoch(tmp_path, lowest=5)
+        epoch(tmp_path / "next", lowest=5)
     assert refused.value.complaints[0] == "round.epoch: 5, but the checkpoint was written with 4"
 
 

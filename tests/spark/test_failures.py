@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,10 @@ from streaming.failures import (
 from streaming.starting import StartPatience
 
 LOG = Path("/checkpoint/spark.log")
+KAFKA = "org.apache.kafka.common.errors."
+SLOW = "Python worker failed to connect back."
+AWAY = f"{KAFKA}TimeoutException: Timed out waiting for a node assignment"
+GONE = f"{KAFKA}UnknownTopicOrPartitionException: This server does not host this topic-partition."
 IN_A_WORKER = """[STREAM_FAILED] Query [id = d12f, runId = e38e] terminated with exception: \
 An exception was raised by the Python Proxy:
 Traceback (most recent call last):
@@ -33,134 +38,91 @@ Traceback (most recent call last):
 """
 
 
-def failure(error: str) -> Exception:
-    return RuntimeError(IN_A_WORKER.format(error=error))
-
-
-def test_an_error_of_ours_in_a_worker_stays_what_it_was() -> None:
-    explained = explain(
-        failure("strategies.errors.StateVersionError: written in format 9: start anew"), LOG
-    )
-    assert isinstance(explained, StateVersionError)
-    assert str(explained) == "written in format 9: start anew"
-    assert isinstance(
-        explain(failure("strategies.errors.SinkError: /t cannot be listed"), LOG), SinkError
-    )
-
-
-def test_any_other_error_is_one_sentence_with_the_next_step_and_no_stack_trace() -> None:
-    explained = explain(failure("KeyError: 'broker'"), LOG)
-    assert isinstance(explained, JobError)
-    assert str(explained) == (
-        "the streaming job failed: KeyError: 'broker'. Nothing is lost: start it again, it "
-        "continues where it stopped. "
-        "Spark's log: /checkpoint/spark.log"
-    )
-
-
-def test_a_full_disk_is_named_with_the_folders_of_the_job(tmp_path: Path) -> None:
-    explained = explain(
-        RuntimeError(
-            "An error occurred while calling o1.x.\n: java.io.IOException: No space left on device"
-        ),
-        tmp_path / "spark.log",
-    )
-    assert isinstance(explained, JobError)
-    assert f"{tmp_path} has " in str(explained)
-    assert "(job.checkpoint, TMPDIR)" in str(explained)
-    assert "free space there, or name a folder on another disk" in str(explained)
-
-
-def test_a_machine_without_cpu_for_python_is_named_with_the_setting_to_raise() -> None:
-    explained = str(
-        explain(
-            RuntimeError(
-                "org.apache.spark.SparkException: Python worker failed to connect back.\n\tat X"
-            ),
-            LOG,
-        )
-    )
-    assert "too little CPU" in explained
-    assert "raise job.start_timeout_ms" in explained
-
-
-def test_an_error_of_java_is_told_by_its_first_line() -> None:
-    text = (
-        "[CANNOT_LOAD_STATE_STORE] An error occurred during loading state. SQLSTATE: 58030\n\tat "
-        "org.apache.spark.X.y(X.scala:1)"
-    )
-    assert str(explain(RuntimeError(text), LOG)).startswith(
-        "the streaming job failed: [CANNOT_LOAD_STATE_STORE] An error occurred during loading "
-        "state. SQLSTATE: 58030. Nothing is lost"
-    )
-    assert "no reason given" in str(explain(RuntimeError(""), LOG))
-
-
 @pytest.mark.parametrize(
-    ("spark_says", "error", "told"),
+    ("said", "error", "told"),
     [
+        (
+            IN_A_WORKER.format(
+                error="strategies.errors.StateVersionError: in format 9: begin anew"
+            ),
+            StateVersionError,
+            "in format 9: begin anew",
+        ),
+        (
+            IN_A_WORKER.format(error="strategies.errors.SinkError: /t cannot be listed"),
+            SinkError,
+            "/t cannot be listed",
+        ),
+        (
+            IN_A_WORKER.format(error="KeyError: 'broker'"),
+            JobError,
+            "the streaming job failed: KeyError: 'broker'. Nothing is lost: start it again, it "
+            "continues where it stopped. Spark's log: /checkpoint/spark.log",
+        ),
+        (
+            "[CANNOT_LOAD_STATE_STORE] An error occurred during loading state. SQLSTATE: 58030\n\t"
+            "at org.apache.spark.X.y(X.scala:1)",
+            JobError,
+            "the streaming job failed: [CANNOT_LOAD_STATE_STORE] An error occurred during loading "
+            "state. SQLSTATE: 58030. Nothing is lost",
+        ),
+        ("", JobError, "the streaming job failed: no reason given"),
+        (f"org.apache.spark.SparkException: {SLOW}\n\tat X", JobError, "Spark's Python workers"),
+        (
+            "An error occurred while calling o1.x.\n: java.io.IOException: No space left on device",
+            JobError,
+            "the disk is full (java.io.IOException: No space left on device); ",
+        ),
         (
             "[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] Some data may have been lost",
             SinkError,
-            "raise its retention.ms",
+            "records of the telemetry topic were deleted",
         ),
+        (f"{KAFKA}RecordTooLargeException: The message is 9 bytes", PublishRejected, "a record is"),
+        (f"{KAFKA}UnknownTopicOrPartitionException: x", SinkError, "a topic does not exist"),
         (
-            "org.apache.kafka.common.errors.RecordTooLargeException: The message is 9 bytes",
-            PublishRejected,
-            "max.message.bytes",
-        ),
-        (
-            "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: x",
+            f"{KAFKA}TimeoutException: Topic t not present in metadata after 60000 ms.",
             SinkError,
-            "rebalancer topics create",
+            "a topic does not exist",
+        ),
+        (AWAY, PublishTimeout, "Kafka does not answer"),
+        (f"{KAFKA}SaslAuthenticationException: no", SinkError, "authentication failed"),
+        (
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version",
+            JobError,
+            "the workers run another minor version of Python",
         ),
         (
-            "org.apache.kafka.common.errors.TimeoutException: Topic t not present in metadata "
-            "after 60000 ms.",
-            SinkError,
-            "topics create",
-        ),
-        (
-            "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node "
-            "assignment",
-            PublishTimeout,
-            "its brokers run",
-        ),
-        (
-            "org.apache.kafka.common.errors.SaslAuthenticationException: no",
-            SinkError,
-            "kafka.password_file",
+            'Cannot run program "python3.11": error=2, No such file',
+            JobError,
+            "a worker does not have this Python",
         ),
     ],
 )
-def test_what_kafka_refuses_is_told_with_the_next_step(
-    spark_says: str, error: type[SinkError], told: str
+def test_a_failed_query_is_one_error_with_the_next_step_and_no_stack_trace(
+    said: str, error: type[Exception], told: str
 ) -> None:
-    explained = explain(
-        RuntimeError(f"[STREAM_FAILED] Query terminated: {spark_says}\n\tat org.apache.kafka.X"),
-        LOG,
-    )
+    explained = explain(RuntimeError(said), LOG)
     assert type(explained) is error
-    assert told in str(explained)
+    assert str(explained).startswith(told)
     assert "\n" not in str(explained)
 
 
-def test_kafka_that_does_not_answer_is_an_outage_and_no_reason_to_try_at_once() -> None:
-    for words in (
-        "org.apache.kafka.common.errors.TimeoutException: Call(describeTopics)",
-        "Cannot fetch record for offset 7 in 30000 milliseconds",
-    ):
-        assert is_outage(RuntimeError(words))
-        assert not is_transient(RuntimeError(words))
-    assert not is_outage(failure("KeyError: 'broker'"))
-
-
-def test_workers_that_did_not_answer_are_worth_another_try() -> None:
-    assert is_transient(
-        RuntimeError("org.apache.spark.SparkException: Python worker failed to connect back.")
-    )
-    assert is_transient(RuntimeError("[CANNOT_OPEN_SOCKET] Can not open socket"))
-    assert not is_transient(failure("KeyError: 'broker'"))
+@pytest.mark.parametrize(
+    ("said", "outage", "transient"),
+    [
+        (f"{KAFKA}TimeoutException: Call(describeTopics)", True, False),
+        ("Cannot fetch record for offset 7 in 30000 milliseconds", True, False),
+        (f"org.apache.spark.SparkException: {SLOW}", False, True),
+        ("[CANNOT_OPEN_SOCKET] Can not open socket", False, True),
+        (IN_A_WORKER.format(error="KeyError: 'broker'"), False, False),
+    ],
+)
+def test_an_outage_is_waited_for_and_workers_without_answer_are_tried_at_once(
+    said: str, outage: bool, transient: bool
+) -> None:
+    error = RuntimeError(said)
+    assert (is_outage(error), is_transient(error)) == (outage, transient)
 
 
 class Query:
@@ -180,15 +142,6 @@ class Query:
     @property
     def runs_left(self) -> int:
         return len(self._ends)
-
-
-SLOW = "Python worker failed to connect back."
-AWAY = "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment"
-
-GONE = (
-    "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not "
-    "host this topic-partition."
-)
 
 
 class Machine:
@@ -261,9 +214,17 @@ def test_other_failures_end_it_at_once() -> None:
     assert query.runs_left == 1
 
 
+def retried(
+    query: Query, reach: Callable[[], None] = lambda: None
+) -> tuple[Exception | None, list[str]]:
+    """The error that ended the query, and what was said."""
+    said: list[str] = []
+    outage = RetryBackoff(60, lambda _: False, said.append)
+    return retry_after_outages(query.run, lambda: query.published, reach, outage), said
+
+
 def test_a_query_goes_on_when_kafka_is_back() -> None:
     query = Query((2, AWAY), (0, AWAY), (1, None))
-    told: list[str] = []
     asked: list[SinkError | None] = [PublishTimeout("no answer"), None, None]
 
     def reach() -> None:
@@ -271,60 +232,28 @@ def test_a_query_goes_on_when_kafka_is_back() -> None:
         if error is not None:
             raise error
 
-    assert (
-        retry_after_outages(
-            query.run,
-            lambda: query.published,
-            reach,
-            RetryBackoff(60, lambda _: False, told.append),
-        )
-        is None
-    )
-    assert (query.published, asked) == (3, [])
-    assert ["trying again" in sentence for sentence in told] == [True, False], (
+    error, said = retried(query, reach)
+    assert (error, query.published, asked) == (None, 3, [])
+    assert ["trying again" in sentence for sentence in said] == [True, False], (
         "its begin and its end"
     )
 
 
 @pytest.mark.parametrize("said", [AWAY, GONE])
 def test_a_query_whose_topic_is_gone_is_not_tried_again_and_the_topic_is_named(said: str) -> None:
-    query = Query((0, said))
-    told: list[str] = []
-
     def reach() -> None:
         raise SinkError("the topic does not exist")
 
     with pytest.raises(SinkError, match="the topic does not exist"):
-        retry_after_outages(
-            query.run,
-            lambda: query.published,
-            reach,
-            RetryBackoff(60, lambda _: False, told.append),
-        )
-    assert len(told) == (said == AWAY), "nothing is said about servers that do answer"
+        retried(Query((0, said)), reach)
 
 
 def test_a_topic_that_a_broker_did_not_know_for_a_moment_is_no_reason_to_end() -> None:
     query = Query((0, GONE), (1, None))
-    assert (
-        retry_after_outages(
-            query.run,
-            lambda: query.published,
-            lambda: None,
-            RetryBackoff(60, lambda _: False, lambda _: None),
-        )
-        is None
-    )
+    assert retried(query)[0] is None
     assert query.runs_left == 0
 
 
 def test_a_topic_that_was_made_anew_ends_it() -> None:
     said = f"Some data may have been lost\n{GONE}"
-    query = Query((0, said), (1, None))
-    error = retry_after_outages(
-        query.run,
-        lambda: query.published,
-        lambda: None,
-        RetryBackoff(60, lambda _: False, lambda _: None),
-    )
-    assert str(error) == said
+    assert str(retried(Query((0, said), (1, None)))[0]) == said

@@ -21,7 +21,13 @@ from sinks.wire.peek import PEEKED_BYTES, peek
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
 from strategies.errors import SinkError
-from streaming.sources.files import FileSource, FileTopicStream, record_again
+from streaming.sources.files import (
+    FileSource,
+    FileTopicSource,
+    FileTopicStream,
+    record_again,
+)
+from streaming.sources.records import RECORDS
 
 LINES = [b"%03d:%s" % (i, b"x" * (i % 7)) for i in range(100)]
 
@@ -51,7 +57,14 @@ class Topic:
         source = FileSource(
             file_topic(self.folder), max_records, max_bytes, tasks, limits or WireLimits()
         )
-        return FileTopicStream(FileSource.from_options(source.options()))
+        return stream_of(source)
+
+
+def stream_of(source: FileSource) -> FileTopicStream:
+    """By way of the options, as Spark makes it."""
+    made = FileTopicSource(source.options()).streamReader(RECORDS)
+    assert isinstance(made, FileTopicStream)
+    return made
 
 
 @pytest.fixture
@@ -195,10 +208,7 @@ def test_a_position_that_retention_has_deleted_ends_the_job_or_goes_on_at_the_ol
 ) -> None:
     topic.append(b"one", b"two", b"three", segment_bytes=1)
     source = FileSource(file_topic(topic.folder), 1, 2**20, 1, WireLimits())
-    strict, lenient = (
-        FileTopicStream(FileSource.from_options(replace(source, fail_on_data_loss=loss).options()))
-        for loss in (True, False)
-    )
+    strict, lenient = (stream_of(replace(source, fail_on_data_loss=loss)) for loss in (True, False))
     start = strict.initialOffset()
     planned = strict.latestOffset(start, strict.getDefaultReadLimit())
     (topic.folder / "segment-00000000.jsonl").unlink()

@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 from sinks.stopping import Stop
 from sinks.wire.codec import decode_rejected
 from sinks.wire.signing import SigningSettings, intents_key
-from strategies.errors import SettingsError, StateVersionError
+from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings
-from streaming.checkpoint_state.reader import CheckpointState, read_state
+from streaming.checkpoint_state.reader import read_state
 from streaming.job import JobResult, check_job, run_job
 from streaming.outputs.output_counts import Written
 from streaming.progress import BatchProgress
@@ -169,10 +169,7 @@ def by_cluster(published: Published, name: str) -> Published:
     }
 
 
-@pytest.mark.parametrize("partitions", [3, variant(1)])
-def test_only_signed_intents_drain_a_broker(
-    spark: SparkSession, workshop: Workshop, partitions: int
-) -> None:
+def test_only_signed_intents_drain_a_broker(spark: SparkSession, workshop: Workshop) -> None:
     """As in the plain loop, but for the intent that is not signed with the job's key."""
     (workshop.folder / "key").write_text("i" * 32, "utf-8")
     signing = SigningSettings("", "", str(workshop.folder / "key"))
@@ -192,32 +189,13 @@ def test_only_signed_intents_drain_a_broker(
         unsigned,
         eager(),
         max_records_per_batch=7,
-        shuffle_partitions=partitions,
+        shuffle_partitions=3,
         signing=signing,
     )
     published = unsigned.published()
     (rejected,) = published["rejected"]
     assert decode_rejected(rejected).code == "intent-unsigned"
     assert {**published, "rejected": []} == expected
-
-
-def test_two_clusters_in_one_topic_decide_as_each_alone(
-    spark: SparkSession, workshop: Workshop, tmp_path: Path
-) -> None:
-    clusters = {"one": uneven(6, "one"), "other": uneven(6, "other")}
-    workshop.put([line for pair in zip(*clusters.values(), strict=True) for line in pair])
-    drain(spark, workshop, eager(), max_records_per_batch=11, shuffle_partitions=3)
-    for cluster, lines in clusters.items():
-        alone = Workshop(tmp_path / cluster)
-        alone.put(lines)
-        expected = alone.expected(eager())
-        assert len(expected["commands"]) > 0
-        for kind in ("commands", "rounds"):
-            assert [
-                value
-                for value in workshop.published()[kind]
-                if json.loads(value)["cluster"] == cluster
-            ] == expected[kind]
 
 
 @pytest.mark.parametrize(
@@ -295,28 +273,20 @@ def test_a_live_job_takes_what_comes_and_no_half_lines(
     assert workshop.published() == workshop.expected(eager())
 
 
-def test_a_stop_in_a_backlog_loses_and_repeats_nothing(
+def test_a_stop_before_the_start_or_in_a_backlog_loses_and_repeats_nothing(
     spark: SparkSession, workshop: Workshop
 ) -> None:
     workshop.put(recording("modular-broker-joins"))
+    stop = Stop()
+    stop.set()
+    before = run_job(workshop.job(), eager(), stop=stop, session=spark)
+    assert (before, workshop.published()["rounds"]) == (JobResult("stop", Written()), [])
     with Running(spark, workshop.job(max_records_per_batch=3), eager()):
         eventually(lambda: len(workshop.published()["rounds"]) >= 2)
     stopped = workshop.published()
     assert 2 <= len(stopped["rounds"]) < 16
     drain(spark, workshop, eager())
     assert workshop.published() == workshop.expected(eager())
-
-
-def test_a_stop_before_the_start_leaves_everything_as_it_is(
-    spark: SparkSession, workshop: Workshop
-) -> None:
-    workshop.put(uneven(2))
-    stop = Stop()
-    stop.set()
-    assert run_job(workshop.job(), eager(), stop=stop, session=spark) == JobResult(
-        "stop", Written()
-    )
-    assert workshop.published() == {"commands": [], "rounds": [], "rejected": []}
 
 
 def test_progress_tells_time_by_phase_lag_and_what_was_published(
@@ -371,18 +341,6 @@ def test_the_state_of_a_checkpoint_can_be_read_without_its_job(
     # as done.
     assert len({row.ewma for row in rows}) == 3
     assert rows[0].bundles == 4
-
-
-def test_state_of_a_folder_that_is_no_checkpoint_is_an_error(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    with pytest.raises(StateVersionError, match="is not a checkpoint of this program"):
-        read_state(tmp_path, session=spark)
-
-
-def test_state_before_the_first_batch_is_empty(spark: SparkSession, workshop: Workshop) -> None:
-    drain(spark, workshop, eager())
-    assert read_state(workshop.checkpoint, session=spark) == CheckpointState([], [])
 
 
 def test_settings_that_cannot_run_are_all_named_before_anything_starts(workshop: Workshop) -> None:

@@ -31,7 +31,7 @@ from streaming.decode import ReadRows, decoding, packer, unpacking
 from streaming.outputs.output_counts import KINDS
 from streaming.processor import ClusterProcessor
 from streaming.sources.records import record_batch
-from streaming.state.rows import BROKERS, TABLES, named_row, unpack_brokers, unpack_bytes
+from streaming.state.rows import BROKERS, TABLES, unpack_brokers, unpack_bytes
 from streaming.state.store import StoreCache
 from tests.spark.state_variables import Spark
 from tests.spark.workshop import Workshop, eager, recording, uneven
@@ -98,7 +98,7 @@ class Decided:
 
     def _values(self, part: str) -> list[bytes]:
         rows = self._tester.peekMapState("state", (0,))
-        return [packed for (name,), (packed,) in rows.items() if named_row(name)[0] == part]
+        return [packed for (name,), (packed,) in rows.items() if name.partition("/")[0] == part]
 
 
 def records_of(workshop: Workshop) -> list[TopicRecord]:

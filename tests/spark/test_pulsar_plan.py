@@ -8,12 +8,13 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.message_id import MessageId
-from sinks.topics.pulsar.partition import Read
+from sinks.topics.pulsar.partition import PulsarLink, Read
 from sinks.wire.position import Position
 from strategies.errors import PublishTimeout, SinkError
 from streaming.sources.pulsar_plan import Offsets, PulsarPlanner, ReadPlan, kept_begin
@@ -54,7 +55,7 @@ class Topic:
         self.opened.append("closed")
 
     def planner(self, max_bytes: int = WIDE, *, fail_on_loss: bool = True) -> PulsarPlanner:
-        return PulsarPlanner(self, max_bytes, fail_on_loss=fail_on_loss)
+        return PulsarPlanner(cast(PulsarLink, self), max_bytes, fail_on_loss=fail_on_loss)
 
 
 class Partition:

@@ -30,7 +30,7 @@ from streaming.cluster.workers import (
     worker_environment,
     worker_settings,
 )
-from streaming.failures import JobError, explain
+from streaming.failures import JobError
 from streaming.settings import JobSettings
 from tests.servers.jvm import free_ports
 from tests.unit.test_shipping import archive
@@ -192,25 +192,22 @@ def test_of_several_masters_one_is_enough() -> None:
     nobody, *_ = free_ports(1)
     with socket.create_server(("127.0.0.1", 0)) as master:
         check_master(f"spark://127.0.0.1:{nobody},127.0.0.1:{master.getsockname()[1]}")
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as master:
+        check_master(f"spark://[::1]:{master.getsockname()[1]}")
     check_master("local[2]")
 
 
-def test_without_any_worker_it_says_where_to_look(spark: SparkSession, tmp_path: Path) -> None:
+def test_without_any_worker_it_says_where_to_look_unless_it_is_stopped(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """A session of this machine has no workers but itself."""
+    stopped = threading.Event()
     with pytest.raises(
         JobError, match=r"no worker of local.* took the job within 0 s: check on the master's page"
     ):
-        check_workers(spark, CLUSTER, tmp_path, threading.Event(), timeout_s=0)
-
-
-def test_a_stop_ends_the_waiting(spark: SparkSession, tmp_path: Path) -> None:
-    stopped = threading.Event()
+        check_workers(spark, CLUSTER, tmp_path, stopped, timeout_s=0)
     stopped.set()
     check_workers(spark, CLUSTER, tmp_path, stopped)
-
-
-def test_a_path_that_a_worker_cannot_look_at_is_one_that_it_does_not_see() -> None:
-    assert report_missing({"/" + "a" * 300: ""}).unseen == ("/" + "a" * 300,)
 
 
 def test_tasks_that_read_pulsar_need_its_token_on_every_worker(tmp_path: Path) -> None:
@@ -231,15 +228,11 @@ def test_an_archive_in_a_folder_with_a_blank_is_named_as_spark_reads_it(tmp_path
     )
 
 
-def test_a_master_has_an_address_of_ipv6(tmp_path: Path) -> None:
-    with socket.create_server(("::1", 0), family=socket.AF_INET6) as master:
-        check_master(f"spark://[::1]:{master.getsockname()[1]}")
-
-
 def test_a_worker_says_what_it_lacks(tmp_path: Path) -> None:
-    (tmp_path / "rebalancer.json").touch()
-    here, elsewhere = str(tmp_path / "rebalancer.json"), str(tmp_path / "elsewhere.json")
-    assert report_missing({here: "", elsewhere: ""})[1:] == ((), (elsewhere,))
+    here, elsewhere, no_name = (str(tmp_path / name) for name in ("here", "elsewhere", "a" * 300))
+    Path(here).touch()
+    report = report_missing({here: "", elsewhere: "", no_name: ""})
+    assert report[1:] == ((), (elsewhere, no_name))
 
 
 def test_a_worker_with_a_checkpoint_of_its_own_does_not_see_ours(tmp_path: Path) -> None:
@@ -251,22 +244,3 @@ def test_a_worker_with_a_checkpoint_of_its_own_does_not_see_ours(tmp_path: Path)
     assert report_missing({str(guard): ours}).unseen == (str(guard),)
     guard.unlink()
     assert report_missing({str(guard): ours}).unseen == (str(guard),)
-
-
-@pytest.mark.parametrize(
-    ("told", "sentence"),
-    [
-        (
-            "[PYTHON_VERSION_MISMATCH] Python in worker has different version",
-            "the workers run another minor version of Python",
-        ),
-        (
-            'Cannot run program "python3.11": error=2, No such file',
-            "a worker does not have this Python",
-        ),
-    ],
-)
-def test_another_python_is_told_with_the_one_that_is_needed(told: str, sentence: str) -> None:
-    error = explain(RuntimeError(told), Path("spark.log"))
-    assert str(error).startswith(f"{sentence}")
-    assert f"install {python_name()} on every worker" in str(error)

@@ -4,10 +4,9 @@ the manifest of Spark's operator.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import zipfile
+import tarfile
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import metadata
@@ -20,18 +19,17 @@ from kubeflow_spark_api.models import SparkV1beta2SparkApplication
 
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.cli.lazy import load
-from pulsar_rebalancer.cli.spark_launcher import check_spark, with_those_of_spark
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
 from sinks.topics.uri import parse_topic
 from strategies.fold.engine import EngineSettings
+from strategies.settings import VERSION
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
 from streaming.checkpoint.locks import CheckpointInUse, java_lock
 from streaming.cluster.application import Application, client_words, cluster_words
-from streaming.cluster.gateway import is_submitted, shipped_archive
-from streaming.cluster.operator_manifest import IN_IMAGE, SECRETS, STATE, operator_manifest
-from streaming.cluster.shipping import PACKAGES, python_name
+from streaming.cluster.shipping import PACKAGES
+from streaming.cluster.spark_launcher import shipped_archive, with_those_of_spark
 from streaming.jars.connector import JarSettings
 from streaming.settings import JobSettings
 from tests.unit.command_line import rebalancer
@@ -47,12 +45,11 @@ def value_of(option: str, words: Sequence[str]) -> str:
     return words[words.index(option) + 1]
 
 
-def test_client_mode_starts_the_launcher_with_the_code_beside_it() -> None:
+def test_client_mode_starts_the_launcher() -> None:
     words = client_words(MADE, JOB, RUN)
     assert words[0] == "spark-submit"
     assert value_of("--master", words) == "spark://spark-master:7077"
     assert value_of("--driver-memory", words) == "800m"
-    assert value_of("--py-files", words) == "file:///srv/application/pulsar-rebalancer.zip"
     assert value_of("--jars", words) == (
         "file:///srv/application/jars/connector.jar,file:///srv/application/jars/clients.jar"
     )
@@ -74,15 +71,7 @@ def test_a_connector_that_spark_resolves_itself_is_named_by_its_coordinates() ->
     )
     bare = Application(Path("/srv/application"), ())
     assert value_of("--packages", client_words(bare, job, RUN)) == "a:b:1,c:d:2"
-    deps = operator_manifest(bare, job, RUN, "image", "4.2.0")["spec"]["deps"]
-    assert deps["packages"] == ["a:b:1", "c:d:2"]
     assert "--packages" not in client_words(bare, replace(job, connections=Connections()), RUN)
-
-
-def test_a_spark_of_another_minor_version_is_named() -> None:
-    check_spark(metadata.version("pyspark"))
-    with pytest.raises(SystemExit, match=r"this spark-submit is Spark 3\.5\.1, and .* needs 4\.2"):
-        check_spark("3.5.1")
 
 
 @pytest.mark.parametrize(
@@ -104,11 +93,8 @@ def test_the_job_uses_master_and_archive_of_spark_submit(words: Sequence[str]) -
         None, given["overrides"], *options.flags(job__master=given["master"])
     ).job
     assert (job.master, job.environment) == ("spark://here:7077", "/e.tar.gz")
-
-
-@pytest.mark.parametrize("words", [(), ("--version",), ("doctor", "--config", "run")])
-def test_words_of_other_commands_stay(words: Sequence[str]) -> None:
-    assert with_those_of_spark(words, "spark://here:7077", "/e.tar.gz") == [*words]
+    other = ["doctor", "--config", "run"]
+    assert with_those_of_spark(other, "spark://here:7077", "/e.tar.gz") == other
 
 
 def test_cluster_mode_on_a_standalone_master_submits_a_java_program_of_spark() -> None:
@@ -128,11 +114,6 @@ def test_the_archive_of_the_command_line_is_the_one_that_the_launcher_looks_for(
     assert shipped_archive("file:///other.zip#other") == shipped_archive("") == ""
 
 
-def test_only_spark_submit_sets_the_port_of_its_java_process() -> None:
-    assert is_submitted({"PYSPARK_GATEWAY_PORT": "35123"})
-    assert not is_submitted({})
-
-
 @pytest.mark.heavy
 def test_ship_writes_the_application_and_prints_how_to_submit_it(tmp_path: Path) -> None:
     folder, settings = tmp_path / "application", tmp_path / "rebalancer.toml"
@@ -140,34 +121,31 @@ def test_ship_writes_the_application_and_prints_how_to_submit_it(tmp_path: Path)
     # spark-submit has the master itself: written twice, the two could differ.
     changed = ("--set", "job.driver_memory=800m", "--set", "job.master=spark://spark-master:7077")
     words = ("--application", folder, "--config", settings, *changed)
-    shipped = rebalancer("ship", *words, "--spark-operator", "--json").json
-    run_in_pod = ["run", "--config", "/etc/pulsar-rebalancer/rebalancer.toml"]
-    made_manifest = json.loads((folder / "spark-application.json").read_text("utf-8"))
-    assert made_manifest["spec"]["arguments"] == [*run_in_pod, *changed[:2]]
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "environment.tar.gz",
-        "pulsar-rebalancer.jar",
-        "pulsar-rebalancer.zip",
-        "rebalancer-submit.py",
-        "spark-application.json",
-    ]
+    shipped = rebalancer("ship", *words, "--json").json
     made = Application(folder, ())
     run = ("run", "--config", str(settings), "--set", "job.driver_memory=800m")
     assert shipped["spark_submit"] == {
         "client": client_words(made, JOB, run),
         "cluster": cluster_words(made, JOB, run),
     }
-    assert {Path(file).name for file in shipped["files"]} == {
-        path.name for path in folder.iterdir()
-    }
-    held = zipfile.ZipFile(folder / "pulsar-rebalancer.zip").namelist()
-    assert {name.split("/")[0] for name in held} == {
-        *PACKAGES,
-        "__main__.py",
-        f"pulsar_rebalancer-{metadata.version('pulsar-rebalancer')}.dist-info",
-    }
-    alone = [sys.executable, str(folder / "pulsar-rebalancer.jar")]
-    started = subprocess.run(alone, capture_output=True, text=True, check=False)
+    written = {str(path) for path in folder.iterdir()}
+    assert {*shipped["files"]} == written == {str(file) for file in made.files()}
+    with tarfile.open(folder / "environment.tar.gz") as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    # Without the packages that are installed here.
+    program = (sys.executable, "-S", "-m", "pulsar_rebalancer.cli.main", "--version")
+    ran = subprocess.run(
+        program,
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path / "unpacked")},
+    )
+    assert ran.stdout == f"rebalancer {VERSION}\n"
+    assert {*PACKAGES} < {path.name for path in (tmp_path / "unpacked").iterdir()}
+    jar = [sys.executable, str(folder / "pulsar-rebalancer.jar")]
+    started = subprocess.run(jar, capture_output=True, text=True, check=False)
     assert started.returncode == 1
     assert "start it with spark-submit" in started.stderr
     assert "Traceback" not in started.stderr
@@ -184,8 +162,6 @@ def test_a_folder_that_cannot_be_written_is_named() -> None:
     [
         ((), "name either the archive to write or --application DIR"),
         (("e.tar.gz", "--application", "app"), "name either the archive to write"),
-        (("e.tar.gz", "--spark-operator"), "needs --application DIR"),
-        (("--application", "app", "--image", "i"), "needs --spark-operator"),
         (
             ("--application", "app", "--set", "job.checkpoint=~/checkpoint"),
             "job.checkpoint: '~/checkpoint' is relative to the folder in which the driver starts",
@@ -198,78 +174,29 @@ def test_ship_says_what_to_name(words: Sequence[str], sentence: str) -> None:
     assert sentence in told.words
 
 
-def manifest(made: Application = MADE) -> dict[str, Any]:
-    """As it is written."""
-    tree = operator_manifest(made, JOB, RUN, "registry.example/spark:1", "4.2.0")
-    return dict(json.loads(json.dumps(tree)))
-
-
-def check_types(tree: dict[str, Any]) -> None:
-    """A field that the operator does not know is lost in its model. Raises ValueError for a value
-    of another type.
-    """
-    model = SparkV1beta2SparkApplication.from_dict(tree)
-    assert model is not None
-    assert model.to_dict() == tree
+def manifest() -> dict[str, Any]:
+    """That of deploy/spark-operator."""
+    file = ROOT / "deploy/spark-operator/spark-application.yaml"
+    return dict(yaml.safe_load(file.read_text("utf-8")))
 
 
 def test_the_manifest_keeps_to_the_types_of_the_operator() -> None:
-    check_types(manifest())
-
-
-def test_words_of_the_manifest_are_those_that_the_operator_lists() -> None:
-    """The published types have no lists of words; these are the ones of its resource definition."""
-    spec = manifest()["spec"]
-    assert spec["type"] in ("Java", "Python", "Scala", "R")
-    assert spec["mode"] in ("cluster", "client")
-    assert spec["pythonVersion"] in ("2", "3")
-    assert {"driver", "executor", "mainApplicationFile", "sparkVersion", "type"} <= spec.keys()
-
-
-def test_a_driver_starts_again_however_it_ended() -> None:
-    """The driver of a drained node gets SIGTERM and ends with 0, which is no failure. Without an
-    interval, the operator does not retry a failure.
+    """A field that the operator does not know is lost in its model; one of another type is an
+    error.
     """
-    assert manifest()["spec"]["restartPolicy"] == {
-        "type": "Always",
-        "onFailureRetryInterval": 15,
-        "onSubmissionFailureRetryInterval": 15,
-    }
+    model = SparkV1beta2SparkApplication.from_dict(manifest())
+    assert model is not None
+    assert model.to_dict() == manifest()
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("spec", "mainAplicationFile"), "local:///x.py"),
-        (("spec", "driver", "volumeMount"), []),
-        (("spec", "executor", "instances"), "two"),
-        (("spec", "restartPolicy", "type"), 7),
-    ],
-)
-def test_a_wrong_field_of_a_manifest_is_noticed(path: Sequence[str], value: object) -> None:
-    tree = place = manifest()
-    for name in path[:-1]:
-        place = place[name]
-    place[path[-1]] = value
-    with pytest.raises((ValueError, AssertionError)):
-        check_types(tree)
-
-
-def test_the_manifest_names_files_of_the_application_and_mounts_that_it_declares() -> None:
-    spec = manifest()["spec"]
-    names = [
-        spec["mainApplicationFile"],
-        *(place for places in spec["deps"].values() for place in places),
-    ]
-    files = {str(path.relative_to(MADE.folder)) for path in MADE.files()}
-    held = {name.partition("#")[0].removeprefix(f"local://{IN_IMAGE}/") for name in names}
-    assert held == files - {"pulsar-rebalancer.jar"}
-    declared = {volume["name"] for volume in spec["volumes"]}
-    for pod in ("driver", "executor"):
-        mounts = {mount["mountPath"]: mount["name"] for mount in spec[pod]["volumeMounts"]}
-        assert set(mounts.values()) <= declared
-        assert {STATE, SECRETS} <= mounts.keys()
-    assert spec["sparkConf"] == {"spark.pyspark.python": python_name()}
+def test_the_manifest_starts_the_application_with_the_pinned_spark() -> None:
+    spec, made = manifest()["spec"], Application(Path("/opt/pulsar-rebalancer"), ())
+    (archives,) = spec["deps"]["archives"]
+    submitted = client_words(made, JobSettings(), ("run",))
+    assert archives == value_of("--archives", submitted).replace("file:", "local:")
+    assert spec["mainApplicationFile"] == submitted[-2].replace("file:", "local:")
+    assert spec["sparkVersion"] == metadata.version("pyspark")
+    assert spec["driver"]["memory"] == JobSettings().driver_memory
 
 
 def test_the_pods_of_the_manifest_have_the_volumes_and_the_rights_of_deploy_kubernetes() -> None:
@@ -279,14 +206,19 @@ def test_the_pods_of_the_manifest_have_the_volumes_and_the_rights_of_deploy_kube
     deployed = yaml.safe_load(job.read_text("utf-8"))["spec"]["template"]["spec"]
     volumes = {one["name"]: one for one in deployed["volumes"]}
     assert spec["volumes"] == [volumes[one["name"]] for one in spec["volumes"]]
-    container = dict(deployed["containers"][0]["securityContext"])
+    (here,) = deployed["containers"]
+    mounts = {one["name"]: one for one in here["volumeMounts"] if one["name"] != "tmp"}
+    container = dict(here["securityContext"])
     del container["readOnlyRootFilesystem"]  # Spark unpacks into its working directory
     user = {"runAsUser": 185, "fsGroup": 185}
     pod = {**deployed["securityContext"], **user}
     del pod["runAsGroup"]
-    for name in ("driver", "executor"):
+    for name, mounted in (("driver", mounts.keys()), ("executor", {"state", "secrets"})):
         assert spec[name]["podSecurityContext"] == pod
         assert spec[name]["securityContext"] == container
+        assert {one["name"]: one for one in spec[name]["volumeMounts"]} == {
+            volume: mounts[volume] for volume in mounted
+        }
 
 
 def test_a_checkpoint_is_in_use_as_long_as_java_holds_its_lock(tmp_path: Path) -> None:

@@ -75,38 +75,33 @@ def test_the_oldest_broker_decides() -> None:
     assert "brokers run 4.2.9 to 5.0.1: the rules of the oldest, 4.2, apply" in found.remarks
 
 
-def test_brokers_of_one_release_need_no_remark() -> None:
-    assert release_of({"b1": "5.0.1", "b2": "5.0.0"}).remarks == ()
-    assert release_of({"b1": "5.0.1", "b2": "5.0.0"}).release == "5.0"
+NOT_KNOWN = "whose rules are not known: those of {}, the nearest known release, stand for them"
 
 
-def test_without_versions_the_oldest_release_applies() -> None:
-    found = release_of({})
-
-    assert (found.release, found.why, found.remarks) == ("4.2", "no broker names its version", ())
-
-
-def test_a_version_that_nobody_knows_is_one_sentence() -> None:
-    found = release_of({"b1": "6.1.0", "b2": "6.1.0", "b3": "6.1.0"})
-
-    assert found.release == "5.0"
-    assert found.remarks == (
-        "b1 and 2 more run Pulsar 6.1.0, whose rules are not known: those of 5.0, the nearest "
-        "known release, stand for them",
-    )
-    assert release_of({"b1": "3.0.1"}).remarks == (
-        "b1 runs Pulsar 3.0.1, whose rules are not known: those of 4.2, the nearest known release, "
-        "stand for them",
-    )
-
-
-def test_nonsense_does_not_count_and_is_safe_to_print() -> None:
-    found = release_of({"b1": "\x1b[31mfive", "b2": "5.0.1"})
-
-    assert found.release == "5.0"
-    assert found.remarks == (
-        "b1 reports '?[31mfive', which is no version of Pulsar: it does not count",
-    )
+@pytest.mark.parametrize(
+    ("versions", "release", "remarks"),
+    [
+        ({}, "4.2", []),
+        ({"b1": "5.0.1", "b2": "5.0.0"}, "5.0", []),
+        (
+            dict.fromkeys(("b1", "b2", "b3"), "6.1.0"),
+            "5.0",
+            [f"b1 and 2 more run Pulsar 6.1.0, {NOT_KNOWN.format('5.0')}"],
+        ),
+        ({"b1": "3.0.1"}, "4.2", [f"b1 runs Pulsar 3.0.1, {NOT_KNOWN.format('4.2')}"]),
+        (
+            {"b1": "\x1b[31mfive", "b2": "5.0.1"},
+            "5.0",
+            ["b1 reports '?[31mfive', which is no version of Pulsar: it does not count"],
+        ),
+    ],
+    ids=["none", "one release", "newer", "older", "nonsense"],
+)
+def test_what_brokers_run_names_a_release_and_what_is_remarkable(
+    versions: Mapping[str, str], release: str, remarks: Sequence[str]
+) -> None:
+    found = release_of(versions)
+    assert (found.release, list(found.remarks)) == (release, remarks)
     assert len(release_of({"b1": "x" * 10_000}).remarks[0]) < 150
 
 
@@ -192,15 +187,10 @@ def test_the_newest_record_of_a_broker_counts(tmp_path: Path) -> None:
     assert versions_seen(job.connections) == {"pulsar/b1:1": "5.0.1", "pulsar/b2:1": "5.0.1"}
 
 
-def test_telemetry_that_nobody_has_written_yet_has_no_report(tmp_path: Path) -> None:
-    topics = topics_of(telemetry=(tmp_path / "telemetry").as_uri())
-
-    assert versions_seen(Connections(topics=topics)) is None
-
-
 @pytest.mark.parametrize(
     ("lines", "versions"),
     [
+        ([], None),
         ([note()], None),
         ([sweep()], None),
         ([load_data("b1:1")], None),
@@ -208,7 +198,15 @@ def test_telemetry_that_nobody_has_written_yet_has_no_report(tmp_path: Path) -> 
         ([load_data("b1:1"), policies({"b1:1": "5.0.1"})], {"pulsar/b1:1": "5.0.1"}),
         ([report("b1:1", None)], {}),
     ],
-    ids=["a note", "an empty sweep", "load data", "a whole pass", "versions", "an old report"],
+    ids=[
+        "nothing",
+        "a note",
+        "an empty sweep",
+        "load data",
+        "a whole pass",
+        "versions",
+        "an old report",
+    ],
 )
 def test_only_a_report_or_a_whole_pass_shows_that_no_broker_names_its_version(
     lines: Sequence[bytes], versions: Mapping[str, str] | None, tmp_path: Path
@@ -219,6 +217,7 @@ def test_only_a_report_or_a_whole_pass_shows_that_no_broker_names_its_version(
 def test_a_first_start_waits_for_a_report(tmp_path: Path) -> None:
     """Job and collector start together: the checkpoint keeps what the first report says."""
     job, said = a_job(tmp_path, [note()]), list[str]()
+    assert resolved(job, tmp_path / "checkpoint", []) is None, "the job ends before any report"
     writer = FileTopicWriter(tmp_path / "telemetry")
 
     def ended(_: float) -> bool:
@@ -234,12 +233,6 @@ def test_a_first_start_waits_for_a_report(tmp_path: Path) -> None:
         "check that `rebalancer collect` runs, or set pulsar.version",
         "pulsar.version: 5.0",
     ]
-
-
-def test_a_job_that_ends_before_any_report_decides_nothing(tmp_path: Path) -> None:
-    job, folder = a_job(tmp_path, [note()]), tmp_path / "checkpoint"
-
-    assert resolved(job, folder, []) is None
 
 
 def test_old_telemetry_is_read_where_there_is_no_newer(tmp_path: Path) -> None:
@@ -370,54 +363,23 @@ def listed(*versions: str) -> list[Broker]:
     return [Broker(f"b{number}", text, {}) for number, text in enumerate(versions, start=1)]
 
 
-def test_doctor_names_the_rules_that_apply(tmp_path: Path) -> None:
-    settings = load(flags=[f"job.checkpoint={tmp_path}/checkpoint"])
+def test_doctor_compares_the_rules_that_apply_with_what_brokers_run(tmp_path: Path) -> None:
+    flags, of_50 = [f"job.checkpoint={tmp_path}/checkpoint"], "pulsar.version=5.0"
 
-    found = check_release(listed("5.0.1", "5.0.1"), settings)
+    def check(*versions: str, more: Sequence[str] = ()) -> tuple[str, str]:
+        found = check_release(listed(*versions), load(flags=[*flags, *more]))
+        return found.status, found.text
 
-    assert (found.status, found.text) == (
-        "ok",
-        "the rules and defaults of 5.0 apply: b1, the oldest of 2 brokers, runs 5.0.1",
-    )
-
-
-def test_doctor_reports_a_rolling_upgrade(tmp_path: Path) -> None:
-    settings = load(flags=[f"job.checkpoint={tmp_path}/checkpoint"])
-
-    found = check_release(listed("5.0.1", "4.2.4"), settings)
-
-    assert found.status == "warn"
-    assert "brokers run 4.2.4 to 5.0.1: the rules of the oldest, 4.2, apply" in found.text
-    assert found.remedy.startswith("finish the upgrade")
-
-
-def test_doctor_reports_a_version_that_nobody_knows(tmp_path: Path) -> None:
-    settings = load(flags=[f"job.checkpoint={tmp_path}/checkpoint"])
-
-    found = check_release(listed("6.1.0"), settings)
-
-    assert (found.status, found.text) == (
-        "warn",
-        "the rules and defaults of 5.0 apply: b1 runs 6.1.0; b1 runs Pulsar 6.1.0, whose rules are "
-        "not known: those of 5.0, the nearest known release, stand for them",
-    )
-    assert "update this program if the brokers are newer" in found.remedy
-
-
-def test_doctor_reports_rules_of_another_version_than_the_brokers(tmp_path: Path) -> None:
-    folder = tmp_path / "checkpoint"
-    flags = [f"job.checkpoint={folder}"]
-    begun(folder, JobSettings(checkpoint=str(folder)), "4.2")
-
-    fixed = check_release(listed("5.0.1"), load(flags=flags))
-    named = check_release(listed("4.2.4"), load(flags=[*flags, "pulsar.version=5.0"]))
-
-    assert fixed.text.startswith("the checkpoint fixes the rules and defaults of 4.2, but b1")
-    assert fixed.remedy == (
-        'to follow the brokers, set pulsar.version = "5.0" and name a new folder as job.checkpoint'
-    )
-    assert named.text.startswith("the settings name the rules and defaults of 5.0, but b1")
-    assert {fixed.status, named.status} == {"warn"}
+    assert check("5.0.1", "5.0.1")[0] == "ok"
+    mixed, unknown = check("5.0.1", "4.2.4"), check("6.1.0")
+    assert (mixed[0], unknown[0]) == ("warn", "warn")
+    assert mixed[1].startswith("the rules and defaults of 4.2 apply: b2")
+    assert unknown[1].startswith("the rules and defaults of 5.0 apply: b1 runs 6.1.0")
+    begun(tmp_path / "checkpoint", JobSettings(checkpoint=f"{tmp_path}/checkpoint"), "4.2")
+    fixed, named = check("5.0.1"), check("4.2.4", more=[of_50])
+    assert (fixed[0], named[0]) == ("warn", "warn")
+    assert fixed[1].startswith("the checkpoint fixes the rules and defaults of 4.2")
+    assert named[1].startswith("the settings name the rules and defaults of 5.0")
 
 
 def test_doctor_compares_the_checkpoint_with_its_own_release(tmp_path: Path) -> None:

@@ -12,27 +12,11 @@ from streaming.session import SparkStartError, check_version, query_settings, sp
 from streaming.settings import JobSettings
 
 
-def test_spark_remembers_little_of_past_micro_batches() -> None:
-    kept = {
-        name: int(value)
-        for name, value in spark_settings(JobSettings()).items()
-        if ".retained" in name
-    }
-    assert set(kept) >= {
-        "spark.ui.retainedJobs",
-        "spark.ui.retainedStages",
-        "spark.ui.retainedTasks",
-        "spark.sql.ui.retainedExecutions",
-    }
-    assert max(kept.values()) <= 100
-
-
-def test_spark_has_no_pages_and_no_progress_bar() -> None:
+def test_spark_remembers_little_has_no_pages_and_looks_at_a_quiet_topic_once_a_second() -> None:
     settings = spark_settings(JobSettings())
+    kept = [int(value) for name, value in settings.items() if ".retained" in name]
+    assert (len(kept), max(kept)) == (5, 100)
     assert settings["spark.ui.enabled"] == settings["spark.ui.showConsoleProgress"] == "false"
-
-
-def test_a_topic_without_records_is_looked_at_once_a_second() -> None:
     assert query_settings(JobSettings())["spark.sql.streaming.pollingDelay"] == "1s"
 
 

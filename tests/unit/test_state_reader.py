@@ -4,7 +4,6 @@ which they appeared, with its age.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,60 +29,44 @@ from streaming.checkpoint_state.reader import (
 )
 from streaming.checkpoint_state.repartition import checked
 from streaming.settings import JobSettings
-from streaming.state.cluster_bytes import to_bytes
-from streaming.state.rows import BROKERS, CLUSTERS, HEAD, Head, pack, pack_entry
+from streaming.state.store import SparkStore
+
+STATE = ClusterState(round=7)
 
 
-def a_broker(name: str, order: int, digest: str = "d") -> BrokerState:
-    return BrokerState(name, order, 700, 1, 900, 650, 1, 1, digest, "d", Figures())
+def a_broker(name: str, order: int) -> BrokerState:
+    return BrokerState(name, order, 700, 1, 900, 650, 1, 1, "d", "d", Figures())
 
 
-def read(state: ClusterState, *entries: dict[str, BrokerState | None]) -> list[BrokerStateRow]:
-    return state_of([a_shard({"c": state}, *entries)]).brokers
+def read(state: ClusterState, *brokers: BrokerState) -> list[BrokerStateRow]:
+    return state_of({"c": a_cluster(state, *brokers)}).brokers
 
 
-def a_shard(
-    clusters: Mapping[str, ClusterState], *entries: Mapping[str, BrokerState | None]
-) -> dict[tuple[str, int], bytes]:
-    """Every entry holds the same brokers of all clusters."""
-    head = Head((7,), tuple(range(len(entries))), ())
-    brokers = [dict.fromkeys(clusters, entry) for entry in entries]
-    fields = {cluster: to_bytes(state) for cluster, state in clusters.items()}
-    return {
-        (HEAD, 0): pack(head),
-        (CLUSTERS, 7): pack_entry(fields),
-        **{(BROKERS, number): pack_entry(entry) for number, entry in enumerate(brokers)},
-    }
+def a_cluster(state: ClusterState, *brokers: BrokerState) -> SparkStore:
+    return SparkStore(state, {broker.broker: broker for broker in brokers}, {})
 
 
-def test_of_each_broker_the_newest_entry_counts_and_those_that_are_gone_are_left_out() -> None:
-    newer = replace(a_broker("b1", 2), sampled_at_ms=777)
-    rows = read(
-        ClusterState(round=7),
-        {"b1": a_broker("b1", 2), "b2": a_broker("b2", 3), "b3": a_broker("b3", 1)},
-        {"b1": newer, "b2": None},
-    )
+def test_brokers_come_in_the_order_in_which_they_appeared() -> None:
+    rows = read(STATE, a_broker("b1", 2), a_broker("b2", 3), a_broker("b3", 1))
     assert [(row.cluster, row.broker, row.round, row.sampled_at_ms) for row in rows] == [
         ("c", "b3", 7, 650),
-        ("c", "b1", 7, 777),
+        ("c", "b1", 7, 650),
+        ("c", "b2", 7, 650),
     ]
 
 
-def test_clusters_come_by_name_whichever_shard_has_them() -> None:
-    shards = [
-        a_shard(dict.fromkeys(some, ClusterState()), {"b": a_broker("b", 0)})
-        for some in (("e", "c"), ("d",))
-    ]
-    assert [row.cluster for row in state_of(shards).brokers] == ["c", "d", "e"]
+def test_clusters_come_by_name() -> None:
+    clusters = {name: a_cluster(STATE, a_broker("b", 0)) for name in "ecd"}
+    assert [row.cluster for row in state_of(clusters).brokers] == ["c", "d", "e"]
 
 
 def test_clusters_of_which_only_the_last_round_is_left_stand_beside() -> None:
     state = ClusterState(clock=Clock(1_000), early=None, round=7, round_at_ms=900)
-    shard = a_shard({"d": remains(state), "c": remains(state)}, {})
-    assert state_of([shard]) == CheckpointState(
+    clusters = {name: a_cluster(remains(state)) for name in "dc"}
+    assert state_of(clusters) == CheckpointState(
         [], [ForgottenRow("c", 7, 1_000), ForgottenRow("d", 7, 1_000)]
     )
-    assert state_of([a_shard({"c": state, "d": ClusterState()}, {})]) == CheckpointState([], [])
+    assert state_of({"c": a_cluster(state)}) == CheckpointState([], [])
     assert forgotten_line(ForgottenRow("c", 7, 1_000)) == (
         "cluster c, round 7: forgotten, its newest record is of 1970-01-01 00:00:01+00:00 "
         "(round.forget_cluster_after_days)"
@@ -91,9 +74,9 @@ def test_clusters_of_which_only_the_last_round_is_left_stand_beside() -> None:
 
 
 def test_the_age_of_a_broker_is_that_of_its_newest_figures_by_the_time_of_its_cluster() -> None:
-    (row,) = read(ClusterState(clock=Clock(1_000)), {"b1": a_broker("b1", 0)})
+    (row,) = read(ClusterState(clock=Clock(1_000)), a_broker("b1", 0))
     assert (row.reported_at_ms, row.age_ms) == (900, 100)
-    (row,) = read(ClusterState(), {"b1": a_broker("b1", 0)})
+    (row,) = read(ClusterState(), a_broker("b1", 0))
     assert row.age_ms is None
 
 
@@ -102,9 +85,7 @@ def test_every_figure_has_its_own_column() -> None:
     memory = BrokerMemory(
         ewma=0.1, placement_ewma=0.2, hit_high=3, hit_low=4, throughput_ewma=5.5, gave_at_ms=6
     )
-    (row,) = read(
-        ClusterState(), {"b1": replace(a_broker("b1", 0), figures=figures, memory=memory)}
-    )
+    (row,) = read(STATE, replace(a_broker("b1", 0), figures=figures, memory=memory))
     assert (
         row.ewma,
         row.placement_ewma,

@@ -13,7 +13,6 @@ from strategies.cluster.store import BrokerState
 from streaming.state.compacted_log import LogEntry
 from streaming.state.rows import (
     Head,
-    named_row,
     pack,
     pack_entry,
     row_name,
@@ -73,10 +72,6 @@ def test_a_large_row_is_compressed_and_comes_back_as_a_plain_one_does() -> None:
     assert len(pack_entry(tables)) < 2**18
     assert unpack_bytes(pack_entry(tables)) == tables
     assert unpack_bytes(msgspec.msgpack.encode(tables)) == tables
-
-
-def test_names_of_rows_can_be_told_apart() -> None:
-    assert named_row(row_name("brokers", 12)) == ("brokers", 12)
 
 
 def test_the_names_of_rows_are_part_of_the_format_of_a_checkpoint() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree, rmtree
@@ -169,36 +170,33 @@ def test_by_default_the_window_is_what_the_settings_of_the_engine_need() -> None
     assert window_minutes(replace(job, warm_start_minutes=7), ENGINE) == 7
 
 
+ON_FILES = {4: 2**63 - 1, 5: 100}
+ON_KAFKA = {0: 8, 1: 3, 2: 0}
+ON_PULSAR = {0: MessageId(7, 2, 1).offset + 1, 1: MessageId(9, 0, 0).offset + 1}
+
+
 @pytest.mark.parametrize(
-    ("end", "passed"),
+    ("until", "end", "passed"),
     [
-        ('{"segment": 4, "byte": 99, "records": 7}', False),
-        ('{"segment": 5, "byte": 99, "records": 7}', False),
-        ('{"segment": 5, "byte": 100, "records": 7}', True),
-        ('{"segment": 6, "byte": 0, "records": 7}', True),
-        (None, False),
-        ("nonsense", False),
+        (ON_FILES, '{"segment": 4, "byte": 99, "records": 7}', False),
+        (ON_FILES, '{"segment": 5, "byte": 99, "records": 7}', False),
+        (ON_FILES, '{"segment": 5, "byte": 100, "records": 7}', True),
+        (ON_FILES, '{"segment": 6, "byte": 0, "records": 7}', True),
+        (ON_FILES, None, False),
+        (ON_FILES, "nonsense", False),
+        (ON_KAFKA, '{"telemetry": {"0": 7, "1": 3, "2": 0}}', False),
+        (ON_KAFKA, '{"telemetry": {"0": 8, "1": 2, "2": 0}}', False),
+        (ON_KAFKA, '{"telemetry": {"0": 8, "1": 3, "2": 0}}', True),
+        (ON_PULSAR, '{"0": [7, 2, 1, 40]}', False),
+        (ON_PULSAR, '{"0": [7, 2, 0, 39], "1": [9, 0, 0, 1]}', False),
+        (ON_PULSAR, '{"0": [7, 2, 1, 40], "1": [-1, -1, -1, 0]}', False),
+        (ON_PULSAR, '{"0": [7, 2, 1, 40], "1": [9, 0, 0, 1], "2": [1, 1, 1, 1]}', True),
     ],
 )
-def test_the_end_of_it_on_files(end: str | None, passed: bool) -> None:
-    assert WarmStart(0, {4: 2**63 - 1, 5: 100}).passed(end) == passed
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "passed"), [(7, 3, False), (8, 2, False), (8, 3, True)]
-)
-def test_the_end_of_it_on_kafka(first: int, second: int, passed: bool) -> None:
-    end = json.dumps({"telemetry": {"0": first, "1": second, "2": 0}})
-    assert WarmStart(0, {0: 8, 1: 3, 2: 0}).passed(end) == passed
-
-
-def test_the_end_of_it_on_pulsar() -> None:
-    newest = MessageId(7, 2, 1)
-    warm = WarmStart(0, {0: newest.offset + 1, 1: MessageId(9, 0, 0).offset + 1})
-    assert not warm.passed(json.dumps({"0": [7, 2, 1, 40]}))
-    assert not warm.passed(json.dumps({"0": [7, 2, 0, 39], "1": [9, 0, 0, 1]}))
-    assert not warm.passed(json.dumps({"0": [7, 2, 1, 40], "1": [-1, -1, -1, 0]}))
-    assert warm.passed(json.dumps({"0": [7, 2, 1, 40], "1": [9, 0, 0, 1], "2": [1, 1, 1, 1]}))
+def test_it_ends_when_all_partitions_have_been_read(
+    until: Mapping[int, int], end: str | None, passed: bool
+) -> None:
+    assert WarmStart(0, until).passed(end) == passed
 
 
 def test_the_guard_keeps_it_and_its_end(tmp_path: Path) -> None:
@@ -222,42 +220,44 @@ def other_format(folder: Path, epoch: int = 1) -> None:
         (folder / "checkpoint" / "offsets").mkdir(exist_ok=True)
 
 
+def moved(folder: Path, following: int = 1) -> tuple[Path | None, int]:
+    """Where a start with a warm start moves the checkpoint, and its epoch."""
+    guard = guard_of(a_job(folder), ENGINE)
+    with guarded(folder / "checkpoint", guard, lambda: following, warming=Warming(5)) as held:
+        return held.aside, held.epoch
+
+
 def test_state_of_another_format_is_moved_aside_as_often_as_needed(tmp_path: Path) -> None:
-    folder, guard = tmp_path / "checkpoint", guard_of(a_job(tmp_path), ENGINE)
+    """A copy of what was moved aside gets a place of its own."""
+    folder = tmp_path / "checkpoint"
     for name in ("checkpoint.rows-1", "checkpoint.rows-1-1"):
         other_format(tmp_path)
-        with guarded(folder, guard, lambda: 7, warming=Warming(5)) as held:
-            assert (held.aside, held.epoch) == (tmp_path / name, 7)
+        assert moved(tmp_path, 7) == (tmp_path / name, 7)
         assert sorted(entry.name for entry in (tmp_path / name).iterdir()) == ["offsets", GUARD]
         assert not (folder / "offsets").exists()
         (folder / GUARD).unlink()
-
-
-def test_its_epoch_is_followed_by_a_higher_one_though_the_topics_are_empty(tmp_path: Path) -> None:
-    """Executors remember the epoch for longer than the topics keep records."""
-    other_format(tmp_path, epoch=9)
-    guard = guard_of(a_job(tmp_path), ENGINE)
-    with guarded(tmp_path / "checkpoint", guard, lambda: 1, warming=Warming(5)) as held:
-        assert held.epoch == 10
+    rmtree(folder)
+    copytree(tmp_path / "checkpoint.rows-1", folder)
+    assert moved(tmp_path)[0] == tmp_path / "checkpoint.rows-1-2"
 
 
 def test_a_kill_while_it_is_moved_leaves_it_to_the_next_start(tmp_path: Path) -> None:
     """The guard file is moved last."""
-    folder, guard = tmp_path / "checkpoint", guard_of(a_job(tmp_path), ENGINE)
+    folder, aside = tmp_path / "checkpoint", tmp_path / "checkpoint.rows-1"
     other_format(tmp_path)
     (folder / "commits").mkdir()
-    aside = tmp_path / "checkpoint.rows-1"
     aside.mkdir()
     (folder / "commits").rename(aside / "commits")
-    with guarded(folder, guard, warming=Warming(5)) as held:
-        assert held.aside == aside
+    assert moved(tmp_path)[0] == aside
     assert sorted(entry.name for entry in aside.iterdir()) == ["commits", "offsets", GUARD]
 
 
 def test_a_start_that_fails_before_it_has_begun_anew_leaves_it_in_its_place(
     tmp_path: Path,
 ) -> None:
-    """The epoch of the old one is remembered nowhere else."""
+    """The epoch of the old one is remembered nowhere else: executors know it for longer than the
+    topics keep records.
+    """
     folder, guard = tmp_path / "checkpoint", guard_of(a_job(tmp_path), ENGINE)
     other_format(tmp_path, epoch=7)
 
@@ -266,33 +266,18 @@ def test_a_start_that_fails_before_it_has_begun_anew_leaves_it_in_its_place(
 
     with pytest.raises(SinkError), guarded(folder, guard, away, warming=Warming(5)):
         pytest.fail("cannot begin")
-    with guarded(folder, guard, lambda: 1, warming=Warming(5)) as held:
-        assert (held.epoch, held.aside) == (8, tmp_path / "checkpoint.rows-1")
+    assert moved(tmp_path) == (tmp_path / "checkpoint.rows-1", 8)
 
 
 def test_a_kill_before_the_new_guard_is_written_leaves_the_old_one(tmp_path: Path) -> None:
-    folder, guard = tmp_path / "checkpoint", guard_of(a_job(tmp_path), ENGINE)
+    folder = tmp_path / "checkpoint"
     other_format(tmp_path, epoch=7)
     old = (folder / GUARD).read_text()
     aside = moved_aside(folder, {"rows": 1}, GUARD, LOCKS)
     assert (folder / GUARD).read_text() == old
-    with guarded(folder, guard, lambda: 1, warming=Warming(5)) as held:
-        assert (held.epoch, held.aside) == (8, aside)
+    assert moved(tmp_path) == (aside, 8)
     assert (aside / GUARD).read_text() == old
     assert sorted(entry.name for entry in aside.iterdir()) == ["offsets", GUARD]
-
-
-def test_a_copy_of_a_checkpoint_that_was_moved_aside_gets_a_place_of_its_own(
-    tmp_path: Path,
-) -> None:
-    folder, guard = tmp_path / "checkpoint", guard_of(a_job(tmp_path), ENGINE)
-    other_format(tmp_path)
-    with guarded(folder, guard, warming=Warming(5)) as held:
-        assert held.aside is not None
-    rmtree(folder)
-    copytree(held.aside, folder)
-    with guarded(folder, guard, warming=Warming(5)) as again:
-        assert again.aside == tmp_path / "checkpoint.rows-1-1"
 
 
 def test_doctor_says_what_the_next_start_does_and_leaves_it_to_it(tmp_path: Path) -> None:

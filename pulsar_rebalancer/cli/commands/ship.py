@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +17,6 @@ if TYPE_CHECKING:
     from streaming.settings import JobSettings
 
 app = typer.Typer()
-_MANIFEST = "spark-application.json"
 
 
 @app.command()
@@ -34,19 +30,6 @@ def ship(
         Path | None,
         typer.Option(
             metavar="DIR", help="Write the job as an application for spark-submit to this folder."
-        ),
-    ] = None,
-    spark_operator: Annotated[
-        bool,
-        typer.Option(
-            "--spark-operator",
-            help="With --application: also write a SparkApplication for Kubernetes.",
-        ),
-    ] = False,
-    image: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="With --spark-operator: the image of driver and workers."
         ),
     ] = None,
     config: options.Config = None,
@@ -63,10 +46,6 @@ def ship(
         raise typer.BadParameter(
             "name either the archive to write or --application DIR", param_hint="FILE"
         )
-    if spark_operator and application is None:
-        raise typer.BadParameter("needs --application DIR", param_hint="--spark-operator")
-    if image is not None and not spark_operator:
-        raise typer.BadParameter("needs --spark-operator", param_hint="--image")
     if file is not None:
         _ship_environment(file, as_json)
     elif application is not None:
@@ -74,9 +53,8 @@ def ship(
 
         job = options.settings(config, overrides).job
         made = write_application(application, job)
-        manifest = _Manifest(spark_operator, image).write(made, job, overrides or ())
-        files = [*made.files(), *([] if manifest is None else [manifest])]
-        _print_application(files, _lines(made, job, _run_words(config, overrides or ())), as_json)
+        lines = _lines(made, job, _run_words(config, overrides or ()))
+        _print_application(made.files(), lines, as_json)
 
 
 def _run_words(config: Path | None, overrides: Sequence[str]) -> list[str]:
@@ -84,27 +62,6 @@ def _run_words(config: Path | None, overrides: Sequence[str]) -> list[str]:
     kept = [one for one in overrides if not one.startswith(("job.master=", "job.environment="))]
     named = ["--config", str(config.absolute())] if config is not None else []
     return ["run", *named, *(word for one in kept for word in ("--set", one))]
-
-
-@dataclass(frozen=True, slots=True)
-class _Manifest:
-    """Whether to write a manifest, and its image."""
-
-    wanted: bool
-    image: str | None
-
-    def write(self, made: Application, job: JobSettings, overrides: Sequence[str]) -> Path | None:
-        """Writes the manifest beside the files, if it is wanted."""
-        if not self.wanted:
-            return None
-        from streaming.cluster.operator_manifest import IMAGE, SETTINGS, operator_manifest
-
-        run = _run_words(Path(SETTINGS, "rebalancer.toml"), overrides)
-        spark = metadata.version("pyspark")
-        tree = operator_manifest(made, job, run, self.image or IMAGE, spark)
-        target = made.folder / _MANIFEST
-        target.write_text(json.dumps(tree, indent=2) + "\n", "utf-8")
-        return target
 
 
 def _ship_environment(file: Path, as_json: bool) -> None:
