@@ -96,11 +96,6 @@ def signature(key: Secret, notice_id: str, now_s: int, body: bytes) -> str:
     return "v1," + b64encode(hmac.digest(key.reveal(), signed, hashlib.sha256)).decode()
 
 
-def body_of(notice: Notice, hook: Webhook) -> bytes:
-    """The body in the form of the settings."""
-    return as_slack(notice) if hook.form == "slack" else as_json(notice)
-
-
 class Delivery:
     """Sends notices to one webhook. Not thread-safe."""
 
@@ -139,7 +134,8 @@ class Delivery:
         """One request over a connection of its own; redirects are not followed."""
         import httpcore
 
-        body, host = body_of(notice, self._hook), self._hook.host
+        host = self._hook.host
+        body = as_slack(notice) if self._hook.form == "slack" else as_json(notice)
         limit_s = self._settings.timeout_ms / 1000
         pool = open_pool(self._tls, 0, limit_s)
         try:

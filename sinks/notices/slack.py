@@ -8,12 +8,14 @@ app surfaces" and "Block Kit: blocks, composition objects", for the limits too.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from html import escape
+from itertools import accumulate
 from typing import Any
 
 from sinks.notices.notice import Notice
 
-_ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 #: Maximum characters of a section's text, of a header, and of the text of a message that Slack does
 #: not cut.
 SECTION, HEADER, MESSAGE = 3_000, 150, 4_000
@@ -37,8 +39,7 @@ def _blocks(notice: Notice) -> Iterator[Mapping[str, Any]]:
     if notice.picture:
         yield _section(notice.picture)
     if notice.link:
-        link = notice.link.replace("&", "&amp;")
-        text = f"<{link}|Show the cluster>"
+        text = f"<{escape(notice.link, quote=False)}|Show the cluster>"
         yield {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
     named = {"notice": notice.id, "plan": notice.plan, "command": notice.command}
     about = ", ".join(f"{name} {value}" for name, value in named.items() if value)
@@ -58,18 +59,13 @@ def clipped(text: str, most: int) -> str:
     ellipsis. No escape is cut in two.
     """
     parts = [_escaped(character) for character in text]
-    if sum(map(len, parts)) <= most:
+    ends = list(accumulate(map(len, parts)))
+    if not ends or ends[-1] <= most:
         return "".join(parts)
-    kept, length = list[str](), 1
-    for part in parts:
-        length += len(part)
-        if length > most:
-            break
-        kept.append(part)
-    return f"{''.join(kept)}…"
+    return f"{''.join(parts[: bisect_right(ends, most - 1)])}…"
 
 
 def _escaped(character: str) -> str:
-    if character in _ESCAPED:
-        return _ESCAPED[character]
-    return character if character.isprintable() else f"\\u{ord(character):04x}"
+    if character.isprintable():
+        return escape(character, quote=False)
+    return f"\\u{ord(character):04x}"

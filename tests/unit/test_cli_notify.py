@@ -221,12 +221,6 @@ def test_without_a_webhook_it_is_one_sentence(stage: Stage) -> None:
     assert "notices.url_file: no webhook; name a file with its address here" in answer.err
 
 
-def test_the_settings_that_are_shown_have_no_secret(stage: Stage) -> None:
-    shown = rebalancer("config", "show", "--json", *stage.words())
-    assert str(stage.folder / "secrets" / "url") in shown.out
-    assert stage.leaks(shown.out, shown.err) == []
-
-
 def test_a_damaged_file_and_one_of_another_version(stage: Stage) -> None:
     assert stage.notify("--once").code == 0
     file = stage.folder / "state" / "notices.json"

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli.commands.notify import rules_of
-from pulsar_rebalancer.decisions.notices.decide import NoticeMemory
-from pulsar_rebalancer.decisions.notices.notifier import decided
+from pulsar_rebalancer.decisions.notices.decide import NoticeMemory, after_records
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import load
 from sinks.notices.delivery import Delivery
@@ -42,7 +41,7 @@ def example(folder: Path) -> Notice:
     out = folder / "replayed"
     rebalancer("replay", RECORDING, "--set", "shedding.strategy=uniform", "--out", out)
     rounds = [decode_round(line) for line in (out / "rounds.jsonl").read_bytes().splitlines()]
-    _, (notice,) = decided(NoticeMemory(begun=0), rounds, rules_of(load(None, {}, [LINK])))
+    _, (notice,) = after_records(NoticeMemory(begun=0), rounds, rules_of(load(None, {}, [LINK])))
     return notice
 
 
