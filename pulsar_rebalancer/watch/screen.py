@@ -27,8 +27,7 @@ class WatchScreen:
         self, file: TextIO | None = None, clock: Callable[[], datetime] = datetime.now
     ) -> None:
         self._file, self._clock = file or sys.stdout, clock
-        self._said: dict[str, str] = {}
-        self._moves: dict[str, tuple[tuple[str, str, str | None], ...]] = {}
+        self._said: dict[str, tuple[object, ...]] = {}
         self._intents: dict[str, dict[str, str]] = {}
 
     def begin(self, subjects: Sequence[str], folder: WatchFolder, page: str) -> None:
@@ -53,10 +52,10 @@ class WatchScreen:
             self._drains(one)
             code = "decided" if one.state is None else one.state.code
             moves = [commands[name] for name in one.commands if name in commands]
-            key = tuple((move.action, move.bundle, move.destination) for move in moves)
-            if self._said.get(one.cluster) == code and self._moves.get(one.cluster) == key:
+            said = (code, *((move.action, move.bundle, move.destination) for move in moves))
+            if self._said.get(one.cluster) == said:
                 continue
-            self._said[one.cluster], self._moves[one.cluster] = code, key
+            self._said[one.cluster] = said
             for text in _round_lines(one, code, moves):
                 self.line(text)
 

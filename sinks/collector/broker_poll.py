@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
@@ -66,14 +66,8 @@ class MissingReport:
     text: str
 
 
-class Poll(Protocol):
-    """Gets the load of a cluster's brokers."""
-
-    def run(self, brokers: Sequence[str]) -> Pass:
-        """Runs one pass over these brokers. Raises SinkError if their topics cannot be read."""
-
-    def close(self) -> None:
-        """Closes connections and readers."""
+#: Runs one pass over these brokers. Raises SinkError if their topics cannot be read.
+Poll = Callable[[Sequence[str]], Pass]
 
 
 @dataclass(slots=True)
@@ -131,9 +125,6 @@ class BrokerPoll:
             missing_codes={broker: reason.code for broker, reason in missing.items()},
         )
 
-    def close(self) -> None:
-        """Does nothing: the admin client owns the connections."""
-
     def _is_off(self, broker: str) -> bool:
         failures = self._failures.get(broker)
         if failures is None or failures.off == 0:
@@ -168,10 +159,6 @@ class BrokerPoll:
             return
         failures = self._failures.setdefault(broker, _Failures(answer))
         # The first failure may be an accident: the next pass asks again.
-        failures.off = (
-            min(self.most_passes_off, 2**failures.count - 1)
-            if failures.count < 30
-            else self.most_passes_off
-        )
+        failures.off = min(self.most_passes_off, 2 ** min(failures.count, 30) - 1)
         failures.count += 1
         failures.reason = answer

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from sinks.collector.broker_poll import Pass, Report
-from sinks.collector.leader import NO_FACTS, LeaderFacts
+from sinks.collector.leader import LeaderFacts
 from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
 from sinks.wire.raw import ReportEnvelope
 
@@ -42,7 +42,7 @@ def encode_owned(cluster: str, owned: Report) -> bytes:
     )
 
 
-def encode_sweep(cluster: str, done: Pass, facts: LeaderFacts = NO_FACTS) -> bytes:
+def encode_sweep(cluster: str, done: Pass, facts: LeaderFacts) -> bytes:
     """The sweep marker of a pass, with what is known about the leader."""
     return _ENCODER.encode(
         SweepRecord(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from sinks.collector.broker_poll import BrokerPoll, Poll
@@ -84,35 +85,28 @@ def _port(admin: PulsarAdmin, web: str, key: str) -> str:
     return port[0]
 
 
-def open_poll(
+@contextmanager
+def opened_poll(
     manager: LoadManager,
     settings: PulsarSettings,
     collector: CollectorSettings,
     admins: tuple[PulsarAdmin, PulsarAdmin],
     clock_ms: Callable[[], int],
-) -> Poll:
+) -> Iterator[Poll]:
     """The poll for a load manager. Raises AdminError, SettingsError, SinkError.
 
     `admins`: one client for the cluster, one for single brokers, which must not retry (see
     `single_try`).
     """
     admin, quick = admins
+    at_once, off = collector.max_concurrent, collector.most_passes_off
     if manager == "modular":
-        return BrokerPoll(
-            FrozenReports(quick).load_report,
-            collector.max_concurrent,
-            collector.most_passes_off,
-            clock_ms,
-        )
-    return ExtensiblePoll(
-        LoadTopics(service_url_of(admin, settings), settings, clock_ms),
-        BrokerPoll(
-            liveness_call(quick), collector.max_concurrent, collector.most_passes_off, clock_ms
-        ),
-        OwnerPoll(quick, collector.max_concurrent, collector.broker_deadline_ms / 1000, clock_ms),
-        collector.keep_ms,
-        clock_ms,
-    )
+        yield BrokerPoll(FrozenReports(quick).load_report, at_once, off, clock_ms).run
+        return
+    with closing(LoadTopics(service_url_of(admin, settings), settings, clock_ms)) as topics:
+        alive = BrokerPoll(liveness_call(quick), at_once, off, clock_ms)
+        owners = OwnerPoll(quick, at_once, collector.broker_deadline_ms / 1000, clock_ms)
+        yield ExtensiblePoll(topics.take, alive, owners.run, collector.keep_ms, clock_ms).run
 
 
 #: The setting behind the deadline of `single_try`, for messages.

@@ -5,54 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 
-from sinks.collector.broker_poll import Pass, Poll
-from sinks.collector.collector import Collector
+from sinks.collector.broker_poll import Pass
+from sinks.collector.collector import Source
 from sinks.collector.leader import LeaderPoll
 from sinks.collector.load_source import (
     HASTY_DEADLINE,
     load_manager_of,
-    open_poll,
+    opened_poll,
     single_try,
 )
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.cluster_name import check_cluster_name
 from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.modular_or_extensible import LoadManager
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.access import Publisher
 from sinks.wall_clock import wall_clock_ms
 
 _PAUSE_S = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One cluster: its brokers at opening time, its load manager, and the polls that read their
-    load and who leads them.
-    """
-
-    cluster: str
-    brokers: tuple[str, ...]
-    manager: LoadManager
-    settings: CollectorSettings
-    admin: PulsarAdmin
-    poll: Poll
-    leader: LeaderPoll
-
-    def collector(self, telemetry: Publisher) -> Collector:
-        """The collector that publishes to `telemetry`."""
-        return Collector(
-            self.cluster,
-            self.settings,
-            manager=self.manager,
-            admin=self.admin,
-            poll=self.poll,
-            telemetry=telemetry,
-            leader=self.leader,
-        )
 
 
 @contextmanager
@@ -79,7 +49,8 @@ def opened(
     with closing(PulsarAdmin(pulsar, wait, known=known)) as admin, closing(hurried) as quick:
         check_cluster_name(pulsar, pulsar.admin_urls, admin.configuration())
         brokers, manager = admin.brokers(), load_manager_of(admin, pulsar)
-        with closing(open_poll(manager, pulsar, collector, (admin, quick), wall_clock_ms)) as poll:
+        admins = (admin, quick)
+        with opened_poll(manager, pulsar, collector, admins, wall_clock_ms) as poll:
             leader = LeaderPoll(quick, wall_clock_ms)
             yield Source(pulsar.cluster, brokers, manager, collector, admin, poll, leader)
 
@@ -90,7 +61,7 @@ def run_until_complete(source: Source, limit_s: float, wait: Callable[[float], b
     """
     until = time.monotonic() + limit_s
     while True:
-        done = source.poll.run(source.admin.brokers())
+        done = source.poll(source.admin.brokers())
         if (
             source.manager == "modular"
             or not done.missing

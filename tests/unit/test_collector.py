@@ -5,16 +5,17 @@ policies when they change.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sinks.collector.broker_poll import BrokerPoll
-from sinks.collector.collector import Collector
+from sinks.collector.collector import Collector, Source
 from sinks.collector.leader import LeaderPoll
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
@@ -25,7 +26,7 @@ from strategies.cluster.model import LoadReport, Policies, Sweep
 from strategies.errors import Unauthorized
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView, read_policies
-from tests.control_topic import Control
+from tests.control_topic import Control, storing
 from tests.pulsar_fake.model import Answer, Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault, Faults
 from tests.topic_uris import topic_of
@@ -61,31 +62,22 @@ def control(tmp_path: Path) -> Control:
 def collector(
     pulsar: FakePulsar, control: Control, deadline_ms: int = 5_000, **given: Any
 ) -> Iterator[Collector]:
-    settings = PulsarSettings("c", pulsar.admin_urls, backoff_ms=0)
-    with ExitStack() as stack:
-        admin = stack.enter_context(closing(PulsarAdmin(settings)))
-        hasty = stack.enter_context(
-            closing(PulsarAdmin(replace(settings, attempts=1, deadline_ms=deadline_ms)))
-        )
-        publisher = stack.enter_context(closing(open_publisher(topic_of(control.uri("telemetry")))))
-        ticks = iter(range(1_000_000_000_000, 2_000_000_000_000, 1_000))
-
-        def clock() -> int:
-            return next(ticks)
-
-        yield Collector(
-            "c",
-            CollectorSettings(**given),
-            manager="modular",
-            admin=admin,
-            poll=poll(hasty, CollectorSettings(**given), clock),
-            telemetry=publisher,
-            leader=LeaderPoll(hasty, clock),
-        )
-
-
-def poll(admin: PulsarAdmin, settings: CollectorSettings, clock: Callable[[], int]) -> BrokerPoll:
-    return BrokerPoll(admin.load_report, settings.max_concurrent, settings.most_passes_off, clock)
+    """Of modular brokers; a second passes at each look at the clock."""
+    settings, passes = (
+        PulsarSettings("c", pulsar.admin_urls, backoff_ms=0),
+        CollectorSettings(**given),
+    )
+    hasty = replace(settings, attempts=1, deadline_ms=deadline_ms)
+    clock = partial(next, iter(range(1_000_000_000_000, 2_000_000_000_000, 1_000)))
+    with (
+        closing(PulsarAdmin(settings)) as admin,
+        closing(PulsarAdmin(hasty)) as quick,
+        closing(open_publisher(topic_of(control.uri("telemetry")))) as publisher,
+    ):
+        poll = BrokerPoll(quick.load_report, passes.max_concurrent, passes.most_passes_off, clock)
+        leader = LeaderPoll(quick, clock)
+        source = Source("c", (), "modular", passes, admin, poll.run, leader)
+        yield Collector(source, storing(publisher))
 
 
 def records(control: Control) -> list[object]:

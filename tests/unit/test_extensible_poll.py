@@ -25,11 +25,8 @@ from tests.pulsar_fake.server import FakePulsar, Fault
 A, B = "a:8080", "b:8080"
 
 
-class Owners:
-    """Of no bundle."""
-
-    def run(self, brokers: Sequence[str]) -> tuple[Report, ...]:
-        return tuple(Report(broker, 0, b"{}") for broker in brokers)
+def owned(brokers: Sequence[str]) -> tuple[Report, ...]:
+    return tuple(Report(broker, 0, b"{}") for broker in brokers)
 
 
 @dataclass
@@ -45,14 +42,12 @@ class Cluster:
 
     def __post_init__(self) -> None:
         self.poll = ExtensiblePoll(
-            self, BrokerPoll(self.answer, 4, 0, self.clock), Owners(), 60_000, self.clock
+            self.take, BrokerPoll(self.answer, 4, 0, self.clock), owned, 60_000, self.clock
         )
 
     def take(self) -> list[Report]:
         said, self.said = self.said, []
         return said
-
-    def close(self) -> None: ...
 
     def clock(self) -> int:
         return self.now_ms

@@ -15,12 +15,12 @@ import pytest
 
 from pulsar_rebalancer.cli.own_shedder import OwnShedder, own_shedders
 from pulsar_rebalancer.watch.follow import follow
+from pulsar_rebalancer.watch.processes import Processes
 from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.collector.leader import NO_FACTS, LeaderFacts
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import open_consumer
-from strategies.cluster.model import Command
 from tests.control_topic import TOPICS, Control
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
@@ -110,19 +110,6 @@ def test_an_executor_starts_although_nobody_says_it(pulsar: FakePulsar, tmp_path
     test_an_executor_that_applies_says_it(pulsar, tmp_path, True, ON, False)
 
 
-class Nothing:
-    """Processes that run, and an executor's part without commands."""
-
-    def check(self) -> None:
-        pass
-
-    def step(self) -> list[Command]:
-        return []
-
-    def close(self) -> None:
-        pass
-
-
 class Turns(threading.Event):
     """Set after some turns."""
 
@@ -147,8 +134,8 @@ def test_a_watch_says_it_for_each_cluster(pulsar: FakePulsar, tmp_path: Path) ->
         rounds = open_consumer(topic_of(control.uri("rounds")), "watch", tmp_path)
         with closing(rounds), own_shedders(clusters, CollectorSettings(), "it moves") as own:
             follow(
-                Nothing(),  # type: ignore[arg-type]
-                Nothing(),
+                Processes([]),
+                list,
                 rounds,
                 screen,
                 Turns(3),

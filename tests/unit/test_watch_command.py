@@ -5,6 +5,7 @@ commands, and what it prints. tests/servers/test_watch_command.py runs all of it
 from __future__ import annotations
 
 import socket
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -27,17 +28,17 @@ from pulsar_rebalancer.watch.folder import (
     settings_of,
     write_settings,
 )
-from pulsar_rebalancer.watch.follow import follow, opened_rounds
+from pulsar_rebalancer.watch.follow import follow
 from pulsar_rebalancer.watch.processes import Processes
 from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.collector.discovery import DiscoveredCluster, discovered
 from sinks.plain_loop import PlainLoop
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.access import open_consumer, open_publisher
+from sinks.topics.access import open_consumer
 from sinks.topics.uri import file_topic
 from sinks.wire.codec import decode, decode_round
 from strategies.cluster.intent_contract import IntentStateCode, IntentStatus
-from strategies.cluster.model import Command, OutcomeReport
+from strategies.cluster.model import OutcomeReport
 from strategies.errors import Refused, SettingsError
 from tests.control_topic import TOPICS, Control, command, now_ms
 from tests.live_topics import MadeUpCluster
@@ -133,17 +134,11 @@ def test_every_command_is_answered_once_with_a_dry_run(tmp_path: Path) -> None:
     control = Control(tmp_path)
     first, second = command(BUNDLE, "a:1", "b:1"), command(BUNDLE, "a:1")
 
+    topics = load(flags=[f"topics.{name}={control.uri(name)}" for name in TOPICS])
+
     def answered() -> list[str]:
-        answers = DryRuns(
-            open_consumer(topic_of(control.uri("commands")), "w", tmp_path / "w"),
-            open_publisher(topic_of(control.uri("outcomes"))),
-            open_publisher(topic_of(control.uri("telemetry"))),
-            now_ms,
-        )
-        try:
+        with closing(DryRuns(topics.connections.topics, tmp_path / "w", now_ms)) as answers:
             return [one.id for one in answers.step()]
-        finally:
-            answers.close()
 
     control.send(first)
     assert answered() == [first.id]
@@ -241,33 +236,22 @@ def test_each_attempt_of_a_job_that_starts_is_a_line(tmp_path: Path) -> None:
             stop.set()
         return lines.pop(0)
 
-    with opened_folder(tmp_path / "watch") as folder:
-        topics = load(flags=[f"topics.rounds={control.uri('rounds')}"]).connections.topics
-        with opened_rounds(folder, topics) as rounds:
-            follow(
-                Processes([]),
-                Silent(),
-                rounds,
-                WatchScreen(said, lambda: datetime(2026, 1, 1, 12, tzinfo=UTC)),
-                stop,
-                telemetry=tmp_path,
-                clock_ms=now_ms,
-                starting=starting,
-            )
+    with closing(open_consumer(topic_of(control.uri("rounds")), "w", tmp_path)) as rounds:
+        follow(
+            Processes([]),
+            list,
+            rounds,
+            WatchScreen(said, lambda: datetime(2026, 1, 1, 12, tzinfo=UTC)),
+            stop,
+            telemetry=tmp_path,
+            clock_ms=now_ms,
+            starting=starting,
+        )
     assert said.getvalue().splitlines() == [
         "12:00:00  the Spark job: Spark starts",
         "12:00:00  the Spark job: attempt 1",
         "12:00:00  the Spark job: attempt 1 failed after 14 s",
     ]
-
-
-class Silent:
-    """Nothing has been decided."""
-
-    def step(self) -> list[Command]:
-        return []
-
-    def close(self) -> None: ...
 
 
 def test_without_a_cluster_the_error_says_what_to_name(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from pulsar_rebalancer.cli.collect.changes import Changes, standstill_ms
 from pulsar_rebalancer.cli.log_lines import Line, LogLine
-from sinks.collector.collector import StepResult
-from sinks.collector.open_cluster import Source, opened
+from sinks.collector.collector import Collector, PublishPass, Source, StepResult
+from sinks.collector.open_cluster import opened
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings
@@ -29,8 +29,8 @@ def _ignored(_cluster: str, _result: StepResult, _took_s: float) -> None:
     """Does nothing with a step."""
 
 
-class SharedPublisher:
-    """Shares one topic between several clusters: `flush` publishes a cluster's complete pass.
+class SharedTopic:
+    """One topic of several clusters: passes are published one after the other.
 
     After an outage the whole pass is published again; a report that was stored already becomes a
     rejected row. The first error that is not retryable is raised in all clusters.
@@ -38,34 +38,23 @@ class SharedPublisher:
 
     def __init__(self, publisher: Publisher, outage: RetryBackoff, stop: threading.Event) -> None:
         self._publisher, self._outage, self._stop = publisher, outage, stop
-        self._waiting = threading.local()
         self._one_at_a_time = threading.Lock()
         self.failed: SinkError | None = None
 
-    def publish(self, key: str, value: bytes) -> None:
-        """See Publisher."""
-        self._records().append((key, value))
-
-    def flush(self) -> None:
-        """See Publisher."""
-        records = self._records()
+    def publish(self, cluster: str, records: Sequence[bytes]) -> None:
+        """Returns when all of them are stored."""
         try:
             with self._one_at_a_time:
-                while not self._delivered(records):
+                while not self._stored(cluster, records):
                     pass
         except SinkError as error:
             self.failed = self.failed or error
             raise
-        finally:
-            records.clear()
 
-    def close(self) -> None:
-        """Does nothing: the owner of the publisher closes it."""
-
-    def _delivered(self, records: Sequence[tuple[str, bytes]]) -> bool:
+    def _stored(self, cluster: str, records: Sequence[bytes]) -> bool:
         try:
-            for key, value in records:
-                self._publisher.publish(key, value)
+            for record in records:
+                self._publisher.publish(cluster, record)
             self._publisher.flush()
         except SinkError as error:
             self._outage.wait_or_raise(error)
@@ -74,12 +63,6 @@ class SharedPublisher:
             return False
         self._outage.succeeded()
         return True
-
-    def _records(self) -> list[tuple[str, bytes]]:
-        if not hasattr(self._waiting, "records"):
-            self._waiting.records = []
-        found: list[tuple[str, bytes]] = self._waiting.records
-        return found
 
 
 class Refusals:
@@ -130,11 +113,11 @@ def collect_all(
     `known`: the known brokers for a cluster's settings. `on_step`: called in the cluster's thread,
     also for a cluster that cannot be opened, which is a step with a complaint.
     """
-    shared = SharedPublisher(publisher, outage or RetryBackoff(0, stop.wait, log), stop)
+    shared = SharedTopic(publisher, outage or RetryBackoff(0, stop.wait, log), stop)
     if len(clusters) == 1:
         with opened(clusters[0], settings, stop.wait, known(clusters[0])) as source:
             log(opened_line(source))
-            passes(source, shared, settings.pass_interval_ms / 1000, stop, log, on_step=on_step)
+            passes(source, shared.publish, stop, log, on_step=on_step)
         return
     refusals = Refusals(len(clusters), stop, log)
     threads = [
@@ -159,16 +142,15 @@ def collect_all(
 
 def passes(
     source: Source,
-    publisher: Publisher,
-    interval_s: float,
+    publish: PublishPass,
     stop: threading.Event,
     log: LogLine,
     *,
     on_step: OnStep = _ignored,
 ) -> None:
     """Runs passes at fixed intervals. Raises the errors of `Collector.step`."""
-    collector, changes = source.collector(publisher), Changes(standstill_ms(source.admin))
-    due = time.monotonic()
+    collector, changes = Collector(source, publish), Changes(standstill_ms(source.admin))
+    interval_s, due = source.settings.pass_interval_ms / 1000, time.monotonic()
     while not stop.is_set():
         began = time.monotonic()
         result, took_s = collector.step(), time.monotonic() - began
@@ -184,7 +166,7 @@ def passes(
 def _with_retries(
     cluster: PulsarSettings,
     settings: CollectorSettings,
-    shared: SharedPublisher,
+    shared: SharedTopic,
     stop: threading.Event,
     log: LogLine,
     *,
@@ -200,19 +182,16 @@ def _with_retries(
             with opened(cluster, settings, stop.wait, known(cluster)) as source:
                 refusals.accepted(cluster.cluster)
                 log(opened_line(source))
-                passes(
-                    source, shared, settings.pass_interval_ms / 1000, stop, named, on_step=on_step
-                )
-        except Unauthorized as error:
-            on_step(cluster.cluster, StepResult(None, False, (str(error),)), 0)
-            refusals.add(cluster.cluster, error)
-            stop.wait(settings.pass_interval_ms / 1000)
+                passes(source, shared.publish, stop, named, on_step=on_step)
         except RebalancerError as error:
             if shared.failed is not None:
                 stop.set()
                 return
             on_step(cluster.cluster, StepResult(None, False, (str(error),)), 0)
-            named(Line(str(error), "cluster-fails", "warning"))
+            if isinstance(error, Unauthorized):
+                refusals.add(cluster.cluster, error)
+            else:
+                named(Line(str(error), "cluster-fails", "warning"))
             stop.wait(settings.pass_interval_ms / 1000)
 
 
