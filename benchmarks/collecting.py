@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sinks.collector.collector import Collector, Source
 from sinks.collector.leader import LeaderPoll
-from sinks.collector.load_source import opened_poll
+from sinks.collector.open_cluster import opened_poll
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings

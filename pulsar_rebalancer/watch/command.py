@@ -123,7 +123,7 @@ def _check_java() -> None:
 def _prepare(used: WatchFolder, settings: Settings, stop: Stop, modelled: bool) -> list[str]:
     """Writes the settings file, and describes each cluster. Raises AdminError, SettingsError."""
     from pulsar_rebalancer.watch.processes import with_port
-    from sinks.collector.discovery import discovered
+    from sinks.collector.open_cluster import discovered
 
     page = {"serve.listen": str(with_port(serve_address(settings.serve)))}
     if modelled:
@@ -145,8 +145,7 @@ def _watch(
     used: WatchFolder, subjects: list[str], stop: Stop, modelled: bool, open_page: bool
 ) -> None:
     from pulsar_rebalancer.cli.own_shedder import own_shedders
-    from pulsar_rebalancer.watch.dry_runs import GROUP, DryRuns
-    from pulsar_rebalancer.watch.follow import follow, modelled_cluster
+    from pulsar_rebalancer.watch.follow import GROUP, DryRuns, follow, modelled_cluster
     from pulsar_rebalancer.watch.processes import started
     from sinks.topics.access import open_consumer
     from streaming.checkpoint.guard import checkpoint_folder

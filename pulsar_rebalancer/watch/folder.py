@@ -13,7 +13,7 @@ from typing import Any
 
 from pulsar_rebalancer.settings.file_text import by_table, settings_text, toml_key
 from pulsar_rebalancer.settings.load import Settings, load
-from sinks.collector.discovery import DiscoveredCluster
+from sinks.collector.open_cluster import DiscoveredCluster
 from sinks.full_disk import naming
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.settings import Topics

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pulsar_rebalancer.cli.lazy import laboratory
 from pulsar_rebalancer.cli.own_shedder import OwnShedder
-from pulsar_rebalancer.watch.dry_runs import new_records
 from pulsar_rebalancer.watch.processes import WHAT, Processes
 from pulsar_rebalancer.watch.screen import WatchScreen
-from sinks.topics.access import Consumer
+from sinks.topics.access import Consumer, open_consumer, open_publisher
 from sinks.topics.files.segments import delete_segments
+from sinks.topics.readable import Skipped, readable
 from sinks.topics.settings import Topics
 from sinks.wall_clock import wall_clock_ms
-from sinks.wire.codec import decode_round
-from strategies.cluster.model import Command, Round
+from sinks.wire.codec import decode_command, decode_round
+from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry
+from strategies.cluster.model import Command, Outcome, Round
+
+T = TypeVar("T")
+#: Consumer group of a watch.
+GROUP = "rebalancer-watch"
 
 _TURN_S = 0.5
 #: Telemetry is kept for this time, in files of 64 MiB.
@@ -70,3 +75,63 @@ def modelled_cluster(topics: Topics) -> Any:
     """
     model = laboratory("demo.watched_cluster").modelled_cluster
     return model(dict(topics.named()), 1, wall_clock_ms)
+
+
+class DryRuns:
+    """The executor of a watch: answers every command with a dry run, so that the next round decides
+    without it. It carries nothing out, and asks the cluster nothing about a command. Raises
+    SinkError.
+    """
+
+    def __init__(self, topics: Topics, positions: Path, clock_ms: Callable[[], int]) -> None:
+        """`positions`: folder of the position on the commands; `clock_ms`: ms since the epoch."""
+        self._commands = open_consumer(topics.commands, GROUP, positions)
+        self._outcomes = open_publisher(topics.outcomes)
+        self._telemetry = open_publisher(topics.telemetry)
+        self._clock_ms = clock_ms
+
+    def step(self) -> list[Command]:
+        """Answers the commands that are there, and returns them."""
+        answered = list[Command]()
+        for commands in new_records(self._commands, decode_command):
+            for command in commands:
+                self._answer(command)
+            self._outcomes.flush()
+            self._telemetry.flush()
+            answered += commands
+        return answered
+
+    def close(self) -> None:
+        """Closes the topics."""
+        for topic in (self._commands, self._outcomes, self._telemetry):
+            topic.close()
+
+    def _answer(self, command: Command) -> None:
+        """The owner is not looked up."""
+        where = "" if command.destination is None else f" to {command.destination}"
+        reason = (
+            f"dry-run: would {command.action} {command.bundle} from {command.source}{where}; a "
+            "watch changes nothing"
+        )
+        outcome = Outcome(
+            command.id,
+            command.cluster,
+            command.bundle,
+            "dry-run",
+            reason,
+            None,
+            None,
+            0,
+            self._clock_ms(),
+        )
+        self._outcomes.publish(command.cluster, encode_outcome(outcome))
+        self._telemetry.publish(command.cluster, encode_outcome_telemetry(outcome))
+
+
+def new_records(topic: Consumer, decode: Callable[[bytes], T]) -> Iterator[list[T]]:
+    """The records that are there, in parts, each of which is committed when the next one is asked
+    for. The job wrote them, so only a torn line is none. Raises SinkError.
+    """
+    while records := topic.poll(100, 0):
+        yield [record for _, record in readable(records, decode, Skipped("", ""))]
+        topic.commit(records[-1])

@@ -14,19 +14,8 @@ from operator import itemgetter
 
 from sinks.collector.broker_poll import BrokerPoll, Kind, MissingReport, Pass, Report
 from sinks.collector.load_topics import WITHDRAWN
-from sinks.pulsar_api.admin import PulsarAdmin
 
 FIGURES: Kind = "broker-load-data"
-
-
-def liveness_call(admin: PulsarAdmin) -> Callable[[str], bytes]:
-    """A call that checks whether a broker answers; the content of its answer is not used."""
-
-    def ask(broker: str) -> bytes:
-        admin.read_metadata(broker)
-        return WITHDRAWN
-
-    return ask
 
 
 @dataclass(slots=True)
@@ -42,7 +31,8 @@ class _Known:
 @dataclass
 class ExtensiblePoll:
     """`take`: the reports since the last call, in order of arrival (`LoadTopics.take`); `liveness`:
-    checks whether a broker answers (`liveness_call`); `owned`: the bundles of brokers, where they
+    asks each broker for something, and does not use the content of its
+    answer; `owned`: the bundles of brokers, where they
     changed (`OwnerPoll.run`); `keep_ms`: how long a broker's report stays valid.
     """
 

@@ -17,9 +17,8 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Literal
 
-from sinks.notices.notice import Notice, as_json
+from sinks.notices.notice import Notice, as_json, as_slack
 from sinks.notices.settings import NoticeSettings, Webhook
-from sinks.notices.slack import as_slack
 from sinks.pulsar_api.http_exchange import TooLarge, exchange, open_pool
 from sinks.secret_file import Secret
 from strategies.errors import SettingsError

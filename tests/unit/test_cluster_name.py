@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli.collect.several_clusters import collect_all
-from sinks.collector.discovery import discovered
+from sinks.collector.open_cluster import discovered
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings

@@ -18,9 +18,8 @@ from pulsar_rebalancer.decisions.notices.decide import NoticeMemory, after_recor
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import load
 from sinks.notices.delivery import Delivery
-from sinks.notices.notice import Notice, as_json
+from sinks.notices.notice import Notice, as_json, as_slack
 from sinks.notices.settings import KINDS, NoticeSettings, webhook
-from sinks.notices.slack import as_slack
 from sinks.wire.codec import decode_round
 from tests.unit.command_line import rebalancer
 from tests.webhook import Delivered, listening

@@ -21,17 +21,16 @@ from pulsar_rebalancer.lab.demo.deciders import DemoTopics
 from pulsar_rebalancer.lab.demo.watched_cluster import CLUSTER, modelled_cluster
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
 from pulsar_rebalancer.settings.load import load
-from pulsar_rebalancer.watch.dry_runs import DryRuns
 from pulsar_rebalancer.watch.folder import (
     check_same_clusters,
     opened_folder,
     settings_of,
     write_settings,
 )
-from pulsar_rebalancer.watch.follow import follow
+from pulsar_rebalancer.watch.follow import DryRuns, follow
 from pulsar_rebalancer.watch.processes import Processes
 from pulsar_rebalancer.watch.screen import WatchScreen
-from sinks.collector.discovery import DiscoveredCluster, discovered
+from sinks.collector.open_cluster import DiscoveredCluster, discovered
 from sinks.plain_loop import PlainLoop
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import open_consumer
