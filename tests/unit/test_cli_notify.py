@@ -5,21 +5,23 @@ a secret in what it prints.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from pulsar_rebalancer.cli.commands.notify import in_turns
-from sinks.metrics.settings import ListenAddress
+from sinks.metrics.settings import address_of
 from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.codec import encode_round
 from sinks.wire.signing import SigningKey
 from tests.control_topic import TOPICS, now_ms
+from tests.faults.started import started
 from tests.notice_builders import MINUTE, a_round
 from tests.set_words import set_words
 from tests.unit.command_line import Answer, rebalancer
@@ -215,12 +217,6 @@ def test_a_long_pause_turns_the_loop_and_ends_when_the_process_stops() -> None:
     assert pauses == [60.0, 60.0, 30.0, 60.0, 60.0]
 
 
-def test_without_a_webhook_it_is_one_sentence(stage: Stage) -> None:
-    answer = stage.notify(notices__url_file="")
-    assert (answer.code, stage.hook.received) == (2, [])
-    assert "notices.url_file: no webhook; name a file with its address here" in answer.err
-
-
 def test_a_damaged_file_and_one_of_another_version(stage: Stage) -> None:
     assert stage.notify("--once").code == 0
     file = stage.folder / "state" / "notices.json"
@@ -236,49 +232,38 @@ def test_a_damaged_file_and_one_of_another_version(stage: Stage) -> None:
 
 
 @pytest.mark.heavy
-class TestProcess:
-    """`rebalancer notify` as a process, with its metrics."""
+def test_a_process_that_is_killed_repeats_its_notice_counts_and_ends_on_sigterm(
+    stage: Stage, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.jsonl"
+    words = stage.words(metrics__listen="127.0.0.1:0", log__format="json")
+    with ExitStack() as stack:
 
-    @pytest.fixture
-    def running(self, stage: Stage, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-        more = {"metrics__listen": "127.0.0.1:0", "log__format": "json"}
-        command = [sys.executable, "-m", "pulsar_rebalancer", "notify", *stage.words(**more)]
-        with (tmp_path / "log.jsonl").open("wb") as log:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log)
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
+        def start() -> subprocess.Popen[bytes]:
+            return stack.enter_context(started("notify", words, os.environ, log))
 
-    def test_it_counts_ends_on_sigterm_and_shows_no_secret(
-        self, stage: Stage, running: subprocess.Popen[bytes], tmp_path: Path
-    ) -> None:
-        log = tmp_path / "log.jsonl"
+        first = start()
         eventually((stage.folder / "state" / "notices.json").exists)
-        stage.hook.answers.extend([Answered(500), Answered(429)])
+        stage.hook.answers += [Answered(wait=first.kill), Answered(500), Answered(429)]
         stage.publish("blind", "blind")
+        assert first.wait(60) == -signal.SIGKILL
+        log.write_bytes(b"")
+        second = start()
         eventually(lambda: '"delivered blind of' in log.read_text())
-        address = next(
-            one["address"]
-            for one in map(json.loads, log.read_text().splitlines())
-            if "address" in one
-        )
-        served = ListenAddress(address.split(":")[0], int(address.split(":")[1]))
-        eventually(
-            lambda: scraped(get(served, "/metrics")[2])["pulsar_rebalancer_notices_waiting",] == 0
-        )
-        status, _, page = get(served, "/metrics")
-        ready = get(served, "/readyz")[0]
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        (address,) = (one["address"] for one in lines if "address" in one)
+        served = address_of(address, "", 0)
+        eventually(lambda: get(served, "/readyz")[0] == 200)
+        page = get(served, "/metrics")[2]
         twin = stage.notify("--once")
-        running.send_signal(signal.SIGTERM)
-
-        assert running.wait(60) == 0
-        found = scraped(page)
-        assert len(stage.hook.received) == 3
-        assert (status, ready) == (200, 200)
-        assert found["pulsar_rebalancer_notices_delivered_total", "blind"] == 1
-        assert found["pulsar_rebalancer_notice_deliveries_failed_total", "500"] == 1
-        assert found["pulsar_rebalancer_notice_deliveries_failed_total", "429"] == 1
-        assert "Another notifier uses" in twin.err
-        assert stage.leaks(log.read_text(), page) == []
+        second.send_signal(signal.SIGTERM)
+        assert second.wait(60) == 0
+    found = scraped(page)
+    assert len(stage.hook.ids) == 4
+    assert len({*stage.hook.ids}) == 1
+    assert found["pulsar_rebalancer_notices_waiting",] == 0
+    assert found["pulsar_rebalancer_notices_delivered_total", "blind"] == 1
+    assert found["pulsar_rebalancer_notice_deliveries_failed_total", "500"] == 1
+    assert found["pulsar_rebalancer_notice_deliveries_failed_total", "429"] == 1
+    assert "Another notifier uses" in twin.err
+    assert stage.leaks(log.read_text(), page) == []
