@@ -4,8 +4,7 @@ them once as a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 from typing import Annotated, Any
 
@@ -16,14 +15,12 @@ from pulsar_rebalancer.cli.collect.several_clusters import collect_all, opened_l
 from pulsar_rebalancer.cli.collect.table import as_json as fields_of
 from pulsar_rebalancer.cli.collect.table import as_table, seen
 from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
-from pulsar_rebalancer.cli.metrics_server import metrics_served
+from pulsar_rebalancer.cli.service import end, measured
 from pulsar_rebalancer.settings.load import Settings
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.collector.settings import collector_folder
 from sinks.metrics.collector import CollectorMetrics
-from sinks.metrics.disk import DiskMetrics, file_topics
-from sinks.metrics.labels import process_registry
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.disk import file_topics
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from sinks.stopping import Stop, stopping
@@ -75,9 +72,7 @@ def collect(
             _print_once(settings, stop, log, as_json)
             return
         _collect(settings, stop, log)
-    log.write(Line(f"stopped ({stop.by})", "stopped", fields={"by": stop.by}))
-    if stop.by == "SIGINT":
-        raise typer.Exit(exit_codes.INTERRUPTED)
+    end(log, stop.by)
 
 
 def _collect(settings: Settings, stop: Stop, log: Log) -> None:
@@ -91,8 +86,18 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
             fields={"clusters": names},
         )
     )
+    topics = dict(file_topics(connections.topics, ["telemetry"]))
     with (
-        _measured(settings, names, stop, log) as metrics,
+        measured(
+            settings,
+            log,
+            stop,
+            lambda registry, liveness: CollectorMetrics(registry, names, liveness),
+            still_s=(_STILL_MS + _STILL_INTERVALS * settings.collector.pass_interval_ms) / 1000,
+            ready_after="a pass",
+            loops=names,
+            folders={"collector.state": collector_folder(settings.collector), **topics},
+        ) as metrics,
         closing(open_publisher(connections.topics.telemetry, connections.access)) as publisher,
     ):
         known = partial(KnownBrokers, folders=[collector_folder(settings.collector)], log=log.warn)
@@ -109,22 +114,6 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
                 known=known,
                 on_step=metrics.stepped,
             )
-
-
-@contextmanager
-def _measured(
-    settings: Settings, clusters: list[str], stop: Stop, log: Log
-) -> Iterator[CollectorMetrics]:
-    """The metrics of the collector, served if the settings say so."""
-    limit_ms = _STILL_MS + _STILL_INTERVALS * settings.collector.pass_interval_ms
-    liveness = Liveness(limit_ms / 1000, "a pass", loops=clusters, is_stopping=stop.is_set)
-    registry = process_registry(settings.engine.version)
-    written = file_topics(settings.connections.topics, ["telemetry"])
-    DiskMetrics(
-        registry, {"collector.state": collector_folder(settings.collector), **dict(written)}
-    )
-    with metrics_served(settings.metrics, registry, liveness, log.write):
-        yield CollectorMetrics(registry, clusters, liveness)
 
 
 def _print_once(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None:

@@ -11,13 +11,11 @@ import typer
 
 from pulsar_rebalancer.cli import exit_codes, options
 from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
-from pulsar_rebalancer.cli.metrics_server import metrics_served
+from pulsar_rebalancer.cli.service import end, measured
 from pulsar_rebalancer.decisions.notices.decide import PLAN, NoticeRules
 from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier
 from pulsar_rebalancer.decisions.notices.outbox import Outbox
 from pulsar_rebalancer.settings.load import Settings
-from sinks.metrics.labels import process_registry
-from sinks.metrics.liveness import Liveness
 from sinks.metrics.notifier import NotifierMetrics
 from sinks.notices.delivery import Attempt, Delivery
 from sinks.notices.notice import Notice, NoticeCause
@@ -67,16 +65,16 @@ def notify(
             _send_test(settings, stop, log)
             return
         _notify(settings, stop, log, once=once)
-    by = stop.by or "all done"
-    log.write(Line(f"stopped ({by})", "stopped", fields={"by": by}))
-    if stop.by == "SIGINT":
-        raise typer.Exit(exit_codes.INTERRUPTED)
+    end(log, stop.by or "all done")
 
 
 def _notify(settings: Settings, stop: Stop, log: Log, *, once: bool) -> None:
     connections, topics = settings.connections, topics_of(settings)
     with ExitStack() as stack:
-        metrics = stack.enter_context(_measured(settings, stop, log))
+        still_s = _STILL_S + settings.notices.timeout_ms / 1000
+        metrics = stack.enter_context(
+            measured(settings, log, stop, NotifierMetrics, still_s=still_s, ready_after="a step")
+        )
         outbox = stack.enter_context(closing(Outbox(Path(settings.notices.state))))
         wait = in_turns(metrics.liveness.turning(stop.wait))
         outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
@@ -217,16 +215,6 @@ def _send_test(settings: Settings, stop: Stop, log: Log) -> None:
     )
     if _delivery(settings, stop.wait, log).deliver(notice) != "delivered":
         raise typer.Exit(exit_codes.ERROR)
-
-
-@contextmanager
-def _measured(settings: Settings, stop: Stop, log: Log) -> Iterator[NotifierMetrics]:
-    """The metrics of the notifier, served if the settings say so."""
-    still_s = _STILL_S + settings.notices.timeout_ms / 1000
-    liveness = Liveness(still_s, "a step", is_stopping=stop.is_set)
-    registry = process_registry(settings.engine.version)
-    with metrics_served(settings.metrics, registry, liveness, log.write):
-        yield NotifierMetrics(registry, liveness)
 
 
 @contextmanager
