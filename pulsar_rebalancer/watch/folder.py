@@ -149,12 +149,10 @@ def _changed(cluster: PulsarSettings) -> dict[str, Any]:
     """Settings of a named cluster that differ from their defaults; its name is that of the
     table.
     """
-    values = {field.name: getattr(cluster, field.name) for field in fields(cluster)}
-    defaults = PulsarSettings()
     return {
-        name: value
-        for name, value in values.items()
-        if value != getattr(defaults, name) and name != "cluster"
+        field.name: value
+        for field in fields(cluster)
+        if (value := getattr(cluster, field.name)) != field.default and field.name != "cluster"
     }
 
 

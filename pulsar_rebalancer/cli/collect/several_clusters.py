@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from pulsar_rebalancer.cli.collect.changes import Changes, standstill_ms
@@ -120,21 +121,14 @@ def collect_all(
             passes(source, shared.publish, stop, log, on_step=on_step)
         return
     refusals = Refusals(len(clusters), stop, log)
-    threads = [
-        threading.Thread(
-            target=_with_retries,
-            args=(cluster, settings, shared, stop, log),
-            kwargs={"refusals": refusals, "known": known, "on_step": on_step},
-            name=f"collect-{cluster.cluster}",
+
+    def collect(cluster: PulsarSettings) -> None:
+        _with_retries(
+            cluster, settings, shared, stop, log, refusals=refusals, known=known, on_step=on_step
         )
-        for cluster in clusters
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        # In short waits, so that signals are handled.
-        while thread.is_alive():
-            thread.join(0.2)
+
+    with ThreadPoolExecutor(len(clusters), thread_name_prefix="collect") as pool:
+        list(pool.map(collect, clusters))
     if shared.failed is not None:
         raise shared.failed
     refusals.raise_if_refused()
