@@ -14,6 +14,7 @@ from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.cli.collect.several_clusters import collect_all
 from pulsar_rebalancer.cli.log_lines import Line
 from pulsar_rebalancer.settings.load import Settings, load
+from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.topics.access import Publisher, open_publisher
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.wire.codec import decode
@@ -70,7 +71,16 @@ def collected(
 
     with closing(topic):
         outage = RetryBackoff(outage_s, stop.wait, say)
-        collect_all(settings.clusters, settings.collector, topic, stop, say, outage=outage)
+        collect_all(
+            settings.clusters,
+            settings.collector,
+            topic,
+            stop,
+            say,
+            outage=outage,
+            known=KnownBrokers,
+            on_step=lambda *_: None,
+        )
     return said
 
 

@@ -26,10 +26,6 @@ Known = Callable[[PulsarSettings], KnownBrokers]
 OnStep = Callable[[str, StepResult, float], None]
 
 
-def _ignored(_cluster: str, _result: StepResult, _took_s: float) -> None:
-    """Does nothing with a step."""
-
-
 class SharedTopic:
     """One topic of several clusters: passes are published one after the other.
 
@@ -102,9 +98,9 @@ def collect_all(
     stop: threading.Event,
     log: LogLine,
     *,
-    outage: RetryBackoff | None = None,
-    known: Known = KnownBrokers,
-    on_step: OnStep = _ignored,
+    outage: RetryBackoff,
+    known: Known,
+    on_step: OnStep,
 ) -> None:
     """Collects until `stop` is set. Errors of a single cluster are raised; with several, they are
     logged and the cluster is retried.
@@ -114,7 +110,7 @@ def collect_all(
     `known`: the known brokers for a cluster's settings. `on_step`: called in the cluster's thread,
     also for a cluster that cannot be opened, which is a step with a complaint.
     """
-    shared = SharedTopic(publisher, outage or RetryBackoff(0, stop.wait, log), stop)
+    shared = SharedTopic(publisher, outage, stop)
     if len(clusters) == 1:
         with opened(clusters[0], settings, stop.wait, known(clusters[0])) as source:
             log(opened_line(source))
@@ -140,7 +136,7 @@ def passes(
     stop: threading.Event,
     log: LogLine,
     *,
-    on_step: OnStep = _ignored,
+    on_step: OnStep,
 ) -> None:
     """Runs passes at fixed intervals. Raises the errors of `Collector.step`."""
     collector, changes = Collector(source, publish), Changes(standstill_ms(source.admin))
