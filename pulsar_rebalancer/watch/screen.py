@@ -32,16 +32,18 @@ class WatchScreen:
 
     def begin(self, subjects: Sequence[str], folder: WatchFolder, page: str) -> None:
         """The first lines; `subjects`: one per cluster."""
-        for subject in subjects:
-            self._print(f"cluster    {subject}")
-        self._print(f"settings   {folder.settings_file}")
-        self._print(f"logs       {folder.log('*').parent}")
-        self._print(f"page       {page}")
-        self._print("Spark takes about 20 seconds to start. Ctrl-C stops all processes.")
+        places = (
+            f"settings   {folder.settings_file}",
+            f"logs       {folder.log('*').parent}",
+            f"page       {page}",
+            "Spark takes about 20 seconds to start. Ctrl-C stops all processes.",
+        )
+        for text in (*(f"cluster    {subject}" for subject in subjects), *places):
+            put(text, self._file)
 
     def line(self, text: str) -> None:
         """A line with the time of day."""
-        self._print(f"{self._clock():%H:%M:%S}  {text}")
+        put(f"{self._clock():%H:%M:%S}  {text}", self._file)
 
     def rounds(self, done: Sequence[Round], commands: Mapping[str, Command]) -> None:
         """A line for each round whose state differs from that of the round before, and the moves
@@ -66,9 +68,6 @@ class WatchScreen:
         for one in done.intents:
             if before.get(one.id) != one.state:
                 self.line(f"{done.cluster}, {what_of(one)}: {progress_of(one)}")
-
-    def _print(self, text: str) -> None:
-        put(text, self._file)
 
 
 def _round_lines(one: Round, code: str, moves: Sequence[Command]) -> Iterator[str]:

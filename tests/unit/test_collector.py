@@ -63,10 +63,8 @@ def collector(
     pulsar: FakePulsar, control: Control, deadline_ms: int = 5_000, **given: Any
 ) -> Iterator[Collector]:
     """Of modular brokers; a second passes at each look at the clock."""
-    settings, passes = (
-        PulsarSettings("c", pulsar.admin_urls, backoff_ms=0),
-        CollectorSettings(**given),
-    )
+    settings = PulsarSettings("c", pulsar.admin_urls, backoff_ms=0)
+    passes = CollectorSettings(**given)
     hasty = replace(settings, attempts=1, deadline_ms=deadline_ms)
     clock = partial(next, iter(range(1_000_000_000_000, 2_000_000_000_000, 1_000)))
     with (
@@ -80,30 +78,33 @@ def collector(
         yield Collector(source, storing(publisher))
 
 
-def records(control: Control) -> list[object]:
-    return [decode(value, b"") for value in control.read("telemetry")]
-
-
 def sweeps(control: Control) -> list[Sweep]:
-    return [record for record in records(control) if isinstance(record, Sweep)]
+    records = [decode(value, b"") for value in control.read("telemetry")]
+    return [record for record in records if isinstance(record, Sweep)]
+
+
+def policies(control: Control) -> list[Policies]:
+    records = [decode(value, b"") for value in control.read("telemetry")]
+    return [record for record in records if isinstance(record, Policies)]
+
+
+def views(control: Control) -> list[PoliciesView]:
+    """The published policies as rounds read them."""
+    return [read_policies(record.snapshot) for record in policies(control)]
 
 
 def test_a_pass_is_every_report_and_then_the_sweep(pulsar: FakePulsar, control: Control) -> None:
     with collector(pulsar, control) as one:
         one.step()
 
-    *reports, policies, sweep = records(control)
-    assert [report.broker for report in reports if isinstance(report, LoadReport)] == sorted(
-        pulsar.cluster.brokers
-    )
-    assert isinstance(policies, Policies)
+    values, brokers = control.read("telemetry"), sorted(pulsar.cluster.brokers)
+    *reports, sweep = (decode(value, b"") for value in values)
+    kinds = [type(report) for report in reports]
+    assert kinds == [LoadReport, LoadReport, LoadReport, Policies]
+    assert [report.broker for report in reports if isinstance(report, LoadReport)] == brokers
     assert isinstance(sweep, Sweep)
-    assert (sweep.sweep, sweep.brokers, sweep.missing) == (
-        1,
-        tuple(sorted(pulsar.cluster.brokers)),
-        {},
-    )
-    assert json.loads(control.read("telemetry")[0])["report"] == REPORT, "verbatim"
+    assert (sweep.sweep, sweep.brokers, sweep.missing) == (1, tuple(brokers), {})
+    assert json.loads(values[0])["report"] == REPORT, "verbatim"
 
 
 @pytest.mark.parametrize(
@@ -253,7 +254,7 @@ def test_policies_that_do_not_change_are_published_again_after_a_while(
         results = [one.step() for _ in range(20)]
     assert [result.policies for result in results] == [True] + [False] * 19
     passes = [result.done.ts for result in results if result.done is not None]
-    published = [record.ts for record in records(control) if isinstance(record, Policies)]
+    published = [record.ts for record in policies(control)]
     due = [passes[0]]
     for ts in passes:
         due += [ts] if ts - due[-1] >= every_ms else []
@@ -330,15 +331,6 @@ def test_a_namespace_that_was_deleted_meanwhile_has_no_group(
 def broken(part: str, answer: Answer) -> Faults:
     """Answers calls with this part in their path with `answer`."""
     return lambda request: Fault(instead=answer) if part in request.target else None
-
-
-def views(control: Control) -> list[PoliciesView]:
-    """The published policies as rounds read them."""
-    return [
-        read_policies(record.snapshot)
-        for record in records(control)
-        if isinstance(record, Policies)
-    ]
 
 
 def test_a_cluster_that_lists_nobody_makes_no_sweep(pulsar: FakePulsar, control: Control) -> None:

@@ -210,34 +210,30 @@ class TestPlans:
         assert after_records(EMPTY, [old], self.RULES) == (EMPTY, [])
 
 
-class TestPicture:
-    def test_who_is_above_the_rest_and_what_would_move(self) -> None:
-        usage = {f"b{n}": 0.3 + n / 100 for n in range(9)} | {"x1": 0.82, "x2": 0.79, "x3": 0.78}
-        done = replace(a_round("acting", 1), usage=usage, commands=("a", "b", "c", "d"))
-        assert picture_of(done) == (
+LOW = {f"b{n}": 0.3 + n / 100 for n in range(9)}
+
+
+@pytest.mark.parametrize(
+    ("usage", "words"),
+    [
+        (
+            LOW | {"x1": 0.82, "x2": 0.79, "x3": 0.78},
             "3 of 12 brokers above the rest: x1 82 %, x2 79 %, x3 78 %; lowest b0 30 %; "
-            "4 commands; spread 51 → 2 points"
-        )
-
-    def test_more_than_are_named(self) -> None:
-        usage = {f"x{n}": 0.8 for n in range(5)} | {f"b{n}": 0.3 for n in range(9)}
-        done = replace(a_round("balanced", 1), usage=usage)
-        assert picture_of(done) == (
-            "5 of 14 brokers above the rest: x0 80 %, x1 80 %, x2 80 % and 2 more; lowest b8 30 %; "
-            "spread 51 points"
-        )
-
-    @pytest.mark.parametrize(
-        ("usage", "words"),
-        [
-            ({"a": 0.5, "b": 0.5}, "highest of 2 brokers a 50 %; lowest b 50 %"),
-            ({"a": 0.9, "b": 0.8, "c": 0.1}, "highest of 3 brokers a 90 %; lowest c 10 %"),
-            ({"a": 0.5}, "1 broker: a 50 %"),
-        ],
-    )
-    def test_where_no_broker_stands_out(self, usage: dict[str, float], words: str) -> None:
-        assert picture_of(replace(a_round("balanced", 1), usage=usage)).startswith(words)
-
-    def test_without_any_usage(self) -> None:
-        done = replace(a_round("blind", 1), usage={}, stale={"a": "x", "b": "y"})
-        assert picture_of(done) == "2 brokers without fresh figures; none with usage"
+            "1 command; spread 51 → 2 points",
+        ),
+        (
+            LOW | {f"x{n}": 0.8 for n in range(5)},
+            "5 of 14 brokers above the rest: x0 80 %, x1 80 %, x2 80 % and 2 more; lowest b0 30 %; "
+            "1 command; spread 51 → 2 points",
+        ),
+        ({"a": 0.5, "b": 0.5}, "highest of 2 brokers a 50 %; lowest b 50 %"),
+        ({"a": 0.9, "b": 0.8, "c": 0.1}, "highest of 3 brokers a 90 %; lowest c 10 %"),
+        ({"a": 0.5}, "1 broker: a 50 %"),
+        ({}, "2 brokers without fresh figures; none with usage"),
+    ],
+)
+def test_a_picture_says_who_is_above_the_rest_and_what_would_move(
+    usage: dict[str, float], words: str
+) -> None:
+    done = replace(a_round("acting", 1), usage=usage, stale={"s": "x", "t": "y"})
+    assert picture_of(done).startswith(words)
