@@ -62,35 +62,6 @@ class SharedTopic:
         return True
 
 
-class Refusals:
-    """Clusters that refuse our token: each is reported once and retried, because the token may be
-    replaced.
-    """
-
-    def __init__(self, clusters: int, stop: threading.Event, log: LogLine) -> None:
-        self._clusters, self._stop, self._log = clusters, stop, log
-        self._now: dict[str, Unauthorized] = {}
-
-    def add(self, cluster: str, error: Unauthorized) -> None:
-        """Adds a cluster; stops everything if no other cluster is left."""
-        if cluster not in self._now:
-            self._log(Line(str(error), "cluster-refuses", "error", cluster=cluster))
-        self._now[cluster] = error
-        if len(self._now) == self._clusters:
-            self._stop.set()
-
-    def accepted(self, cluster: str) -> None:
-        """Removes a cluster that accepts our token."""
-        self._now.pop(cluster, None)
-
-    def raise_if_refused(self) -> None:
-        """Raises Unauthorized for the clusters that refuse our token now."""
-        if self._now:
-            raise Unauthorized(
-                "; ".join(f"{cluster}: {error}" for cluster, error in sorted(self._now.items()))
-            )
-
-
 def collect_all(
     clusters: Sequence[PulsarSettings],
     settings: CollectorSettings,
@@ -115,19 +86,54 @@ def collect_all(
         with opened(clusters[0], settings, stop.wait, known(clusters[0])) as source:
             log(opened_line(source))
             passes(source, shared.publish, stop, log, on_step=on_step)
-        return
-    refusals = Refusals(len(clusters), stop, log)
+    else:
+        _collect_several(clusters, settings, shared, stop, log, known=known, on_step=on_step)
 
-    def collect(cluster: PulsarSettings) -> None:
-        _with_retries(
-            cluster, settings, shared, stop, log, refusals=refusals, known=known, on_step=on_step
-        )
+
+def _collect_several(
+    clusters: Sequence[PulsarSettings],
+    settings: CollectorSettings,
+    shared: SharedTopic,
+    stop: threading.Event,
+    log: LogLine,
+    *,
+    known: Known,
+    on_step: OnStep,
+) -> None:
+    refused = dict[str, Unauthorized]()
+
+    def collect(pulsar: PulsarSettings) -> None:
+        """Until `stop` is set. A cluster that refuses our token is logged once and retried, because
+        the token may be replaced; if all do, all end.
+        """
+        name = pulsar.cluster
+        while not stop.is_set():
+            try:
+                with opened(pulsar, settings, stop.wait, known(pulsar)) as source:
+                    refused.pop(name, None)
+                    log(opened_line(source))
+                    passes(source, shared.publish, stop, log, on_step=on_step, name=name)
+            except RebalancerError as error:
+                if shared.failed is not None:
+                    stop.set()
+                    return
+                on_step(name, StepResult(None, False, (str(error),)), 0)
+                if not isinstance(error, Unauthorized):
+                    log(Line(str(error), "cluster-fails", "warning", cluster=name))
+                else:
+                    if name not in refused:
+                        log(Line(str(error), "cluster-refuses", "error", cluster=name))
+                    refused[name] = error
+                    if len(refused) == len(clusters):
+                        stop.set()
+                stop.wait(settings.pass_interval_ms / 1000)
 
     with ThreadPoolExecutor(len(clusters), thread_name_prefix="collect") as pool:
         list(pool.map(collect, clusters))
     if shared.failed is not None:
         raise shared.failed
-    refusals.raise_if_refused()
+    if refused:
+        raise Unauthorized("; ".join(f"{name}: {why}" for name, why in sorted(refused.items())))
 
 
 def passes(
@@ -137,8 +143,11 @@ def passes(
     log: LogLine,
     *,
     on_step: OnStep,
+    name: str = "",
 ) -> None:
-    """Runs passes at fixed intervals. Raises the errors of `Collector.step`."""
+    """Runs passes at fixed intervals. `name`: of the cluster in log lines, if there are several.
+    Raises the errors of `Collector.step`.
+    """
     collector, changes = Collector(source, publish), Changes(standstill_ms(source.admin))
     interval_s, due = source.settings.pass_interval_ms / 1000, time.monotonic()
     while not stop.is_set():
@@ -146,43 +155,11 @@ def passes(
         result, took_s = collector.step(), time.monotonic() - began
         on_step(source.cluster, result, took_s)
         for line in _lines(result, took_s, changes):
-            log(line)
+            log(replace(line, cluster=name))
         # After a pass that took too long the next one begins at once; missed ones are not made up
         # for.
         due = max(due + interval_s, time.monotonic())
         stop.wait(due - time.monotonic())
-
-
-def _with_retries(
-    cluster: PulsarSettings,
-    settings: CollectorSettings,
-    shared: SharedTopic,
-    stop: threading.Event,
-    log: LogLine,
-    *,
-    refusals: Refusals,
-    known: Known,
-    on_step: OnStep,
-) -> None:
-    def named(entry: Line | str) -> None:
-        log(replace(entry if isinstance(entry, Line) else Line(entry), cluster=cluster.cluster))
-
-    while not stop.is_set():
-        try:
-            with opened(cluster, settings, stop.wait, known(cluster)) as source:
-                refusals.accepted(cluster.cluster)
-                log(opened_line(source))
-                passes(source, shared.publish, stop, named, on_step=on_step)
-        except RebalancerError as error:
-            if shared.failed is not None:
-                stop.set()
-                return
-            on_step(cluster.cluster, StepResult(None, False, (str(error),)), 0)
-            if isinstance(error, Unauthorized):
-                refusals.add(cluster.cluster, error)
-            else:
-                named(Line(str(error), "cluster-fails", "warning"))
-            stop.wait(settings.pass_interval_ms / 1000)
 
 
 def opened_line(source: Source) -> Line:
