@@ -5,6 +5,7 @@ commands, and what it prints. tests/servers/test_watch_command.py runs all of it
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from pulsar_rebalancer.cli.own_shedder import OwnShedder
 from pulsar_rebalancer.lab.demo.deciders import DemoTopics
 from pulsar_rebalancer.lab.demo.watched_cluster import CLUSTER, modelled_cluster
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
@@ -43,7 +45,6 @@ from tests.control_topic import TOPICS, Control, command, now_ms
 from tests.live_topics import MadeUpCluster
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
-from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
 
 BUNDLE = "t/ns/0x00000000_0x80000000"
@@ -208,28 +209,44 @@ def test_the_screen_names_a_drain_whenever_its_state_changes() -> None:
     ]
 
 
-@pytest.mark.heavy
-def test_each_attempt_of_a_job_that_starts_is_a_line(tmp_path: Path) -> None:
-    control, (screen, said), stop = Control(tmp_path), a_screen(), Event()
-    lines = [["Spark starts"], [], ["attempt 1", "attempt 1 failed after 14 s"], []]
+class Turns(Event):
+    """Set after some turns."""
 
-    def starting() -> list[str]:
-        if len(lines) == 1:
-            stop.set()
-        return lines.pop(0)
+    def __init__(self, turns: int) -> None:
+        super().__init__()
+        self._left = turns
 
-    with closing(open_consumer(topic_of(control.uri("rounds")), "w", tmp_path)) as rounds:
+    def wait(self, timeout: float | None = None) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+
+def followed(
+    folder: Path,
+    turns: int,
+    starting: Callable[[], Sequence[str]] = list,
+    shedders: Sequence[OwnShedder] = (),
+) -> list[str]:
+    """What is printed in some turns without processes and records."""
+    screen, said = a_screen()
+    with closing(open_consumer(file_topic(folder / "rounds"), "w", folder)) as rounds:
         follow(
             Processes([]),
             list,
             rounds,
             screen,
-            stop,
-            telemetry=tmp_path,
+            Turns(turns),
+            telemetry=folder,
             clock_ms=now_ms,
             starting=starting,
+            shedders=shedders,
         )
-    assert said.getvalue().splitlines() == [
+    return said.getvalue().splitlines()
+
+
+def test_each_attempt_of_a_job_that_starts_is_a_line(tmp_path: Path) -> None:
+    lines = iter([["Spark starts"], [], ["attempt 1", "attempt 1 failed after 14 s"], []])
+    assert followed(tmp_path, 4, starting=lambda: next(lines)) == [
         "12:00:00  the Spark job: Spark starts",
         "12:00:00  the Spark job: attempt 1",
         "12:00:00  the Spark job: attempt 1 failed after 14 s",
