@@ -12,8 +12,7 @@ import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.collect.several_clusters import collect_all, opened_line
-from pulsar_rebalancer.cli.collect.table import as_json as fields_of
-from pulsar_rebalancer.cli.collect.table import as_table, seen
+from pulsar_rebalancer.cli.collect.table import as_table, brokers_of
 from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
 from pulsar_rebalancer.cli.service import end, measured
 from pulsar_rebalancer.settings.load import Settings
@@ -142,11 +141,8 @@ def _load_of(
     known = KnownBrokers(cluster, [collector_folder(settings.collector)], log.warn, write=False)
     with opened(cluster, settings.collector, stop.wait, known) as source:
         log.write(opened_line(source))
-        brokers = seen(source.cluster, run_until_complete(source, _ONCE_TIMEOUT_S, stop.wait))
+        done = run_until_complete(source, _ONCE_TIMEOUT_S, stop.wait)
+    brokers = brokers_of(source.cluster, done, settings.engine.weights)
     if not quiet:
-        console.show(as_table(brokers, settings.engine.weights))
-    return {
-        "cluster": source.cluster,
-        "load_manager": source.manager,
-        "brokers": fields_of(brokers, settings.engine.weights),
-    }
+        console.show(as_table(brokers))
+    return {"cluster": source.cluster, "load_manager": source.manager, "brokers": brokers}
