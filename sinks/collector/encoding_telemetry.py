@@ -18,16 +18,6 @@ from sinks.wire.raw import ReportEnvelope
 _ENCODER = msgspec.json.Encoder()
 
 
-class _Note(msgspec.Struct):
-    v: int
-    kind: str
-    note: str
-    cluster: str
-    broker: str
-    ts: int
-    report: msgspec.Raw
-
-
 def encode_report(cluster: str, report: Report) -> bytes:
     """A broker's report; its body is copied without being parsed."""
     return _ENCODER.encode(
@@ -38,7 +28,15 @@ def encode_report(cluster: str, report: Report) -> bytes:
 def encode_owned(cluster: str, owned: Report) -> bytes:
     """All bundles of a broker, as a note, which rounds ignore."""
     return _ENCODER.encode(
-        _Note(1, "note", "owned-bundles", cluster, owned.broker, owned.ts, msgspec.Raw(owned.body))
+        {
+            "v": 1,
+            "kind": "note",
+            "note": "owned-bundles",
+            "cluster": cluster,
+            "broker": owned.broker,
+            "ts": owned.ts,
+            "report": msgspec.Raw(owned.body),
+        }
     )
 
 

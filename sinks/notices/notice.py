@@ -80,11 +80,8 @@ def as_slack(notice: Notice) -> bytes:
 
 def _blocks(notice: Notice) -> Iterator[Mapping[str, Any]]:
     yield {"type": "header", "text": _plain(notice.title, HEADER)}
-    yield _section(notice.cause.text or notice.cause.code)
-    if notice.cause.advice:
-        yield _section(notice.cause.advice)
-    if notice.picture:
-        yield _section(notice.picture)
+    words = (notice.cause.text or notice.cause.code, notice.cause.advice, notice.picture)
+    yield from (_section(text) for text in words if text)
     if notice.link:
         text = f"<{escape(notice.link, quote=False)}|Show the cluster>"
         yield {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
