@@ -223,13 +223,14 @@ def after_outcome(memory: NoticeMemory, outcome: Outcome, rules: NoticeRules) ->
     if kind not in rules.kinds or outcome.ts < memory.begun:
         return memory, []
     notices, known, key = list[Notice](), memory.of(outcome.cluster), f"{kind} {code}"
-    last = known.outcomes.get(key)
-    if last is not None and outcome.ts - last.ts < rules.quiet_ms:
+    last = known.outcomes.get(key, OutcomeNotices(outcome.ts - rules.quiet_ms))
+    if outcome.ts - last.ts < rules.quiet_ms:
         newest = replace(last, later=last.later + 1)
     else:
         newest = OutcomeNotices(outcome.ts)
-        later = 0 if last is None else last.later
-        notices.append(_of_outcome(kind, code, outcome, rules, later=later, picture=known.picture))
+        notices.append(
+            _of_outcome(kind, code, outcome, rules, later=last.later, picture=known.picture)
+        )
     outcomes = {**known.outcomes, key: newest}
     if len(outcomes) > _MOST_REASONS:
         del outcomes[min(outcomes, key=lambda reason: (outcomes[reason].ts, reason))]
