@@ -17,14 +17,16 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sinks.collector.collector import Collector
-from sinks.collector.load_source import open_poll
+from sinks.collector.collector import Collector, Source
+from sinks.collector.leader import LeaderPoll
+from sinks.collector.open_cluster import opened_poll
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import open_publisher
 from sinks.topics.uri import file_topic_uri
 from sinks.wall_clock import wall_clock_ms
+from tests.control_topic import storing
 from tests.topic_uris import topic_of
 
 _ROOT = Path(__file__).parents[1]
@@ -69,21 +71,15 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
     ):
         settings, topic = PulsarSettings("c", urls), Path(folder) / "telemetry"
+        passes = CollectorSettings()
         with (
             closing(PulsarAdmin(settings, keep_open=False)) as admin,
             closing(open_publisher(topic_of(file_topic_uri(topic)))) as publisher,
+            opened_poll("modular", settings, passes, (admin, admin), wall_clock_ms) as poll,
         ):
-            poll = open_poll(
-                "modular", settings, CollectorSettings(), (admin, admin), wall_clock_ms
-            )
-            collector = Collector(
-                "c",
-                CollectorSettings(),
-                manager="modular",
-                admin=admin,
-                poll=poll,
-                telemetry=publisher,
-            )
+            leader = LeaderPoll(admin, wall_clock_ms)
+            source = Source("c", (), "modular", passes, admin, poll, leader)
+            collector = Collector(source, storing(publisher))
             seconds = []
             for _ in range(given.passes):
                 began = time.perf_counter()

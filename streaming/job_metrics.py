@@ -297,14 +297,14 @@ class JobMetrics:
         self._batches = BatchMetrics(registry, trigger_ms)
         label = BoundedLabel(MOST_CLUSTERS, lambda first: warn(_too_many(first)))
         self._rounds = RoundMetrics(registry, clock, label)
-        self._liveness = liveness
+        self.liveness = liveness
 
     def take(self, batch: BatchProgress) -> None:
         """Takes a micro-batch."""
         self._batches.take(batch)
         for facts in batch.facts:
             self._rounds.take(facts)
-        self._liveness.succeeded()
+        self.liveness.succeeded()
 
 
 def _too_many(first: str) -> str:

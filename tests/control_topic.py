@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from sinks.topics.access import TopicAccess, open_publisher, open_reader
+from sinks.topics.access import Publisher, TopicAccess, open_publisher, open_reader
 from sinks.topics.files.topic import FileTopicReader
 from sinks.topics.uri import file_topic_uri
 from sinks.wire.codec import decode_answer, encode_command
@@ -26,6 +26,17 @@ _NUMBERS = itertools.count(1)
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def storing(publisher: Publisher) -> Callable[[str, Sequence[bytes]], None]:
+    """Stores the passes of a collector."""
+
+    def publish(cluster: str, records: Sequence[bytes]) -> None:
+        for record in records:
+            publisher.publish(cluster, record)
+        publisher.flush()
+
+    return publish
 
 
 def command(bundle: str, source: str, destination: str | None = None, **changes: object) -> Command:

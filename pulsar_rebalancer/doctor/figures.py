@@ -8,8 +8,9 @@ from threading import Event
 
 from pulsar_rebalancer.cli.finding import Finding, Status, ok
 from sinks.collector.broker_poll import Pass
+from sinks.collector.collector import Source
 from sinks.collector.encoding_telemetry import encode_report
-from sinks.collector.open_cluster import Source, run_until_complete
+from sinks.collector.open_cluster import run_until_complete
 from sinks.wire.codec import decode
 from strategies.cluster.model import Figures, LoadReport
 from strategies.cluster.round_state import reason_of

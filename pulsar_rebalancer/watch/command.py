@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -122,7 +123,7 @@ def _check_java() -> None:
 def _prepare(used: WatchFolder, settings: Settings, stop: Stop, modelled: bool) -> list[str]:
     """Writes the settings file, and describes each cluster. Raises AdminError, SettingsError."""
     from pulsar_rebalancer.watch.processes import with_port
-    from sinks.collector.discovery import discovered
+    from sinks.collector.open_cluster import discovered
 
     page = {"serve.listen": str(with_port(serve_address(settings.serve)))}
     if modelled:
@@ -144,40 +145,42 @@ def _watch(
     used: WatchFolder, subjects: list[str], stop: Stop, modelled: bool, open_page: bool
 ) -> None:
     from pulsar_rebalancer.cli.own_shedder import own_shedders
-    from pulsar_rebalancer.watch.follow import dry_runs, follow, modelling, opened_rounds
+    from pulsar_rebalancer.watch.follow import GROUP, DryRuns, follow, modelled_cluster
     from pulsar_rebalancer.watch.processes import started
+    from sinks.topics.access import open_consumer
     from streaming.checkpoint.guard import checkpoint_folder
     from streaming.starting import StartNews
 
     settings = load(used.settings_file)
     topics = settings.connections.topics
-    answerer = (
-        modelling(topics, 1, wall_clock_ms) if modelled else dry_runs(used, topics, wall_clock_ms)
-    )
+    if modelled:
+        executor = modelled_cluster(topics)
+    else:
+        executor = DryRuns(topics, used.positions, wall_clock_ms)
     screen, address = WatchScreen(), serve_address(settings.serve)
     page = f"{'https' if settings.serve.tls_cert else 'http'}://{address}/"
     commands = ["serve", *([] if modelled else ["collect"]), "run"]
     with (
+        closing(executor),
+        closing(open_consumer(topics.rounds, GROUP, used.positions)) as rounds,
         started(used, commands) as processes,
-        answerer as answering,
         own_shedders(() if modelled else settings.clusters, settings.collector, _WATCHED) as own,
     ):
         processes.wait_for(address, stop.wait)
         screen.begin(subjects, used, page)
         if open_page:
             _open(page)
-        with opened_rounds(used, topics) as rounds:
-            follow(
-                processes,
-                answering,
-                rounds,
-                screen,
-                stop,
-                telemetry=topics.telemetry.folder,
-                clock_ms=wall_clock_ms,
-                starting=StartNews(checkpoint_folder(settings.job)).look,
-                shedders=own,
-            )
+        follow(
+            processes,
+            executor.step,
+            rounds,
+            screen,
+            stop,
+            telemetry=topics.telemetry.folder,
+            clock_ms=wall_clock_ms,
+            starting=StartNews(checkpoint_folder(settings.job)).look,
+            shedders=own,
+        )
         console.progress("Stopping the processes …")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pulsar_rebalancer.settings.file_text import by_table, settings_text, toml_key
 from pulsar_rebalancer.settings.load import Settings, load
-from sinks.collector.discovery import DiscoveredCluster
+from sinks.collector.open_cluster import DiscoveredCluster
 from sinks.full_disk import naming
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.settings import Topics
@@ -148,12 +148,10 @@ def _changed(cluster: PulsarSettings) -> dict[str, Any]:
     """Settings of a named cluster that differ from their defaults; its name is that of the
     table.
     """
-    values = {field.name: getattr(cluster, field.name) for field in fields(cluster)}
-    defaults = PulsarSettings()
     return {
-        name: value
-        for name, value in values.items()
-        if value != getattr(defaults, name) and name != "cluster"
+        field.name: value
+        for field in fields(cluster)
+        if (value := getattr(cluster, field.name)) != field.default and field.name != "cluster"
     }
 
 

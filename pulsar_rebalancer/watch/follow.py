@@ -4,42 +4,34 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, TypeVar
 
 from pulsar_rebalancer.cli.lazy import laboratory
 from pulsar_rebalancer.cli.own_shedder import OwnShedder
-from pulsar_rebalancer.watch.dry_runs import DryRuns
-from pulsar_rebalancer.watch.folder import WatchFolder
 from pulsar_rebalancer.watch.processes import WHAT, Processes
 from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.topics.access import Consumer, open_consumer, open_publisher
 from sinks.topics.files.segments import delete_segments
+from sinks.topics.readable import Skipped, readable
 from sinks.topics.settings import Topics
-from sinks.wire.codec import decode_round
-from strategies.cluster.model import Command, Round
-from strategies.errors import WireError
+from sinks.wall_clock import wall_clock_ms
+from sinks.wire.codec import decode_command, decode_round
+from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry
+from strategies.cluster.model import Command, Outcome, Round
+
+T = TypeVar("T")
+#: Consumer group of a watch.
+GROUP = "rebalancer-watch"
 
 _TURN_S = 0.5
 #: Telemetry is kept for this time, in files of 64 MiB.
 _KEEP_MS = 2 * 86_400_000
-_GROUP = "rebalancer-watch"
-
-
-class CommandsAnswerer(Protocol):
-    """Takes the part of an executor."""
-
-    def step(self) -> list[Command]:
-        """Answers the commands that are there, and returns them. Raises SinkError."""
-
-    def close(self) -> None:
-        """Closes the topics."""
 
 
 def follow(
     processes: Processes,
-    answerer: CommandsAnswerer,
+    answer: Callable[[], list[Command]],
     rounds: Consumer,
     screen: WatchScreen,
     stop: threading.Event,
@@ -50,7 +42,8 @@ def follow(
     shedders: Sequence[OwnShedder] = (),
 ) -> None:
     """Turns until `stop` is set, and deletes old segments of the file topic `telemetry`. Raises
-    ChildFailed, SinkError. `starting`: new lines of a job that starts; `shedders`: of Pulsar
+    ChildFailed, SinkError. `answer`: does an executor's part, and returns the commands that it has
+    answered; `starting`: new lines of a job that starts; `shedders`: of Pulsar
     itself; the screen names those that are on.
     """
     known: dict[str, Command] = {}
@@ -62,8 +55,9 @@ def follow(
         for shedder in shedders:
             for line in shedder.news():
                 screen.line(str(line))
-        known |= {command.id: command for command in answerer.step()}
-        waiting += _new_rounds(rounds)
+        known |= {command.id: command for command in answer()}
+        for found in new_records(rounds, decode_round):
+            waiting += found
         # A round's commands may be read after it.
         ready = [one for one in waiting if known.keys() >= set(one.commands)]
         screen.rounds(ready, known)
@@ -75,49 +69,69 @@ def follow(
                 known.pop(name, None)
 
 
-def _new_rounds(topic: Consumer) -> list[Round]:
-    found = []
-    while records := topic.poll(100, 0):
-        for record in records:
-            with suppress(WireError):
-                found.append(decode_round(record.value))
-        topic.commit(records[-1])
-    return found
-
-
-@contextmanager
-def opened_rounds(folder: WatchFolder, topics: Topics) -> Iterator[Consumer]:
-    """The rounds that no watch in this folder has printed."""
-    with closing(open_consumer(topics.rounds, _GROUP, folder.positions)) as consumer:
-        yield consumer
-
-
-@contextmanager
-def dry_runs(
-    folder: WatchFolder, topics: Topics, clock_ms: Callable[[], int]
-) -> Iterator[CommandsAnswerer]:
-    """Answers the commands for a real cluster with dry runs."""
-    answerer = DryRuns(
-        open_consumer(topics.commands, _GROUP, folder.positions),
-        open_publisher(topics.outcomes),
-        open_publisher(topics.telemetry),
-        clock_ms,
-    )
-    with closing(answerer):
-        yield answerer
-
-
-def modelling(
-    topics: Topics, seed: int, clock_ms: Callable[[], int]
-) -> AbstractContextManager[CommandsAnswerer]:
-    """The modelled cluster of `--demo`. Raises ModuleNotFoundError at once where the laboratory is
-    not installed.
+def modelled_cluster(topics: Topics) -> Any:
+    """The modelled cluster of `--demo`, whose executor answers the commands. Raises
+    ModuleNotFoundError where the laboratory is not installed.
     """
-    modelled_cluster = laboratory("demo.watched_cluster").modelled_cluster
+    model = laboratory("demo.watched_cluster").modelled_cluster
+    return model(dict(topics.named()), 1, wall_clock_ms)
 
-    @contextmanager
-    def opened() -> Iterator[CommandsAnswerer]:
-        with closing(modelled_cluster(dict(topics.named()), seed, clock_ms)) as model:
-            yield model
 
-    return opened()
+class DryRuns:
+    """The executor of a watch: answers every command with a dry run, so that the next round decides
+    without it. It carries nothing out, and asks the cluster nothing about a command. Raises
+    SinkError.
+    """
+
+    def __init__(self, topics: Topics, positions: Path, clock_ms: Callable[[], int]) -> None:
+        """`positions`: folder of the position on the commands; `clock_ms`: ms since the epoch."""
+        self._commands = open_consumer(topics.commands, GROUP, positions)
+        self._outcomes = open_publisher(topics.outcomes)
+        self._telemetry = open_publisher(topics.telemetry)
+        self._clock_ms = clock_ms
+
+    def step(self) -> list[Command]:
+        """Answers the commands that are there, and returns them."""
+        answered = list[Command]()
+        for commands in new_records(self._commands, decode_command):
+            for command in commands:
+                self._answer(command)
+            self._outcomes.flush()
+            self._telemetry.flush()
+            answered += commands
+        return answered
+
+    def close(self) -> None:
+        """Closes the topics."""
+        for topic in (self._commands, self._outcomes, self._telemetry):
+            topic.close()
+
+    def _answer(self, command: Command) -> None:
+        """The owner is not looked up."""
+        where = "" if command.destination is None else f" to {command.destination}"
+        reason = (
+            f"dry-run: would {command.action} {command.bundle} from {command.source}{where}; a "
+            "watch changes nothing"
+        )
+        outcome = Outcome(
+            command.id,
+            command.cluster,
+            command.bundle,
+            "dry-run",
+            reason,
+            None,
+            None,
+            0,
+            self._clock_ms(),
+        )
+        self._outcomes.publish(command.cluster, encode_outcome(outcome))
+        self._telemetry.publish(command.cluster, encode_outcome_telemetry(outcome))
+
+
+def new_records(topic: Consumer, decode: Callable[[bytes], T]) -> Iterator[list[T]]:
+    """The records that are there, in parts, each of which is committed when the next one is asked
+    for. The job wrote them, so only a torn line is none. Raises SinkError.
+    """
+    while records := topic.poll(100, 0):
+        yield [record for _, record in readable(records, decode, Skipped("", ""))]
+        topic.commit(records[-1])

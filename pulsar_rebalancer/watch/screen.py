@@ -27,22 +27,23 @@ class WatchScreen:
         self, file: TextIO | None = None, clock: Callable[[], datetime] = datetime.now
     ) -> None:
         self._file, self._clock = file or sys.stdout, clock
-        self._said: dict[str, str] = {}
-        self._moves: dict[str, tuple[tuple[str, str, str | None], ...]] = {}
+        self._said: dict[str, tuple[object, ...]] = {}
         self._intents: dict[str, dict[str, str]] = {}
 
     def begin(self, subjects: Sequence[str], folder: WatchFolder, page: str) -> None:
         """The first lines; `subjects`: one per cluster."""
-        for subject in subjects:
-            self._print(f"cluster    {subject}")
-        self._print(f"settings   {folder.settings_file}")
-        self._print(f"logs       {folder.log('*').parent}")
-        self._print(f"page       {page}")
-        self._print("Spark takes about 20 seconds to start. Ctrl-C stops all processes.")
+        places = (
+            f"settings   {folder.settings_file}",
+            f"logs       {folder.log('*').parent}",
+            f"page       {page}",
+            "Spark takes about 20 seconds to start. Ctrl-C stops all processes.",
+        )
+        for text in (*(f"cluster    {subject}" for subject in subjects), *places):
+            put(text, self._file)
 
     def line(self, text: str) -> None:
         """A line with the time of day."""
-        self._print(f"{self._clock():%H:%M:%S}  {text}")
+        put(f"{self._clock():%H:%M:%S}  {text}", self._file)
 
     def rounds(self, done: Sequence[Round], commands: Mapping[str, Command]) -> None:
         """A line for each round whose state differs from that of the round before, and the moves
@@ -53,10 +54,10 @@ class WatchScreen:
             self._drains(one)
             code = "decided" if one.state is None else one.state.code
             moves = [commands[name] for name in one.commands if name in commands]
-            key = tuple((move.action, move.bundle, move.destination) for move in moves)
-            if self._said.get(one.cluster) == code and self._moves.get(one.cluster) == key:
+            said = (code, *((move.action, move.bundle, move.destination) for move in moves))
+            if self._said.get(one.cluster) == said:
                 continue
-            self._said[one.cluster], self._moves[one.cluster] = code, key
+            self._said[one.cluster] = said
             for text in _round_lines(one, code, moves):
                 self.line(text)
 
@@ -67,9 +68,6 @@ class WatchScreen:
         for one in done.intents:
             if before.get(one.id) != one.state:
                 self.line(f"{done.cluster}, {what_of(one)}: {progress_of(one)}")
-
-    def _print(self, text: str) -> None:
-        put(text, self._file)
 
 
 def _round_lines(one: Round, code: str, moves: Sequence[Command]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
@@ -66,25 +66,19 @@ class MissingReport:
     text: str
 
 
-class Poll(Protocol):
-    """Gets the load of a cluster's brokers."""
-
-    def run(self, brokers: Sequence[str]) -> Pass:
-        """Runs one pass over these brokers. Raises SinkError if their topics cannot be read."""
-
-    def close(self) -> None:
-        """Closes connections and readers."""
+#: Runs one pass over these brokers. Raises SinkError if their topics cannot be read.
+Poll = Callable[[Sequence[str]], Pass]
 
 
 @dataclass(slots=True)
 class _Failures:
-    """Failures of a broker: how many in a row, how many further passes skip it, and the last
-    reason.
+    """Failures of a broker: the last reason, how many in a row, and after how many passes it is
+    asked again.
     """
 
     reason: MissingReport
     count: int = 0
-    off: int = 0
+    due: int = 0
 
 
 @dataclass
@@ -106,7 +100,11 @@ class BrokerPoll:
             broker: failures for broker, failures in self._failures.items() if broker in brokers
         }
         asked = sorted(
-            (broker for broker in brokers if not self._is_off(broker)),
+            (
+                broker
+                for broker in brokers
+                if broker not in self._failures or self._failures[broker].due <= self._passes
+            ),
             key=lambda broker: broker in self._failures,
         )
         with ThreadPoolExecutor(
@@ -130,16 +128,6 @@ class BrokerPoll:
             {broker: reason.text for broker, reason in missing.items()},
             missing_codes={broker: reason.code for broker, reason in missing.items()},
         )
-
-    def close(self) -> None:
-        """Does nothing: the admin client owns the connections."""
-
-    def _is_off(self, broker: str) -> bool:
-        failures = self._failures.get(broker)
-        if failures is None or failures.off == 0:
-            return False
-        failures.off -= 1
-        return True
 
     def _ask(self, broker: str) -> Report | MissingReport:
         """The report, or the reason why there is none."""
@@ -168,10 +156,7 @@ class BrokerPoll:
             return
         failures = self._failures.setdefault(broker, _Failures(answer))
         # The first failure may be an accident: the next pass asks again.
-        failures.off = (
-            min(self.most_passes_off, 2**failures.count - 1)
-            if failures.count < 30
-            else self.most_passes_off
-        )
+        skipped = min(self.most_passes_off, 2 ** min(failures.count, 30) - 1)
+        failures.due = self._passes + skipped
         failures.count += 1
         failures.reason = answer

@@ -35,8 +35,7 @@ class OwnerPoll:
     clock_ms: Callable[[], int]
     clock: Callable[[], float] = time.monotonic
     _turn: Iterator[str] | None = None
-    _seen: set[str] = field(default_factory=set)
-    _owner: dict[str, str] = field(default_factory=dict)
+    _owner: dict[str, str | None] = field(default_factory=dict)
     _published: dict[str, bytes] = field(default_factory=dict)
 
     def run(self, brokers: Sequence[str]) -> tuple[Report, ...]:
@@ -48,7 +47,8 @@ class OwnerPoll:
         until = self.clock() + self.budget_s
         with ThreadPoolExecutor(self.at_once, thread_name_prefix="owners") as pool:
             while bundles := self._next(until):
-                self._note(bundles, list(pool.map(partial(self._look, brokers), bundles)))
+                owners = pool.map(partial(self._look, brokers), bundles)
+                self._owner.update(zip(bundles, owners, strict=True))
                 if self.clock() >= until:
                     break
         return self._changed(brokers)
@@ -58,7 +58,7 @@ class OwnerPoll:
         new turn begins.
         """
         if self._turn is None:
-            self._turn, self._seen = self._bundles(), set()
+            self._turn = self._bundles()
         bundles: list[str] = []
         try:
             for bundle in self._turn:
@@ -68,20 +68,20 @@ class OwnerPoll:
         except Unauthorized:
             raise
         except AdminError:
-            self._turn = None
-            return []
+            bundles = []
         if not bundles:
-            self._owner = {
-                bundle: owner for bundle, owner in self._owner.items() if bundle in self._seen
-            }
             self._turn = None
         return bundles
 
     def _bundles(self) -> Iterator[str]:
+        """All bundles; at the end, forgets the others."""
+        seen = set[str]()
         for tenant in self.admin.tenants():
             for namespace in names_of(self.admin.namespaces, tenant):
                 for range_ in names_of(self.admin.ranges, namespace):
-                    yield f"{namespace}/{range_}"
+                    seen.add(bundle := f"{namespace}/{range_}")
+                    yield bundle
+        self._owner = {bundle: owner for bundle, owner in self._owner.items() if bundle in seen}
 
     def _look(self, brokers: Sequence[str], bundle: str) -> str | None:
         """The owner; the last known one while ownership changes or no broker answers."""
@@ -93,16 +93,8 @@ class OwnerPoll:
         except AdminError:
             return known
 
-    def _note(self, bundles: Sequence[str], owners: Sequence[str | None]) -> None:
-        self._seen.update(bundles)
-        for bundle, owner in zip(bundles, owners, strict=True):
-            if owner is None:
-                self._owner.pop(bundle, None)
-            else:
-                self._owner[bundle] = owner
-
     def _changed(self, brokers: Sequence[str]) -> tuple[Report, ...]:
-        owned = defaultdict[str, dict[str, object]](dict)
+        owned = defaultdict[str | None, dict[str, object]](dict)
         for bundle, owner in sorted(self._owner.items()):
             owned[owner][bundle] = {}
         reports = {broker: json.dumps(owned[broker]).encode() for broker in brokers}

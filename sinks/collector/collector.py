@@ -4,7 +4,7 @@ telemetry topic.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sinks.collector.broker_poll import Pass, Poll
@@ -21,11 +21,10 @@ from sinks.collector.encoding_telemetry import (
     encode_report,
     encode_sweep,
 )
-from sinks.collector.leader import NO_FACTS, LeaderPoll
+from sinks.collector.leader import LeaderPoll
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.modular_or_extensible import LoadManager
-from sinks.topics.access import Publisher
 from strategies.errors import AdminError, Unauthorized
 
 
@@ -40,70 +39,71 @@ class StepResult:
     complaints: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One cluster: its brokers at opening time, its load manager, and the polls that read their
+    load and who leads them.
+    """
+
+    cluster: str
+    brokers: tuple[str, ...]
+    manager: LoadManager
+    settings: CollectorSettings
+    admin: PulsarAdmin
+    poll: Poll
+    leader: LeaderPoll
+
+
+#: Stores all records of a cluster's pass on the telemetry topic. Raises SinkError.
+PublishPass = Callable[[str, Sequence[bytes]], None]
+
+
 class Collector:
     """Collects from one cluster. Call `step` once per interval."""
 
-    def __init__(
-        self,
-        cluster: str,
-        settings: CollectorSettings,
-        *,
-        manager: LoadManager,
-        admin: PulsarAdmin,
-        poll: Poll,
-        telemetry: Publisher,
-        leader: LeaderPoll | None = None,
-    ) -> None:
-        """`poll`: from `load_source.open_poll` for `manager`. `leader`: None = sweeps do not name
-        the leader.
-        """
-        self._cluster = cluster
-        self._settings = settings
-        self._manager = manager
-        self._admin = admin
-        self._poll = poll
-        self._telemetry = telemetry
-        self._leader = leader
+    def __init__(self, source: Source, publish: PublishPass) -> None:
+        self._source, self._publish = source, publish
         self._policies, self._were_read = "", False
         self._policies_due_ms = self._repeat_due_ms = 0
 
     def step(self) -> StepResult:
         """Runs one pass and publishes it when it is complete. Raises Unauthorized, SinkError."""
+        cluster = self._source.cluster
         try:
-            brokers = self._admin.brokers()
+            brokers = self._source.admin.brokers()
         except Unauthorized:
             raise
         except AdminError as error:
             return StepResult(None, False, (str(error),))
-        done = self._poll.run(brokers)
-        for report in done.reports:
-            self._telemetry.publish(self._cluster, encode_report(self._cluster, report))
-        for owned in done.owned:
-            self._telemetry.publish(self._cluster, encode_owned(self._cluster, owned))
-        changed, complaints = self._look_at_policies(brokers, done)
-        facts = NO_FACTS if self._leader is None else self._leader.run()
+        done = self._source.poll(brokers)
+        records = [encode_report(cluster, report) for report in done.reports]
+        records += [encode_owned(cluster, owned) for owned in done.owned]
+        changed, complaints = self._look_at_policies(brokers, done, records)
         # Last, so that the round it closes has all the other records.
-        self._telemetry.publish(self._cluster, encode_sweep(self._cluster, done, facts))
-        self._telemetry.flush()
+        records.append(encode_sweep(cluster, done, self._source.leader.run()))
+        self._publish(cluster, records)
         return StepResult(done, changed, complaints)
 
-    def _look_at_policies(self, brokers: Sequence[str], done: Pass) -> tuple[bool, tuple[str, ...]]:
-        """Publishes the policies if they have changed or are due again, and says whether they have
-        changed; after a failed read the published ones stay valid, and before the first one all
-        bundles are protected.
+    def _look_at_policies(
+        self, brokers: Sequence[str], done: Pass, records: list[bytes]
+    ) -> tuple[bool, tuple[str, ...]]:
+        """Adds the policies to the records if they have changed or are due again, and says whether
+        they have changed; after a failed read the published ones stay valid, and before the first
+        one all bundles are protected.
         """
+        settings, admin = self._source.settings, self._source.admin
         if done.ts < self._policies_due_ms:
             return False, ()
-        self._policies_due_ms = done.ts + self._settings.policies_interval_ms
-        at_once = min(self._settings.max_concurrent, 16)
+        self._policies_due_ms = done.ts + settings.policies_interval_ms
+        at_once = min(settings.max_concurrent, 16)
         facts = (
             reported_facts(done.reports)
-            if self._manager == "modular"
-            else asked_facts(self._admin, brokers, at_once)
+            if self._source.manager == "modular"
+            else asked_facts(admin, brokers, at_once)
         )
         complaints: tuple[str, ...] = ()
         try:
-            snapshot = collect_policies(self._admin, facts, at_once)
+            snapshot = collect_policies(admin, facts, at_once)
             self._were_read = True
         except Unauthorized:
             raise
@@ -116,7 +116,6 @@ class Collector:
         text = text_of(snapshot)
         changed, self._policies = text != self._policies, text
         if changed or done.ts >= self._repeat_due_ms:
-            value = encode_policies(self._cluster, done.ts, snapshot)
-            self._telemetry.publish(self._cluster, value)
-            self._repeat_due_ms = done.ts + self._settings.policies_repeat_ms
+            records.append(encode_policies(self._source.cluster, done.ts, snapshot))
+            self._repeat_due_ms = done.ts + settings.policies_repeat_ms
         return changed, complaints

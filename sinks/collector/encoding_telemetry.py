@@ -11,21 +11,11 @@ import msgspec
 from msgspec import UNSET
 
 from sinks.collector.broker_poll import Pass, Report
-from sinks.collector.leader import NO_FACTS, LeaderFacts
+from sinks.collector.leader import LeaderFacts
 from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
 from sinks.wire.raw import ReportEnvelope
 
 _ENCODER = msgspec.json.Encoder()
-
-
-class _Note(msgspec.Struct):
-    v: int
-    kind: str
-    note: str
-    cluster: str
-    broker: str
-    ts: int
-    report: msgspec.Raw
 
 
 def encode_report(cluster: str, report: Report) -> bytes:
@@ -38,11 +28,19 @@ def encode_report(cluster: str, report: Report) -> bytes:
 def encode_owned(cluster: str, owned: Report) -> bytes:
     """All bundles of a broker, as a note, which rounds ignore."""
     return _ENCODER.encode(
-        _Note(1, "note", "owned-bundles", cluster, owned.broker, owned.ts, msgspec.Raw(owned.body))
+        {
+            "v": 1,
+            "kind": "note",
+            "note": "owned-bundles",
+            "cluster": cluster,
+            "broker": owned.broker,
+            "ts": owned.ts,
+            "report": msgspec.Raw(owned.body),
+        }
     )
 
 
-def encode_sweep(cluster: str, done: Pass, facts: LeaderFacts = NO_FACTS) -> bytes:
+def encode_sweep(cluster: str, done: Pass, facts: LeaderFacts) -> bytes:
     """The sweep marker of a pass, with what is known about the leader."""
     return _ENCODER.encode(
         SweepRecord(

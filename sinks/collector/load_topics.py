@@ -6,8 +6,8 @@ JSON; an empty value withdraws the previous message (Pulsar 4.2.4, `TableViewLoa
 
 from __future__ import annotations
 
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -41,15 +41,25 @@ class LoadTopics:
         self, service_url: str, settings: PulsarSettings, clock_ms: Callable[[], int]
     ) -> None:
         """Subscribes at the present end. Raises SettingsError, SinkError."""
+        import pulsar
+
         self._where = (f"the load topics of {settings.cluster}", service_url, settings)
         self._clock_ms = clock_ms
-        self._arrived: queue.SimpleQueue[Report] = queue.SimpleQueue()
+        self._arrived = deque[Report]()
         self._failed: SinkError | None = None
         self._ended = threading.Event()
         self._client = open_client(service_url, settings)
         try:
             with pulsar_errors(*self._where):
-                readers = {kind: self._reader(topic) for kind, topic in TOPICS.items()}
+                readers = {
+                    kind: self._client.create_reader(
+                        topic,
+                        pulsar.MessageId.latest,
+                        receiver_queue_size=_QUEUE,
+                        reader_name="pulsar-rebalancer",
+                    )
+                    for kind, topic in TOPICS.items()
+                }
         except BaseException:
             self._client.close()
             raise
@@ -67,9 +77,8 @@ class LoadTopics:
         cannot be read any more.
         """
         found = []
-        with suppress(queue.Empty):
-            while True:
-                found.append(self._arrived.get_nowait())
+        while self._arrived:
+            found.append(self._arrived.popleft())
         if self._failed is not None and not found:
             raise self._failed
         return sorted(found, key=lambda report: report.ts)
@@ -80,16 +89,6 @@ class LoadTopics:
         for thread in self._threads:
             thread.join()
         self._client.close()
-
-    def _reader(self, topic: str) -> pulsar.Reader:
-        import pulsar
-
-        return self._client.create_reader(
-            topic,
-            pulsar.MessageId.latest,
-            receiver_queue_size=_QUEUE,
-            reader_name="pulsar-rebalancer",
-        )
 
     def _follow(self, kind: Kind, reader: pulsar.Reader) -> None:
         import pulsar
@@ -105,7 +104,7 @@ class LoadTopics:
     def _put(self, kind: Kind, message: pulsar.Message) -> None:
         broker, ts = message.partition_key(), self._clock_ms()
         if is_broker(broker):
-            self._arrived.put(Report(broker, ts, one_line(message.data()), kind))
+            self._arrived.append(Report(broker, ts, one_line(message.data()), kind))
 
 
 def one_line(data: bytes) -> bytes:

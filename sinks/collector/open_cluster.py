@@ -1,58 +1,71 @@
-"""The open resources of one cluster that is collected from."""
+"""Finds out what a cluster is from the address of a broker, and opens what reads its load: load
+reports over HTTP, or the load topics.
+"""
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sinks.collector.broker_poll import Pass, Poll
-from sinks.collector.collector import Collector
+from sinks.collector.broker_poll import BrokerPoll, Pass, Poll
+from sinks.collector.bundle_owners import OwnerPoll
+from sinks.collector.collector import Source
+from sinks.collector.extensible_poll import ExtensiblePoll
 from sinks.collector.leader import LeaderPoll
-from sinks.collector.load_source import (
-    HASTY_DEADLINE,
-    load_manager_of,
-    open_poll,
-    single_try,
-)
+from sinks.collector.load_topics import WITHDRAWN, LoadTopics
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.cluster_name import check_cluster_name
+from sinks.pulsar_api.freezes import FrozenReports
 from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.modular_or_extensible import LoadManager
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.access import Publisher
+from sinks.pulsar_api.modular_or_extensible import LoadManager, configured_manager
+from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from sinks.wall_clock import wall_clock_ms
+from strategies.errors import AdminError, BrokerUnavailable, Refused
 
+_PORT = re.compile(r"\d+")
+_SERVERS = 2
 _PAUSE_S = 0.5
+#: Stands for the cluster's name in a call that does not need it.
+_UNNAMED = "unknown"
+#: The setting behind the deadline of `single_try`, for messages.
+HASTY_DEADLINE = "collector.broker_deadline_ms"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """One cluster: its brokers at opening time, its load manager, and the polls that read their
-    load and who leads them.
-    """
+class DiscoveredCluster:
+    """A cluster that answers; `pulsar`: its settings, with its name."""
 
-    cluster: str
+    pulsar: PulsarSettings
+    load_manager: LoadManager
     brokers: tuple[str, ...]
-    manager: LoadManager
-    settings: CollectorSettings
-    admin: PulsarAdmin
-    poll: Poll
-    leader: LeaderPoll
 
-    def collector(self, telemetry: Publisher) -> Collector:
-        """The collector that publishes to `telemetry`."""
-        return Collector(
-            self.cluster,
-            self.settings,
-            manager=self.manager,
-            admin=self.admin,
-            poll=self.poll,
-            telemetry=telemetry,
-            leader=self.leader,
+
+def discovered(pulsar: PulsarSettings, wait: Callable[[float], bool]) -> DiscoveredCluster:
+    """Asks the brokers in `pulsar.admin_urls`; a name in `pulsar.cluster` must be theirs. Raises
+    SettingsError, AdminError.
+
+    `wait`: sleeps; returns True if the program is to end.
+    """
+    named = pulsar if pulsar.cluster else replace(pulsar, cluster=_own_name(pulsar, wait))
+    with closing(PulsarAdmin(named, wait)) as admin:
+        check_cluster_name(named, named.admin_urls, admin.configuration())
+        return DiscoveredCluster(named, load_manager_of(admin, named), admin.brokers())
+
+
+def _own_name(pulsar: PulsarSettings, wait: Callable[[float], bool]) -> str:
+    """`clusterName` of a broker: the list of clusters also has those that it replicates to."""
+    with closing(PulsarAdmin(replace(pulsar, cluster=_UNNAMED), wait)) as admin:
+        name = admin.configuration().get("clusterName", "")
+    if not name:
+        raise Refused(
+            "The broker's configuration names no cluster; set pulsar.cluster to the name that "
+            "`pulsar-admin clusters list` prints."
         )
+    return name
 
 
 @contextmanager
@@ -79,7 +92,8 @@ def opened(
     with closing(PulsarAdmin(pulsar, wait, known=known)) as admin, closing(hurried) as quick:
         check_cluster_name(pulsar, pulsar.admin_urls, admin.configuration())
         brokers, manager = admin.brokers(), load_manager_of(admin, pulsar)
-        with closing(open_poll(manager, pulsar, collector, (admin, quick), wall_clock_ms)) as poll:
+        admins = (admin, quick)
+        with opened_poll(manager, pulsar, collector, admins, wall_clock_ms) as poll:
             leader = LeaderPoll(quick, wall_clock_ms)
             yield Source(pulsar.cluster, brokers, manager, collector, admin, poll, leader)
 
@@ -90,7 +104,7 @@ def run_until_complete(source: Source, limit_s: float, wait: Callable[[float], b
     """
     until = time.monotonic() + limit_s
     while True:
-        done = source.poll.run(source.admin.brokers())
+        done = source.poll(source.admin.brokers())
         if (
             source.manager == "modular"
             or not done.missing
@@ -98,3 +112,100 @@ def run_until_complete(source: Source, limit_s: float, wait: Callable[[float], b
             or wait(_PAUSE_S)
         ):
             return done
+
+
+def load_manager_of(admin: PulsarAdmin, settings: PulsarSettings) -> LoadManager:
+    """The configured load manager, or the one in a broker's configuration. Raises AdminError."""
+    if settings.load_manager != "auto":
+        return settings.load_manager
+    manager, name = configured_manager(admin)
+    if manager is not None:
+        return manager
+    raise Refused(
+        f"{settings.cluster} runs the load manager {name or 'without a name'}, which is not "
+        "supported; see pulsar.load_manager"
+    )
+
+
+def service_url_of(admin: PulsarAdmin, settings: PulsarSettings) -> str:
+    """The URL for clients: the configured one, or the addresses of two brokers, so that one of them
+    may be down.
+
+    Asks the brokers in `pulsar.admin_urls`, and reads the cluster's list of brokers only if these
+    are not enough.
+
+    Raises AdminError, SettingsError.
+    """
+    if settings.service_url:
+        return settings.service_url
+    urls = admin_urls(settings)
+    scheme, key = (
+        ("pulsar+ssl", "brokerServicePortTls")
+        if urls[0].scheme == "https"
+        else ("pulsar", "brokerServicePort")
+    )
+    found: dict[str, None] = {}
+    failed: AdminError | None = None
+    for web in _web_services(admin, [url.netloc for url in urls]):
+        try:
+            found[f"{web.rpartition(':')[0]}:{_port(admin, web, key)}"] = None
+        except BrokerUnavailable as error:
+            failed = failed or error
+        if len(found) == _SERVERS:
+            break
+    if failed is not None and not found:
+        raise failed
+    return f"{scheme}://{','.join(found)}"
+
+
+def _web_services(admin: PulsarAdmin, named: Sequence[str]) -> Iterator[str]:
+    """Web services of brokers: the configured ones, then the others of the cluster's list, which is
+    read only when needed.
+    """
+    yield from named
+    yield from (broker for broker in admin.brokers() if broker not in named)
+
+
+def _port(admin: PulsarAdmin, web: str, key: str) -> str:
+    port = _PORT.search(admin.configuration(web).get(key, ""))
+    if port is None:
+        raise Refused(
+            f"{web} has no {key}; name the binary protocol's address as pulsar.service_url"
+        )
+    return port[0]
+
+
+@contextmanager
+def opened_poll(
+    manager: LoadManager,
+    settings: PulsarSettings,
+    collector: CollectorSettings,
+    admins: tuple[PulsarAdmin, PulsarAdmin],
+    clock_ms: Callable[[], int],
+) -> Iterator[Poll]:
+    """The poll for a load manager. Raises AdminError, SettingsError, SinkError.
+
+    `admins`: one client for the cluster, one for single brokers, which must not retry (see
+    `single_try`).
+    """
+    admin, quick = admins
+    at_once, off = collector.max_concurrent, collector.most_passes_off
+    if manager == "modular":
+        yield BrokerPoll(FrozenReports(quick).load_report, at_once, off, clock_ms).run
+        return
+
+    def ask(broker: str) -> bytes:
+        quick.read_metadata(broker)
+        return WITHDRAWN
+
+    alive = BrokerPoll(ask, at_once, off, clock_ms)
+    owners = OwnerPoll(quick, at_once, collector.broker_deadline_ms / 1000, clock_ms)
+    with closing(LoadTopics(service_url_of(admin, settings), settings, clock_ms)) as topics:
+        yield ExtensiblePoll(topics.take, alive, owners.run, collector.keep_ms, clock_ms).run
+
+
+def single_try(settings: PulsarSettings, collector: CollectorSettings) -> PulsarSettings:
+    """Settings of the admin client for calls to single brokers: a shorter deadline and no
+    retries.
+    """
+    return replace(settings, attempts=1, deadline_ms=collector.broker_deadline_ms)

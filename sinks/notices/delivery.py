@@ -17,9 +17,8 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Literal
 
-from sinks.notices.notice import Notice, as_json
+from sinks.notices.notice import Notice, as_json, as_slack
 from sinks.notices.settings import NoticeSettings, Webhook
-from sinks.notices.slack import as_slack
 from sinks.pulsar_api.http_exchange import HttpConnections, NotConnected, TooLarge
 from sinks.secret_file import Secret
 from strategies.errors import SettingsError
@@ -96,11 +95,6 @@ def signature(key: Secret, notice_id: str, now_s: int, body: bytes) -> str:
     return "v1," + b64encode(hmac.digest(key.reveal(), signed, hashlib.sha256)).decode()
 
 
-def body_of(notice: Notice, hook: Webhook) -> bytes:
-    """The body in the form of the settings."""
-    return as_slack(notice) if hook.form == "slack" else as_json(notice)
-
-
 class Delivery:
     """Sends notices to one webhook. Not thread-safe."""
 
@@ -139,7 +133,8 @@ class Delivery:
         """One request over a connection of its own; redirects are not followed."""
         import httpx
 
-        body, host = body_of(notice, self._hook), self._hook.host
+        host = self._hook.host
+        body = as_slack(notice) if self._hook.form == "slack" else as_json(notice)
         limit_s = self._settings.timeout_ms / 1000
         connections = HttpConnections(self._tls, 0, limit_s)
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -115,10 +114,6 @@ class NoticeSettings:
     ] = ""
 
 
-#: No webhook.
-NOTICES_OFF = NoticeSettings()
-
-
 @dataclass(frozen=True, slots=True)
 class Webhook:
     """Where and how notices are sent. `url` may contain a secret: only `host` is printed.
@@ -164,21 +159,21 @@ def webhook(settings: NoticeSettings) -> Webhook:
 
 def check_notices(settings: NoticeSettings) -> None:
     """Checks the settings alone; reads no file. Raises SettingsError, which never quotes `url`."""
-    complaints = _complaints(settings)
-    if complaints:
-        raise SettingsError(complaints)
-
-
-def _complaints(settings: NoticeSettings) -> list[str]:
     found = [
         f"notices.kinds: {kind} is no kind of notice; choose from {', '.join(KINDS)}"
         for kind in patterns(settings.kinds)
         if kind not in KINDS
     ]
-    if settings.url and settings.url_file:
+    url = settings.url
+    if url and settings.url_file:
         found.append("notices.url: set only one of notices.url and notices.url_file")
-    if settings.url:
-        found += _url_complaints(settings)
+    if url and (problem := _problem(url)):
+        found.append(f"notices.url: the address {problem}")
+    elif url and (settings.form == "slack" or "@" in urlsplit(url).netloc):
+        found.append(
+            "notices.url: this address contains a secret; put it into a file and name the file "
+            "in notices.url_file"
+        )
     if settings.link and (_problem(settings.link) or "@" in urlsplit(settings.link).netloc):
         found.append(
             "notices.link: write http://host:port/ or https://…, without user and password"
@@ -187,28 +182,13 @@ def _complaints(settings: NoticeSettings) -> list[str]:
         found.append(
             f"notices.state: {settings.state!r} is no absolute path; name a folder of this machine"
         )
-    return found
+    if found:
+        raise SettingsError(found)
 
 
 def notice_kinds(settings: NoticeSettings) -> frozenset[str]:
     """The kinds that are wanted."""
     return frozenset(patterns(settings.kinds))
-
-
-def notice_folder(settings: NoticeSettings) -> Path:
-    """The folder of the positions and of notices in progress."""
-    return Path(settings.state)
-
-
-def _url_complaints(settings: NoticeSettings) -> list[str]:
-    if problem := _problem(settings.url):
-        return [f"notices.url: the address {problem}"]
-    if settings.form == "slack" or "@" in urlsplit(settings.url).netloc:
-        return [
-            "notices.url: this address contains a secret; put it into a file and name the file "
-            "in notices.url_file"
-        ]
-    return []
 
 
 def _problem(url: str) -> str:

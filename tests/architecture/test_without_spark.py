@@ -52,9 +52,9 @@ for name in sys.argv[1:]:
 #: What `watch --demo` asks before it starts anything.
 WATCH_DEMO = """
 from pulsar_rebalancer.cli.errors import reported
-from pulsar_rebalancer.watch.follow import modelling
+from pulsar_rebalancer.watch.follow import modelled_cluster
 with reported():
-    modelling(None, 1, None)
+    modelled_cluster(None)
 """
 NOT_INSTALLED = (
     "the laboratory, which this command belongs to, is not installed here, as in the image of the "

@@ -11,8 +11,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsar_rebalancer.decisions.notices.decide import NoticeMemory, NoticeRules, after_silence
-from pulsar_rebalancer.decisions.notices.notifier import decided
+from pulsar_rebalancer.decisions.notices.decide import (
+    NoticeMemory,
+    NoticeRules,
+    after_records,
+    after_silence,
+)
 from sinks.notices.notice import Notice
 from strategies.cluster.model import Round
 from strategies.reason_codes import STATES
@@ -49,7 +53,7 @@ def lived(
             cluster=cluster,
             ts=T0 + minute * MINUTE,
         )
-        memory, found = decided(memory, [one], rules_)
+        memory, found = after_records(memory, [one], rules_)
         rounds.append(one)
         notices += [*silent, *found]
         if restarts:

@@ -28,7 +28,7 @@ from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Policies, Sweep
 from strategies.errors import NotFound, Refused
 from strategies.filters.policies import read_policies
-from tests.control_topic import Control, command
+from tests.control_topic import Control, command, storing
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_users import Bundles, around, bundles, execute, traffic, words
 from tests.topic_uris import topic_of
@@ -364,7 +364,7 @@ def collecting(settings: PulsarSettings, control: Control) -> Iterator[Collector
         opened(settings, CollectorSettings(), Event().wait) as source,
         closing(open_publisher(topic_of(control.uri("telemetry")))) as publisher,
     ):
-        yield source.collector(publisher)
+        yield Collector(source, storing(publisher))
 
 
 def passed(collector: Collector) -> Pass:

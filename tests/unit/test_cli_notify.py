@@ -5,21 +5,24 @@ a secret in what it prints.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from pulsar_rebalancer.cli.commands.notify import in_turns
-from sinks.metrics.settings import ListenAddress
+from sinks.metrics.settings import address_of
 from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.wire.codec import encode_round
+from sinks.wire.codec import encode_outcome, encode_round
 from sinks.wire.signing import SigningKey
+from strategies.cluster.model import Outcome
 from tests.control_topic import TOPICS, now_ms
+from tests.faults.started import started
 from tests.notice_builders import MINUTE, a_round
 from tests.set_words import set_words
 from tests.unit.command_line import Answer, rebalancer
@@ -123,20 +126,19 @@ def test_the_first_start_says_what_is_wrong_now_and_nothing_about_the_past(stage
 
 def test_outcomes_and_foreign_records(stage: Stage) -> None:
     assert stage.notify("--once").code == 0
-    failed = {
-        "v": 1,
-        "command_id": "c-1",
-        "cluster": "prod",
-        "bundle": "t/n/0x00000000_0x80000000",
-        "status": "failed",
-        "reason": "cluster-silent: no answer",
-        "owner_before": "b1:8080",
-        "owner_after": None,
-        "took_ms": 5,
-        "ts": now_ms(),
-    }
+    failed = Outcome(
+        "c-1",
+        "prod",
+        "t/n/0x00000000_0x80000000",
+        "failed",
+        "cluster-silent: no answer",
+        "b1:8080",
+        None,
+        5,
+        now_ms(),
+    )
     stage.write("outcomes", b"not a record")
-    stage.write("outcomes", json.dumps(failed).encode())
+    stage.write("outcomes", encode_outcome(failed))
     stage.write("rounds", b"{}")
 
     answer = stage.notify("--once")
@@ -170,17 +172,6 @@ def test_rounds_without_our_signature_count_for_nothing(stage: Stage, tmp_path: 
     assert "not signed with the key in signing.key_file" in answer.err
 
 
-def test_hostile_names_are_text_in_the_log_too(stage: Stage) -> None:
-    assert stage.notify("--once", notices__form="slack").code == 0
-    usage = {"<!here>&:1": 0.9, "b:1": 0.1}
-    stage.publish(*["blind"] * 2, cluster="<!channel>&", usage=usage)
-    answer = stage.notify("--once", notices__form="slack")
-    (got,) = stage.hook.received
-    assert b"<" not in got.body
-    assert "&lt;!channel&gt;&amp;" in got.json["text"]
-    assert "blind of <!channel>&" in answer.err
-
-
 def test_a_notice_that_is_given_up_does_not_hold_the_next_one(stage: Stage) -> None:
     assert stage.notify("--once").code == 0
     stage.publish("blind", "blind", "not-allowed", "not-allowed")
@@ -195,9 +186,10 @@ def test_a_notice_that_is_given_up_does_not_hold_the_next_one(stage: Stage) -> N
 def test_a_test_notice(stage: Stage) -> None:
     good = stage.notify("--test")
     stage.hook.answers.append(Answered(404))
-    bad = stage.notify("--test")
+    bad = stage.notify("--test", notices__form="slack")
     assert (good.code, bad.code) == (0, 1)
-    assert stage.hook.kinds == ["test", "test"]
+    assert stage.hook.received[0].json["kind"] == "test"
+    assert stage.hook.received[1].json["text"].startswith("test — this is a test")
     assert "delivered test: " in good.err, "a test needs no cluster"
     assert not (stage.folder / "state").exists()
     assert stage.leaks(good.err, bad.err) == []
@@ -215,18 +207,6 @@ def test_a_long_pause_turns_the_loop_and_ends_when_the_process_stops() -> None:
     assert pauses == [60.0, 60.0, 30.0, 60.0, 60.0]
 
 
-def test_without_a_webhook_it_is_one_sentence(stage: Stage) -> None:
-    answer = stage.notify(notices__url_file="")
-    assert (answer.code, stage.hook.received) == (2, [])
-    assert "notices.url_file: no webhook; name a file with its address here" in answer.err
-
-
-def test_the_settings_that_are_shown_have_no_secret(stage: Stage) -> None:
-    shown = rebalancer("config", "show", "--json", *stage.words())
-    assert str(stage.folder / "secrets" / "url") in shown.out
-    assert stage.leaks(shown.out, shown.err) == []
-
-
 def test_a_damaged_file_and_one_of_another_version(stage: Stage) -> None:
     assert stage.notify("--once").code == 0
     file = stage.folder / "state" / "notices.json"
@@ -242,49 +222,38 @@ def test_a_damaged_file_and_one_of_another_version(stage: Stage) -> None:
 
 
 @pytest.mark.heavy
-class TestProcess:
-    """`rebalancer notify` as a process, with its metrics."""
+def test_a_process_that_is_killed_repeats_its_notice_counts_and_ends_on_sigterm(
+    stage: Stage, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.jsonl"
+    words = stage.words(metrics__listen="127.0.0.1:0", log__format="json")
+    with ExitStack() as stack:
 
-    @pytest.fixture
-    def running(self, stage: Stage, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-        more = {"metrics__listen": "127.0.0.1:0", "log__format": "json"}
-        command = [sys.executable, "-m", "pulsar_rebalancer", "notify", *stage.words(**more)]
-        with (tmp_path / "log.jsonl").open("wb") as log:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log)
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
+        def start() -> subprocess.Popen[bytes]:
+            return stack.enter_context(started("notify", words, os.environ, log))
 
-    def test_it_counts_ends_on_sigterm_and_shows_no_secret(
-        self, stage: Stage, running: subprocess.Popen[bytes], tmp_path: Path
-    ) -> None:
-        log = tmp_path / "log.jsonl"
+        first = start()
         eventually((stage.folder / "state" / "notices.json").exists)
-        stage.hook.answers.extend([Answered(500), Answered(429)])
+        stage.hook.answers += [Answered(wait=first.kill), Answered(500), Answered(429)]
         stage.publish("blind", "blind")
+        assert first.wait(60) == -signal.SIGKILL
+        log.write_bytes(b"")
+        second = start()
         eventually(lambda: '"delivered blind of' in log.read_text())
-        address = next(
-            one["address"]
-            for one in map(json.loads, log.read_text().splitlines())
-            if "address" in one
-        )
-        served = ListenAddress(address.split(":")[0], int(address.split(":")[1]))
-        eventually(
-            lambda: scraped(get(served, "/metrics")[2])["pulsar_rebalancer_notices_waiting",] == 0
-        )
-        status, _, page = get(served, "/metrics")
-        ready = get(served, "/readyz")[0]
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        (address,) = (one["address"] for one in lines if "address" in one)
+        served = address_of(address, "", 0)
+        eventually(lambda: get(served, "/readyz")[0] == 200)
+        page = get(served, "/metrics")[2]
         twin = stage.notify("--once")
-        running.send_signal(signal.SIGTERM)
-
-        assert running.wait(60) == 0
-        found = scraped(page)
-        assert len(stage.hook.received) == 3
-        assert (status, ready) == (200, 200)
-        assert found["pulsar_rebalancer_notices_delivered_total", "blind"] == 1
-        assert found["pulsar_rebalancer_notice_deliveries_failed_total", "500"] == 1
-        assert found["pulsar_rebalancer_notice_deliveries_failed_total", "429"] == 1
-        assert "Another notifier uses" in twin.err
-        assert stage.leaks(log.read_text(), page) == []
+        second.send_signal(signal.SIGTERM)
+        assert second.wait(60) == 0
+    found = scraped(page)
+    assert len(stage.hook.ids) == 4
+    assert len({*stage.hook.ids}) == 1
+    assert found["pulsar_rebalancer_notices_waiting",] == 0
+    assert found["pulsar_rebalancer_notices_delivered_total", "blind"] == 1
+    assert found["pulsar_rebalancer_notice_deliveries_failed_total", "500"] == 1
+    assert found["pulsar_rebalancer_notice_deliveries_failed_total", "429"] == 1
+    assert "Another notifier uses" in twin.err
+    assert stage.leaks(log.read_text(), page) == []

@@ -4,26 +4,24 @@ had no policies, so every program compares the name before it believes an answer
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.cli.collect.several_clusters import collect_all
-from sinks.collector.discovery import discovered
-from sinks.collector.settings import CollectorSettings
+from pulsar_rebalancer.settings.load import load
+from sinks.collector.open_cluster import discovered
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.access import open_publisher
 from strategies.errors import AdminError, SettingsError
-from tests.control_topic import Control
+from tests.control_topic import TOPICS, Control
 from tests.pulsar_fake.model import Answer, Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
-from tests.topic_uris import topic_of
+from tests.set_words import set_words
 from tests.unit.command_line import rebalancer
 from tests.unit.test_collector import POLICY, REPORT
+from tests.unit.test_several_clusters import collected, telemetry
 
 COMMANDS = {
     "collect --once": ["collect", "--once"],
@@ -48,11 +46,9 @@ def types(pulsar: FakePulsar, folder: Path, command: str, name: str) -> tuple[in
         "pulsar.admin_urls": pulsar.admin_urls,
         "pulsar.attempts": 1,
         "executor.state": folder / "executor",
-        **{f"topics.{kind}": topics.uri(kind) for kind in ("commands", "rounds", "outcomes")},
-        **{f"topics.{kind}": topics.uri(kind) for kind in ("telemetry", "rejected")},
+        **{f"topics.{kind}": topics.uri(kind) for kind in TOPICS},
     }
-    words = [word for path, value in given.items() for word in ("--set", f"{path}={value}")]
-    answer = rebalancer(*COMMANDS[command], *words)
+    answer = rebalancer(*COMMANDS[command], *set_words(given))
     return answer.code, answer.words
 
 
@@ -77,20 +73,10 @@ def test_a_watch_begins_with_the_right_name_only(pulsar: FakePulsar) -> None:
 
 
 def test_a_collector_ends_before_its_first_pass(pulsar: FakePulsar, tmp_path: Path) -> None:
-    stop, control = threading.Event(), Control(tmp_path)
-    settings = PulsarSettings("prod", pulsar.admin_urls)
-    publisher = open_publisher(topic_of(control.uri("telemetry")))
-    with closing(publisher), pytest.raises(SettingsError, match="belongs to prod-eu-1"):
-        collect_all(
-            [settings],
-            CollectorSettings(),
-            publisher,
-            stop,
-            lambda _: None,
-            on_step=lambda *_: stop.set(),
-        )
-    assert not stop.is_set()
-    assert control.read("telemetry") == []
+    given = ["pulsar.cluster=prod", f"pulsar.admin_urls={pulsar.admin_urls}"]
+    with pytest.raises(SettingsError, match="belongs to prod-eu-1"):
+        collected(load(flags=given), telemetry(tmp_path))
+    assert Control(tmp_path).read("telemetry") == []
 
 
 @pytest.mark.parametrize("command", ["collect --once", "execute"])

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-import threading
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from pulsar_rebalancer.cli.collect.changes import Changes
-from pulsar_rebalancer.cli.collect.several_clusters import collect_all
-from pulsar_rebalancer.cli.log_lines import Line
 from pulsar_rebalancer.settings.load import load
 from sinks.collector.broker_poll import Pass, Report
-from sinks.topics.access import open_publisher
-from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
-from tests.topic_uris import topic_of
 from tests.unit.test_collector import REPORT
+from tests.unit.test_several_clusters import collected, telemetry
 
 MINUTE = 60_000
 
@@ -75,38 +69,28 @@ def test_a_report_that_is_not_written_any_more_stands_still(key: str) -> None:
 @pytest.mark.parametrize("body", [b"[]", b"{}", b"no JSON", b'{"lastUpdate":"now"}', b"\xff"])
 def test_a_report_that_does_not_say_when_it_was_written_never_stands_still(body: bytes) -> None:
     changes = Changes(MINUTE)
-    for minute in (1, 100):
-        assert (
-            list(
-                changes.of(
-                    Pass(1, minute * MINUTE, (Report("a", minute * MINUTE, body),), ("a",), {})
-                )
-            )
-            == []
-        )
+    for ts in (MINUTE, 100 * MINUTE):
+        done = Pass(1, ts, (Report("a", ts, body),), ("a",), {})
+        assert list(changes.of(done)) == []
 
 
 def test_a_broker_that_joins_and_one_that_dies_are_told_while_collecting(tmp_path: Path) -> None:
-    said, stop = list[Line](), threading.Event()
     with FakePulsar(Cluster(report=REPORT)) as pulsar:
-        given = (
-            "pulsar.cluster=c",
-            f"pulsar.admin_urls={pulsar.admin_urls}",
-            "collector.pass_interval_ms=100",
-            "pulsar.attempts=1",
-        )
-        settings, first = load(flags=given), pulsar.cluster.brokers[-1]
+        words = {
+            "pulsar.cluster": "c",
+            "pulsar.admin_urls": pulsar.admin_urls,
+            "pulsar.attempts": 1,
+        }
+        flags = [f"{name}={value}" for name, value in words.items()]
+        first = pulsar.cluster.brokers[-1]
 
-        def say(told: Line | str) -> None:
-            assert isinstance(told, Line)
-            said.append(told)
-            if told.event == "pass" and told.fields["pass"] == 1:
+        def enough(said: list[str]) -> bool:
+            if said[-1].startswith("pass 1:"):
                 pulsar.join()
-            if told.event == "broker-came":
+            if said[-1].endswith(" joined"):
                 pulsar.kill(first)
-            if told.event == "broker-left":
-                stop.set()
+            return " left the cluster" in said[-1]
 
-        with closing(open_publisher(topic_of(Control(tmp_path).uri("telemetry")))) as publisher:
-            collect_all(settings.clusters, settings.collector, publisher, stop, say)
-    assert f"{first} left the cluster's list of brokers" in [line.text for line in said]
+        settings = load(flags=[*flags, "collector.pass_interval_ms=100"])
+        said = collected(settings, telemetry(tmp_path), enough)
+    assert f"warning: {first} left the cluster's list of brokers" in said

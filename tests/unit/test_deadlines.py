@@ -17,7 +17,7 @@ import httpx  # noqa: F401  # the first call would load it, and its deadline wou
 import pytest
 
 from sinks.collector.broker_poll import BrokerPoll
-from sinks.collector.load_source import single_try
+from sinks.collector.open_cluster import single_try
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Call

@@ -13,8 +13,8 @@ import pytest
 
 from sinks.collector.broker_poll import BrokerPoll, Kind, Pass, Report
 from sinks.collector.extensible_poll import ExtensiblePoll
-from sinks.collector.load_source import load_manager_of, service_url_of
 from sinks.collector.load_topics import WITHDRAWN, one_line
+from sinks.collector.open_cluster import load_manager_of, service_url_of
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable, Refused
@@ -25,11 +25,8 @@ from tests.pulsar_fake.server import FakePulsar, Fault
 A, B = "a:8080", "b:8080"
 
 
-class Owners:
-    """Of no bundle."""
-
-    def run(self, brokers: Sequence[str]) -> tuple[Report, ...]:
-        return tuple(Report(broker, 0, b"{}") for broker in brokers)
+def owned(brokers: Sequence[str]) -> tuple[Report, ...]:
+    return tuple(Report(broker, 0, b"{}") for broker in brokers)
 
 
 @dataclass
@@ -45,14 +42,12 @@ class Cluster:
 
     def __post_init__(self) -> None:
         self.poll = ExtensiblePoll(
-            self, BrokerPoll(self.answer, 4, 0, self.clock), Owners(), 60_000, self.clock
+            self.take, BrokerPoll(self.answer, 4, 0, self.clock), owned, 60_000, self.clock
         )
 
     def take(self) -> list[Report]:
         said, self.said = self.said, []
         return said
-
-    def close(self) -> None: ...
 
     def clock(self) -> int:
         return self.now_ms
@@ -161,13 +156,9 @@ def test_the_word_of_a_broker_that_does_not_answer_is_not_repeated() -> None:
     done = cluster.run()
     assert told(done) == [(A, "broker-load-data", b'{"cpu":1}')]
     assert done.missing == {B: f"{B} does not answer"}
+    assert [(report.broker, report.body) for report in done.owned] == [(A, b"{}")]
     cluster.silent = set()
     assert (B, "broker-load-data", b'{"cpu":2}') in told(cluster.run()), "it still holds"
-
-
-def test_owners_are_asked_of_the_brokers_that_answer() -> None:
-    cluster = Cluster(silent={B})
-    assert [(report.broker, report.body) for report in cluster.run().owned] == [(A, b"{}")]
 
 
 def test_payloads_become_one_line() -> None:

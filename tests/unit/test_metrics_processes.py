@@ -34,12 +34,11 @@ from streaming.outputs.facts import (
 from streaming.outputs.output_counts import Written
 from streaming.progress import BatchProgress
 from tests.control_topic import Control, command
-from tests.pulsar_fake.model import Answer, Cluster, Request
-from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.pulsar_fake.model import Request
+from tests.pulsar_fake.server import FakePulsar
 from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO, executor
 from tests.unit.metric_samples import samples
 from tests.unit.plan_builders import APPROVALS_KEY, approval, give
-from tests.unit.test_collector import REPORT, collector
 
 A, B, C = "a:8080", "b:8080", "c:8080"
 
@@ -73,28 +72,6 @@ class TestCollector:
         assert samples(registry, "last_pass_timestamp_seconds") == {("east",): 1_000.5}
         assert samples(registry, "brokers_answered") == {("east",): 2}
         assert samples(registry, "brokers_missing") == {("east", "y"): 1}
-
-    def test_the_reasons_of_missing_brokers_are_codes(self, control: Control) -> None:
-        with FakePulsar(Cluster(report=REPORT), 4) as pulsar:
-            one, two, three, four = pulsar.cluster.brokers
-            wrong = {
-                two: Fault(instead=Answer(503)),
-                three: Fault(instead=Answer(200, b"<html>")),
-                four: Fault(instead=Answer(404, b'{"reason":"so"}')),
-            }
-            pulsar.faults = lambda request: (
-                wrong.get(request.broker) if "load-report" in request.target else None
-            )
-            with collector(pulsar, control) as collecting:
-                done = collecting.step().done
-        assert done is not None
-        assert done.missing_codes == {
-            two: "broker-unavailable",
-            three: "not-json",
-            four: "not-found",
-        }
-        assert done.missing.keys() == done.missing_codes.keys()
-        assert done.answered == (one,)
 
 
 def a_pass(codes: Mapping[str, str]) -> Pass:

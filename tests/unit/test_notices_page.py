@@ -14,14 +14,12 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli.commands.notify import rules_of
-from pulsar_rebalancer.decisions.notices.decide import NoticeMemory
-from pulsar_rebalancer.decisions.notices.notifier import decided
+from pulsar_rebalancer.decisions.notices.decide import NoticeMemory, after_records
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import load
 from sinks.notices.delivery import Delivery
-from sinks.notices.notice import Notice, as_json
+from sinks.notices.notice import Notice, as_json, as_slack
 from sinks.notices.settings import KINDS, NoticeSettings, webhook
-from sinks.notices.slack import as_slack
 from sinks.wire.codec import decode_round
 from tests.unit.command_line import rebalancer
 from tests.webhook import Delivered, listening
@@ -42,7 +40,7 @@ def example(folder: Path) -> Notice:
     out = folder / "replayed"
     rebalancer("replay", RECORDING, "--set", "shedding.strategy=uniform", "--out", out)
     rounds = [decode_round(line) for line in (out / "rounds.jsonl").read_bytes().splitlines()]
-    _, (notice,) = decided(NoticeMemory(begun=0), rounds, rules_of(load(None, {}, [LINK])))
+    _, (notice,) = after_records(NoticeMemory(begun=0), rounds, rules_of(load(None, {}, [LINK])))
     return notice
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.decisions.notices.decide import NoticeRules
-from pulsar_rebalancer.decisions.notices.notifier import NoticeSources, Notifier
+from pulsar_rebalancer.decisions.notices.decide import NoticeMemory, NoticeRules
+from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier
+from pulsar_rebalancer.decisions.notices.outbox import Outbox, Stored
 from sinks.notices.delivery import Delivery, Fate
 from sinks.notices.notice import Notice
-from sinks.notices.outbox import NotifierInUse, Outbox, Stored, new_outbox
 from sinks.notices.settings import NoticeSettings, webhook
 from sinks.topics.access import Consumer, TopicRecord, open_consumer
 from sinks.topics.files.topic import FileTopicWriter
@@ -29,6 +29,7 @@ from tests.topic_uris import topic_of
 
 RULES = NoticeRules(frozenset({"blind", "plan", "failed", "silent"}), 2, 5 * MINUTE, 0)
 SETTINGS = NoticeSettings(url="http://127.0.0.1:1/")
+BUNDLE = "t/n/0x00000000_0x80000000"
 
 
 class Death(BaseException):
@@ -36,22 +37,58 @@ class Death(BaseException):
 
 
 @dataclass
-class Fuse:
-    """Kills at its `at`-th step; later steps go on. None: never."""
+class Life:
+    """Notifiers one after the other on the same folder, of which one is killed at its step `at`,
+    once; None: never.
+    """
 
-    at: int | None
+    folder: Path
+    at: int | None = None
     steps: int = 0
+    arrived: list[Notice] = field(default_factory=list)
 
     def step(self) -> None:
         self.steps += 1
         if self.steps == self.at:
             raise Death
 
+    def live(self) -> None:
+        """Until nothing is left to read, or death."""
+        with closing(DyingOutbox(self)) as outbox:
+            kinds = ("round", "command", "outcome")
+            sources = [NoticeSource(kind, DyingConsumer(self, f"{kind}s")) for kind in kinds]
+            notifier = Notifier(sources, outbox, DyingDelivery(self), RULES, clock_ms=lambda: T0)
+            while notifier.step(0):
+                pass
+            assert notifier.waiting == 0
 
-@dataclass
+    def publish(self) -> None:
+        moves = [
+            command(BUNDLE, "a:1", id=f"c-{n}", issued_at_ms=T0 + n * MINUTE) for n in (3, 4, 5)
+        ]
+        moves = [replace(one, cluster="prod", expires_at_ms=T0 + 60 * MINUTE) for one in moves]
+        codes = ("blind", "blind", "acting", "acting", "acting", "blind", "blind")
+        failed = [
+            Outcome(f"c-{n}", "prod", BUNDLE, "failed", "x: y", "a:1", None, 1, T0 + n)
+            for n in range(3)
+        ]
+        records = {
+            "commands": [encode_command(one) for one in moves],
+            "rounds": [encode_round(a_round(code, n)) for n, code in enumerate(codes, 1)],
+            "outcomes": [encode_outcome(one) for one in failed],
+        }
+        for name, values in records.items():
+            with FileTopicWriter(self.folder / name) as topic:
+                topic.append(values)
+
+
 class DyingConsumer:
-    inner: Consumer
-    fuse: Fuse
+    """Reads two records at a time, and dies around a commit."""
+
+    def __init__(self, life: Life, name: str) -> None:
+        topic = topic_of(f"file://{life.folder / name}")
+        self.inner: Consumer = open_consumer(topic, "g", life.folder / "state")
+        self.life = life
 
     def poll(
         self, max_records: int, timeout_s: float, max_bytes: int | None = None
@@ -59,84 +96,36 @@ class DyingConsumer:
         return self.inner.poll(2, timeout_s, max_bytes)
 
     def commit(self, record: TopicRecord) -> None:
-        self.fuse.step()
+        self.life.step()
         self.inner.commit(record)
-        self.fuse.step()
+        self.life.step()
 
-    def close(self) -> None:
-        self.inner.close()
+    def close(self) -> None: ...
 
 
 class DyingOutbox(Outbox):
-    def __init__(self, folder: Path, fuse: Fuse) -> None:
-        super().__init__(folder)
-        self._fuse = fuse
+    def __init__(self, life: Life) -> None:
+        super().__init__(life.folder / "state")
+        self.life = life
 
     def write(self, stored: Stored) -> None:
-        self._fuse.step()
+        self.life.step()
         super().write(stored)
-        self._fuse.step()
+        self.life.step()
 
 
 class DyingDelivery(Delivery):
     """Keeps what arrives."""
 
-    def __init__(self, fuse: Fuse, arrived: list[Notice]) -> None:
+    def __init__(self, life: Life) -> None:
         super().__init__(webhook(SETTINGS), SETTINGS, lambda _: True, lambda _: None)
-        self._fuse, self._arrived = fuse, arrived
+        self.life = life
 
     def deliver(self, notice: Notice) -> Fate:
-        self._fuse.step()
-        self._arrived.append(notice)
-        self._fuse.step()
+        self.life.step()
+        self.life.arrived.append(notice)
+        self.life.step()
         return "delivered"
-
-
-@dataclass
-class Life:
-    """Notifiers one after the other on the same folder."""
-
-    folder: Path
-    arrived: list[Notice] = field(default_factory=list)
-
-    def live(self, fuse: Fuse) -> None:
-        """Until nothing is left to read, or death."""
-        with closing(DyingOutbox(self.folder / "state", fuse)) as outbox:
-            rounds, outcomes, commands = (
-                self._consumer(name, fuse) for name in ("rounds", "outcomes", "commands")
-            )
-            notifier = Notifier(
-                NoticeSources(rounds, outcomes, commands),
-                outbox,
-                DyingDelivery(fuse, self.arrived),
-                RULES,
-                clock_ms=lambda: T0,
-            )
-            while notifier.step(0):
-                pass
-            assert notifier.waiting == 0
-
-    def _consumer(self, name: str, fuse: Fuse) -> Consumer:
-        topic = topic_of(f"file://{self.folder / name}")
-        return DyingConsumer(open_consumer(topic, "g", self.folder / "state"), fuse)
-
-    def publish(self) -> None:
-        bundle = "t/n/0x00000000_0x80000000"
-        moves = [
-            command(bundle, "a:1", id=f"c-{n}", issued_at_ms=T0 + n * MINUTE) for n in (3, 4, 5)
-        ]
-        moves = [replace(one, cluster="prod", expires_at_ms=T0 + 60 * MINUTE) for one in moves]
-        with FileTopicWriter(self.folder / "commands") as topic:
-            topic.append([encode_command(one) for one in moves])
-        codes = ("blind", "blind", "acting", "acting", "acting", "blind", "blind")
-        with FileTopicWriter(self.folder / "rounds") as topic:
-            topic.append([encode_round(a_round(code, n)) for n, code in enumerate(codes, 1)])
-        failed = [
-            Outcome(f"c-{n}", "prod", bundle, "failed", "x: y", "a:1", None, 1, T0 + n)
-            for n in range(3)
-        ]
-        with FileTopicWriter(self.folder / "outcomes") as topic:
-            topic.append([encode_outcome(one) for one in failed])
 
 
 def by_topic(notices: Sequence[Notice]) -> list[list[str]]:
@@ -148,40 +137,28 @@ def by_topic(notices: Sequence[Notice]) -> list[list[str]]:
     return [[name for name, _ in groupby(one.id for one in part)] for part in parts]
 
 
-def expected(folder: Path) -> tuple[list[list[str]], int]:
-    """The ids without a death, and the number of steps."""
-    life, fuse = Life(folder), Fuse(None)
-    life.live(fuse)
-    life.publish()
-    life.live(fuse)
-    return by_topic(life.arrived), fuse.steps
-
-
 @pytest.mark.heavy
 def test_a_death_at_any_step_loses_and_reorders_nothing(tmp_path: Path) -> None:
-    wanted, steps = expected(tmp_path / "whole")
+    whole = Life(tmp_path / "whole")
+    whole.live()
+    whole.publish()
+    whole.live()
+    wanted = by_topic(whole.arrived)
     assert [len({*ids}) for ids in wanted] == [len(ids) for ids in wanted] == [3, 3, 3]
     deaths = 0
-    for at in range(1, steps + 1):
-        life, fuse = Life(tmp_path / str(at)), Fuse(at)
+    for at in range(1, whole.steps + 1):
+        life = Life(tmp_path / str(at), at)
         for published in (False, True):
             if published:
                 life.publish()
             try:
-                life.live(fuse)
+                life.live()
             except Death:
                 deaths += 1
-                life.live(fuse)
+                life.live()
         assert by_topic(life.arrived) == wanted, f"death at step {at}"
         assert len(life.arrived) <= sum(map(len, wanted)) + 1
-    assert deaths == steps
-
-
-def test_one_process_at_a_time(tmp_path: Path) -> None:
-    with closing(Outbox(tmp_path)), pytest.raises(NotifierInUse, match="Another notifier uses"):
-        Outbox(tmp_path)
-    with closing(Outbox(tmp_path)):
-        pass
+    assert deaths == whole.steps
 
 
 @pytest.mark.parametrize(
@@ -190,7 +167,8 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 )
 def test_places_of_processed_records(topic: str, kept: list[tuple[int, int]]) -> None:
     seen = [Position(topic, 0, 20), Position(topic, 1, 5), Position(topic, 3, 7)]
-    stored = new_outbox(b"{}").with_records(seen, b"{}", [])
+    memory = NoticeMemory(T0)
+    stored = Stored(1, memory).with_records(seen, memory, [])
     assert stored.places[topic] == kept
     assert all(stored.has(position) for position in seen)
     assert not stored.has(Position(topic, 3, 8))

@@ -4,29 +4,21 @@ lasts.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import closing
-from datetime import UTC, datetime
-from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from pulsar_rebalancer.cli.own_shedder import OwnShedder, own_shedders
-from pulsar_rebalancer.watch.follow import follow
-from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.collector.leader import NO_FACTS, LeaderFacts
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.access import open_consumer
-from strategies.cluster.model import Command
 from tests.control_topic import TOPICS, Control
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.set_words import set_words
-from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
+from tests.unit.test_watch_command import followed
 
 IS_ON = "Pulsar's own shedder is on at the leader"
 ON = {"loadBalancerSheddingEnabled": "true"}
@@ -110,51 +102,13 @@ def test_an_executor_starts_although_nobody_says_it(pulsar: FakePulsar, tmp_path
     test_an_executor_that_applies_says_it(pulsar, tmp_path, True, ON, False)
 
 
-class Nothing:
-    """Processes that run, and an executor's part without commands."""
-
-    def check(self) -> None:
-        pass
-
-    def step(self) -> list[Command]:
-        return []
-
-    def close(self) -> None:
-        pass
-
-
-class Turns(threading.Event):
-    """Set after some turns."""
-
-    def __init__(self, turns: int) -> None:
-        super().__init__()
-        self._left = turns
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self._left -= 1
-        return self._left < 0
-
-
 def test_a_watch_says_it_for_each_cluster(pulsar: FakePulsar, tmp_path: Path) -> None:
-    said, control = StringIO(), Control(tmp_path)
-    screen = WatchScreen(said, lambda: datetime(2026, 1, 1, 12, tzinfo=UTC))
     pulsar.cluster.configuration.update(ON)
     with FakePulsar(Cluster(name="west", configuration=dict(OFF))) as west:
         clusters = [
             PulsarSettings("c", pulsar.admin_urls),
             PulsarSettings("west", west.admin_urls),
         ]
-        rounds = open_consumer(topic_of(control.uri("rounds")), "watch", tmp_path)
-        with closing(rounds), own_shedders(clusters, CollectorSettings(), "it moves") as own:
-            follow(
-                Nothing(),  # type: ignore[arg-type]
-                Nothing(),
-                rounds,
-                screen,
-                Turns(3),
-                telemetry=tmp_path,
-                clock_ms=lambda: 0,
-                shedders=own,
-            )
-    (line,) = said.getvalue().splitlines()
+        with own_shedders(clusters, CollectorSettings(), "it moves") as own:
+            (line,) = followed(tmp_path, 3, shedders=own)
     assert line.startswith(f"12:00:00  c: warning: {IS_ON} {pulsar.cluster.leader()}: it moves;")

@@ -8,14 +8,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from pulsar_rebalancer.decisions.notices.outbox import Outbox
 from sinks.executor.journal import Journal
-from sinks.notices.outbox import Outbox, new_outbox
 from sinks.topics.files.consumer import FileConsumer
 from sinks.topics.files.flushing import make_folder, write_durably
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from strategies.errors import SinkError
 from tests.forgetful_disk import ForgetfulDisk, Image, written
+from tests.notice_builders import a_notice
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 TOPIC = "file:///telemetry"
@@ -134,17 +136,18 @@ def test_names_of_new_folders_survive(disk: ForgetfulDisk) -> None:
 def test_notices_that_wait_survive_and_the_file_is_always_whole(
     disk: ForgetfulDisk, later: Later
 ) -> None:
-    first, second = new_outbox(b'{"first":1}'), new_outbox(b'{"second":2}')
     with closing(Outbox(disk.root / "notices", disk.fsync)) as outbox:
+        first = outbox.read(now_ms=1)
+        second = replace(first, waiting=[a_notice()])
         for stored in (first, second):
             outbox.write(stored)
             for image in disk.after_a_failure():
                 with closing(Outbox(later.machine(image) / "notices")) as again:
-                    assert again.read() == stored
+                    assert again.read(now_ms=2) == stored
     assert len(disk.failures) > 4
     for image in disk.failures:
         with closing(Outbox(later.machine(image) / "notices")) as again:
-            assert again.read() in (None, first, second)
+            assert again.read(now_ms=1) in (first, second)
 
 
 def test_the_journal_flushes_each_change(tmp_path: Path) -> None:

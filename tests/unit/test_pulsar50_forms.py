@@ -22,7 +22,7 @@ from sinks.topics.access import open_publisher
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Policies
 from strategies.filters.policies import read_policies
-from tests.control_topic import Control
+from tests.control_topic import Control, storing
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.topic_uris import topic_of
@@ -101,5 +101,4 @@ def collected(settings: PulsarSettings, control: Control) -> None:
         opened(settings, CollectorSettings(), Event().wait) as source,
         closing(open_publisher(topic_of(control.uri("telemetry")))) as publisher,
     ):
-        collector: Collector = source.collector(publisher)
-        assert collector.step().done
+        assert Collector(source, storing(publisher)).step().done

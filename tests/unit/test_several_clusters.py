@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,8 @@ from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.cli.collect.several_clusters import collect_all
 from pulsar_rebalancer.cli.log_lines import Line
 from pulsar_rebalancer.settings.load import Settings, load
-from sinks.topics.access import open_publisher
+from sinks.pulsar_api.known_brokers import KnownBrokers
+from sinks.topics.access import Publisher, open_publisher
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Sweep
@@ -53,12 +55,41 @@ def settings_file(folder: Path, **clusters: str) -> Path:
     return file
 
 
-def complaints(folder: Path, text: str) -> list[str]:
-    file = folder / "wrong.toml"
-    file.write_text(text, "utf-8")
-    with pytest.raises(SettingsError) as caught:
-        load(file)
-    return caught.value.complaints
+def collected(
+    settings: Settings,
+    topic: Publisher,
+    enough: Callable[[list[str]], bool] = lambda _: False,
+    outage_s: float = 0,
+) -> list[str]:
+    """What is said until it is enough."""
+    stop, said = threading.Event(), list[str]()
+
+    def say(told: Line | str) -> None:
+        said.append(str(told))
+        if enough(said):
+            stop.set()
+
+    with closing(topic):
+        outage = RetryBackoff(outage_s, stop.wait, say)
+        collect_all(
+            settings.clusters,
+            settings.collector,
+            topic,
+            stop,
+            say,
+            outage=outage,
+            known=KnownBrokers,
+            on_step=lambda *_: None,
+        )
+    return said
+
+
+def telemetry(folder: Path) -> Publisher:
+    return open_publisher(topic_of(Control(folder).uri("telemetry")))
+
+
+def records(folder: Path) -> list[Any]:
+    return [decode(value, b"") for value in Control(folder).read("telemetry")]
 
 
 def test_each_cluster_has_what_is_for_all_and_its_own(tmp_path: Path) -> None:
@@ -67,104 +98,71 @@ def test_each_cluster_has_what_is_for_all_and_its_own(tmp_path: Path) -> None:
         ("east", "http://a:1", 1),
         ("west", "http://b:1", 1),
     ]
-
-
-def test_without_names_it_is_the_one_of_pulsar() -> None:
-    settings = load(None, {}, ["pulsar.cluster=c"])
-    assert settings.clusters == (settings.connections.pulsar,)
+    alone = load(None, {}, ["pulsar.cluster=c"])
+    assert alone.clusters == (alone.connections.pulsar,)
 
 
 def test_what_is_wrong_with_a_cluster_is_told_where_it_stands(tmp_path: Path) -> None:
-    found = complaints(
-        tmp_path, '[clusters.east]\nattempts = 0\n[clusters.west]\nadmin_url = "http://b:1"\n'
+    file = tmp_path / "wrong.toml"
+    file.write_text(
+        '[clusters.east]\nattempts = 0\n[clusters.west]\nadmin_url = "http://b:1"\n', "utf-8"
     )
-    assert found[0].startswith("clusters.east.attempts: must be at least 1, got 0")
-    assert found[1].startswith(
-        "clusters.west.admin_url: unknown setting; did you mean pulsar.admin_urls?"
-    )
-
-
-def collected(settings: Settings, control: Control, until: int) -> tuple[list[Sweep], list[str]]:
-    """The sweeps, and what was said, when each cluster that answers has made so many passes."""
-    stop, said = threading.Event(), []
-
-    def say(told: Line | str) -> None:
-        said.append(str(told))
-        if all(
-            sum(one.startswith(f"{name}: pass") for one in said) >= until
-            for name in ("east", "west")
-        ):
-            stop.set()
-
-    with closing(open_publisher(topic_of(control.uri("telemetry")))) as publisher:
-        collect_all(settings.clusters, settings.collector, publisher, stop, say)
-    records = [decode(value, b"") for value in control.read("telemetry")]
-    return [record for record in records if isinstance(record, Sweep)], said
+    with pytest.raises(SettingsError) as caught:
+        load(file)
+    attempts, unknown = caught.value.complaints
+    assert attempts.startswith("clusters.east.attempts: must be at least 1, got 0")
+    assert unknown.startswith("clusters.west.admin_url: unknown setting; did you mean")
 
 
 @pytest.mark.heavy
 def test_a_cluster_that_cannot_be_reached_is_told_and_tried_again_while_the_others_go_on(
     east: FakePulsar, west: FakePulsar, tmp_path: Path
 ) -> None:
-    settings = load(
-        settings_file(tmp_path, dead=NOBODY, east=east.admin_urls, west=west.admin_urls)
-    )
+    file = settings_file(tmp_path, dead=NOBODY, east=east.admin_urls, west=west.admin_urls)
 
-    sweeps, said = collected(settings, Control(tmp_path), until=3)
+    def enough(said: list[str]) -> bool:
+        passes = [one.partition(": pass")[0] for one in said if ": pass" in one]
+        return min(passes.count("east"), passes.count("west")) >= 3
 
+    said = collected(load(file), telemetry(tmp_path), enough)
+
+    sweeps = [record for record in records(tmp_path) if isinstance(record, Sweep)]
     assert {sweep.cluster: len(sweep.brokers) for sweep in sweeps} == {"east": 2, "west": 3}
     assert sum(sentence.startswith("dead: warning: ") for sentence in said) >= 2
 
 
 @pytest.mark.heavy
 def test_a_wrong_token_is_said_once_the_others_go_on_and_in_the_end_it_is_an_error(
-    west: FakePulsar, tmp_path: Path
+    east: FakePulsar, west: FakePulsar, tmp_path: Path
 ) -> None:
-    with (
-        FakePulsar(Cluster(name="shut", token="another"), 1) as shut,
-        FakePulsar(Cluster(name="east", report=REPORT), 2) as east,
-    ):
-        settings = load(
-            settings_file(
-                tmp_path, shut=shut.admin_urls, east=east.admin_urls, west=west.admin_urls
-            )
-        )
-        control, said, stop = Control(tmp_path), list[str](), threading.Event()
+    said: list[str] = []
 
-        def say(told: Line | str) -> None:
-            said.append(str(told))
-            if sum("pass " in one for one in said) > 10:
-                stop.set()
+    def enough(told: list[str]) -> bool:
+        said[:] = told
+        return sum("pass " in one for one in told) > 10
 
-        with (
-            closing(open_publisher(topic_of(control.uri("telemetry")))) as publisher,
-            pytest.raises(Unauthorized, match=r"^shut: .*token"),
-        ):
-            collect_all(settings.clusters, settings.collector, publisher, stop, say)
-
+    with FakePulsar(Cluster(name="shut", token="another"), 1) as shut:
+        urls = {"shut": shut.admin_urls, "east": east.admin_urls, "west": west.admin_urls}
+        settings = load(settings_file(tmp_path, **urls))
+        with pytest.raises(Unauthorized, match=r"^shut: .*token"):
+            collected(settings, telemetry(tmp_path), enough)
     assert [one.partition(": ")[0] for one in said if "error" in one] == ["shut"]
-    assert {
-        record.cluster for record in (decode(value, b"") for value in control.read("telemetry"))
-    } == {"east", "west"}
+    assert {record.cluster for record in records(tmp_path)} == {"east", "west"}
 
 
 def test_a_token_that_is_replaced_is_taken(east: FakePulsar, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("wrong", "utf-8")
+
+    def enough(said: list[str]) -> bool:
+        if said[-1].startswith("west: error"):
+            token.write_text("right", "utf-8")
+        return said[-1].startswith("west: pass")
+
     with FakePulsar(Cluster(name="west", report=REPORT, token="right"), 1) as west:
-        token = tmp_path / "token"
-        token.write_text("wrong", "utf-8")
         file = settings_file(tmp_path, east=east.admin_urls, west=west.admin_urls)
         file.write_text(file.read_text("utf-8") + f'token_file = "{token}"\n', "utf-8")
-        settings, stop, said = load(file), threading.Event(), list[str]()
-
-        def say(told: Line | str) -> None:
-            said.append(sentence := str(told))
-            if sentence.startswith("west: error"):
-                token.write_text("right", "utf-8")
-            if sentence.startswith("west: pass"):
-                stop.set()
-
-        with closing(open_publisher(topic_of(Control(tmp_path).uri("telemetry")))) as publisher:
-            collect_all(settings.clusters, settings.collector, publisher, stop, say)
+        assert collected(load(file), telemetry(tmp_path), enough)
 
 
 def test_when_no_cluster_lets_us_in_the_collector_ends_with_an_error(tmp_path: Path) -> None:
@@ -173,21 +171,28 @@ def test_when_no_cluster_lets_us_in_the_collector_ends_with_an_error(tmp_path: P
         FakePulsar(Cluster(name="west", token="b"), 1) as west,
     ):
         file = settings_file(tmp_path, east=east.admin_urls, west=west.admin_urls)
-        ended = rebalancer(
-            "collect", "--config", file, "--telemetry", Control(tmp_path).uri("telemetry")
-        )
+        topic = Control(tmp_path).uri("telemetry")
+        ended = rebalancer("collect", "--config", file, "--telemetry", topic)
     assert ended.code == exit_codes.ERROR
     assert "east" in ended.words
     assert "Traceback" not in ended.words
 
 
-class Full:
-    """A topic that takes nothing."""
+class Failing:
+    """A topic whose first `flush` raises, after it has taken one record."""
 
-    def publish(self, key: str, value: bytes) -> None: ...
+    def __init__(self, error: SinkError) -> None:
+        self.error: SinkError | None = error
+        self.records = list[bytes]()
+
+    def publish(self, key: str, value: bytes) -> None:
+        self.records.append(value)
 
     def flush(self) -> None:
-        raise SinkError("the disk is full")
+        error, self.error = self.error, None
+        if error is not None:
+            del self.records[1:]
+            raise error
 
     def close(self) -> None: ...
 
@@ -195,58 +200,22 @@ class Full:
 def test_a_topic_that_fails_ends_all(east: FakePulsar, west: FakePulsar, tmp_path: Path) -> None:
     settings = load(settings_file(tmp_path, east=east.admin_urls, west=west.admin_urls))
     with pytest.raises(SinkError, match="the disk is full"):
-        collect_all(
-            settings.clusters, settings.collector, Full(), threading.Event(), lambda _: None
-        )
-
-
-class AwayAtFirst:
-    """A topic that does not answer once, after it has taken half a pass."""
-
-    def __init__(self) -> None:
-        self.failures, self.records = 1, list[bytes]()
-
-    def publish(self, key: str, value: bytes) -> None:
-        self.records.append(value)
-
-    def flush(self) -> None:
-        if self.failures:
-            self.failures -= 1
-            del self.records[1:]
-            raise PublishTimeout("no answer")
-
-    def close(self) -> None: ...
+        collected(settings, Failing(SinkError("the disk is full")))
 
 
 @pytest.mark.heavy
 def test_a_pass_that_met_an_outage_is_published_again_as_a_whole(
     east: FakePulsar, tmp_path: Path
 ) -> None:
-    settings, topic, stop, said = (
+    settings, topic = (
         load(settings_file(tmp_path, east=east.admin_urls)),
-        AwayAtFirst(),
-        threading.Event(),
-        list[str](),
+        Failing(PublishTimeout("no answer")),
     )
-
-    def say(told: Line | str) -> None:
-        said.append(sentence := str(told))
-        if sentence.startswith("pass 2"):
-            stop.set()
-
-    collect_all(
-        settings.clusters,
-        settings.collector,
-        topic,
-        stop,
-        say,
-        outage=RetryBackoff(60, stop.wait, say),
-    )
-
+    said = collected(settings, topic, lambda said: said[-1].startswith("pass 2"), outage_s=60)
     assert "no answer; trying again for up to 60 s" in said
-    records = [decode(value, b"") for value in topic.records]
-    assert [record.sweep for record in records if isinstance(record, Sweep)] == [1, 2]
-    assert sum(isinstance(record, LoadReport) for record in records) == 1 + 2 * 2, (
+    stored = [decode(value, b"") for value in topic.records]
+    assert [record.sweep for record in stored if isinstance(record, Sweep)] == [1, 2]
+    assert sum(isinstance(record, LoadReport) for record in stored) == 1 + 2 * 2, (
         "one came before the outage, and again"
     )
 
@@ -270,10 +239,6 @@ def test_one_look_at_all_of_them(east: FakePulsar, west: FakePulsar, tmp_path: P
 @pytest.mark.heavy
 def test_doctor_says_of_which_cluster_it_speaks(east: FakePulsar, tmp_path: Path) -> None:
     file = settings_file(tmp_path, east=east.admin_urls, dead=NOBODY)
-    found = {
-        one["check"]: one["status"]
-        for one in rebalancer("doctor", "--no-spark-start", "--json", "--config", file).json[
-            "findings"
-        ]
-    }
+    answer = rebalancer("doctor", "--no-spark-start", "--json", "--config", file)
+    found = {one["check"]: one["status"] for one in answer.json["findings"]}
     assert (found["east: brokers"], found["dead: cluster"]) == ("ok", "fail")

@@ -5,6 +5,8 @@ commands, and what it prints. tests/servers/test_watch_command.py runs all of it
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,34 +18,33 @@ from typing import Any
 
 import pytest
 
+from pulsar_rebalancer.cli.own_shedder import OwnShedder
 from pulsar_rebalancer.lab.demo.deciders import DemoTopics
 from pulsar_rebalancer.lab.demo.watched_cluster import CLUSTER, modelled_cluster
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
 from pulsar_rebalancer.settings.load import load
-from pulsar_rebalancer.watch.dry_runs import DryRuns
 from pulsar_rebalancer.watch.folder import (
     check_same_clusters,
     opened_folder,
     settings_of,
     write_settings,
 )
-from pulsar_rebalancer.watch.follow import follow, opened_rounds
+from pulsar_rebalancer.watch.follow import DryRuns, follow
 from pulsar_rebalancer.watch.processes import Processes
 from pulsar_rebalancer.watch.screen import WatchScreen
-from sinks.collector.discovery import DiscoveredCluster, discovered
+from sinks.collector.open_cluster import DiscoveredCluster, discovered
 from sinks.plain_loop import PlainLoop
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.access import open_consumer, open_publisher
+from sinks.topics.access import open_consumer
 from sinks.topics.uri import file_topic
 from sinks.wire.codec import decode, decode_round
 from strategies.cluster.intent_contract import IntentStateCode, IntentStatus
-from strategies.cluster.model import Command, OutcomeReport
+from strategies.cluster.model import OutcomeReport, Round
 from strategies.errors import Refused, SettingsError
 from tests.control_topic import TOPICS, Control, command, now_ms
 from tests.live_topics import MadeUpCluster
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
-from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
 
 BUNDLE = "t/ns/0x00000000_0x80000000"
@@ -51,16 +52,17 @@ BUNDLE = "t/ns/0x00000000_0x80000000"
 ANY_PORT = ("--listen", "127.0.0.1:0")
 
 
-def found(name: str = "c") -> DiscoveredCluster:
-    pulsar = PulsarSettings(name, "http://a:8080")
-    return DiscoveredCluster(pulsar, "extensible", ("a:8080", "b:8080"))
+FOUND = DiscoveredCluster(PulsarSettings("c", "http://a:8080"), "extensible", ("a:8080", "b:8080"))
 
 
 def test_the_settings_file_names_the_cluster_and_places_in_the_folder(tmp_path: Path) -> None:
     given = load(flags=["shedding.strategy=avg", "pulsar.token_file=/etc/token"])
     with opened_folder(tmp_path / "watch") as folder:
-        write_settings(folder, given, settings_of(found()), named=False)
+        write_settings(folder, given, settings_of(FOUND), named=False)
         read = load(folder.settings_file)
+        check_same_clusters(folder, ["c"])
+        with pytest.raises(SettingsError, match=r"is the watch of c, not of d; name another"):
+            check_same_clusters(folder, ["d"])
     assert read.engine.strategy == "avg"
     assert read.connections.pulsar == PulsarSettings("c", "http://a:8080", "/etc/token")
     assert read.value("filters.load_manager") == "extensible"
@@ -81,14 +83,15 @@ def test_several_clusters_keep_their_tables(tmp_path: Path) -> None:
         assert load(folder.settings_file).clusters == given.clusters
 
 
-def test_a_folder_has_one_watch_of_one_cluster(tmp_path: Path) -> None:
+def test_a_folder_has_one_watch_and_a_demo_begins_with_an_empty_one(tmp_path: Path) -> None:
     with opened_folder(tmp_path / "watch") as folder:
         with pytest.raises(SettingsError, match="another watch uses"), opened_folder(folder.path):
             pass
-        write_settings(folder, load(), settings_of(found("c")), named=False)
-        check_same_clusters(folder, ["c"])
-        with pytest.raises(SettingsError, match=r"is the watch of c, not of d; name another"):
-            check_same_clusters(folder, ["d"])
+        (folder.path / "checkpoint").mkdir()
+        folder.log("run").write_text("old")
+    with opened_folder(tmp_path / "watch", empty=True) as folder:
+        assert not (folder.path / "checkpoint").exists()
+        assert not folder.log("run").exists()
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
@@ -99,15 +102,6 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     ):
         pass
     assert (tmp_path / "mine.txt").read_text() == "mine"
-
-
-def test_a_demo_begins_with_an_empty_folder(tmp_path: Path) -> None:
-    with opened_folder(tmp_path / "watch") as folder:
-        (folder.path / "checkpoint").mkdir()
-        folder.log("run").write_text("old")
-    with opened_folder(tmp_path / "watch", empty=True) as folder:
-        assert not (folder.path / "checkpoint").exists()
-        assert not folder.log("run").exists()
 
 
 def test_a_broker_names_its_cluster(tmp_path: Path) -> None:
@@ -133,75 +127,60 @@ def test_every_command_is_answered_once_with_a_dry_run(tmp_path: Path) -> None:
     control = Control(tmp_path)
     first, second = command(BUNDLE, "a:1", "b:1"), command(BUNDLE, "a:1")
 
+    topics = load(flags=[f"topics.{name}={control.uri(name)}" for name in TOPICS])
+
     def answered() -> list[str]:
-        answers = DryRuns(
-            open_consumer(topic_of(control.uri("commands")), "w", tmp_path / "w"),
-            open_publisher(topic_of(control.uri("outcomes"))),
-            open_publisher(topic_of(control.uri("telemetry"))),
-            now_ms,
-        )
-        try:
+        with closing(DryRuns(topics.connections.topics, tmp_path / "w", now_ms)) as answers:
             return [one.id for one in answers.step()]
-        finally:
-            answers.close()
 
     control.send(first)
     assert answered() == [first.id]
     control.send(second)
     assert answered() == [second.id]  # after a restart
     assert control.verdicts() == [("dry-run", "dry-run"), ("dry-run", "dry-run")]
-    fed_back = [reports_in(value) for value in control.read("telemetry")]
-    assert fed_back == [first.id, second.id]
+    fed_back = [decode(value, b"") for value in control.read("telemetry")]
+    assert [one.outcome.command_id for one in fed_back if isinstance(one, OutcomeReport)] == [
+        first.id,
+        second.id,
+    ]
 
 
-def reports_in(value: bytes) -> str:
-    record = decode(value, b"")
-    assert isinstance(record, OutcomeReport)
-    return record.outcome.command_id
+def a_screen() -> tuple[WatchScreen, StringIO]:
+    """At noon."""
+    said = StringIO()
+    return WatchScreen(said, lambda: datetime(2026, 1, 1, 12, tzinfo=UTC)), said
 
 
 @pytest.mark.heavy
-def test_the_modelled_cluster_catches_up_and_then_keeps_pace(tmp_path: Path) -> None:
-    """With the plain loop as the job, and a clock that the test moves."""
-    topics = {name: file_topic(tmp_path / name) for name in TOPICS}
-    now = [1_800_000_000_000]
-    model = modelled_cluster(topics, 1, lambda: now[0])
-    job = DemoTopics(topics, model.cluster)
-    loop = PlainLoop(load().engine)
-
-    def decide() -> None:
+def test_the_modelled_cluster_catches_up_and_the_screen_has_a_line_per_change(
+    tmp_path: Path,
+) -> None:
+    """With the plain loop as the job, and a clock that stands still."""
+    topics, now = {name: file_topic(tmp_path / name) for name in TOPICS}, 1_800_000_000_000
+    model = modelled_cluster(topics, 1, lambda: now)
+    job, loop, (screen, said) = (
+        DemoTopics(topics, model.cluster),
+        PlainLoop(load().engine),
+        a_screen(),
+    )
+    rounds, moved = list[Round](), 0
+    for _ in range(200):
+        commands = {one.id: one for one in model.step()}
+        moved += len(commands)
         for record in job.read("telemetry"):
             job.publish_rows(loop.feed(record.position, record.value, record.size))
-
-    moved = 0
-    for _ in range(200):
-        moved += len(model.step())
-        decide()
-    rounds = [decode_round(value.value) for value in job.read("rounds")]
+        new = [decode_round(one.value) for one in job.read("rounds")]
+        screen.rounds(new, commands)
+        rounds += new
     model.close()
     job.close()
     assert moved > 0
     assert {one.cluster for one in rounds} == {CLUSTER}
-    assert now[0] - PERIOD_MS < rounds[-1].ts <= now[0] + 1000  # no pass of the future
+    assert now - PERIOD_MS < rounds[-1].ts <= now + 1000  # no pass of the future
     assert rounds[-1].spread.range < rounds[0].spread.range / 4
-
-
-@pytest.mark.heavy
-def test_the_screen_has_a_line_per_change(tmp_path: Path) -> None:
-    topics = {name: file_topic(tmp_path / name) for name in TOPICS}
-    model = modelled_cluster(topics, 1, lambda: 1_800_000_000_000)
-    job, loop, said = DemoTopics(topics, model.cluster), PlainLoop(load().engine), StringIO()
-    screen = WatchScreen(said, lambda: datetime(2026, 1, 1, 12, tzinfo=UTC))
-    for _ in range(40):
-        commands = {one.id: one for one in model.step()}
-        for record in job.read("telemetry"):
-            job.publish_rows(loop.feed(record.position, record.value, record.size))
-        screen.rounds([decode_round(one.value) for one in job.read("rounds")], commands)
-    model.close()
-    job.close()
     lines = said.getvalue().splitlines()
     heads = [line for line in lines if "round" in line and line.startswith("12:00:00  demo")]
-    assert len(heads) < 20
+    assert len(heads) < len(rounds)
     assert "waiting: it is too early to move anything" in heads[0]
     assert any("balanced: nothing has to move" in line for line in heads)
 
@@ -221,8 +200,7 @@ def test_the_screen_names_a_drain_whenever_its_state_changes() -> None:
         replace(done, round=number, intents=(replace(asked, state=state, text=text),))
         for number, (state, text) in enumerate(states, 1)
     ]
-    said = StringIO()
-    screen = WatchScreen(said, lambda: datetime(2026, 1, 1, 12, tzinfo=UTC))
+    screen, said = a_screen()
     screen.rounds([*rounds, replace(done, round=5)], {})
     assert [line for line in said.getvalue().splitlines() if "a:1" in line] == [
         "12:00:00  c, drain a:1: asked: the next round begins with it",
@@ -231,58 +209,71 @@ def test_the_screen_names_a_drain_whenever_its_state_changes() -> None:
     ]
 
 
-@pytest.mark.heavy
+class Turns(Event):
+    """Set after some turns."""
+
+    def __init__(self, turns: int) -> None:
+        super().__init__()
+        self._left = turns
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+
+def followed(
+    folder: Path,
+    turns: int,
+    starting: Callable[[], Sequence[str]] = list,
+    shedders: Sequence[OwnShedder] = (),
+) -> list[str]:
+    """What is printed in some turns without processes and records."""
+    screen, said = a_screen()
+    with closing(open_consumer(file_topic(folder / "rounds"), "w", folder)) as rounds:
+        follow(
+            Processes([]),
+            list,
+            rounds,
+            screen,
+            Turns(turns),
+            telemetry=folder,
+            clock_ms=now_ms,
+            starting=starting,
+            shedders=shedders,
+        )
+    return said.getvalue().splitlines()
+
+
 def test_each_attempt_of_a_job_that_starts_is_a_line(tmp_path: Path) -> None:
-    control, said, stop = Control(tmp_path), StringIO(), Event()
-    lines = [["Spark starts"], [], ["attempt 1", "attempt 1 failed after 14 s"], []]
-
-    def starting() -> list[str]:
-        if len(lines) == 1:
-            stop.set()
-        return lines.pop(0)
-
-    with opened_folder(tmp_path / "watch") as folder:
-        topics = load(flags=[f"topics.rounds={control.uri('rounds')}"]).connections.topics
-        with opened_rounds(folder, topics) as rounds:
-            follow(
-                Processes([]),
-                Silent(),
-                rounds,
-                WatchScreen(said, lambda: datetime(2026, 1, 1, 12, tzinfo=UTC)),
-                stop,
-                telemetry=tmp_path,
-                clock_ms=now_ms,
-                starting=starting,
-            )
-    assert said.getvalue().splitlines() == [
+    lines = iter([["Spark starts"], [], ["attempt 1", "attempt 1 failed after 14 s"], []])
+    assert followed(tmp_path, 4, starting=lambda: next(lines)) == [
         "12:00:00  the Spark job: Spark starts",
         "12:00:00  the Spark job: attempt 1",
         "12:00:00  the Spark job: attempt 1 failed after 14 s",
     ]
 
 
-class Silent:
-    """Nothing has been decided."""
-
-    def step(self) -> list[Command]:
-        return []
-
-    def close(self) -> None: ...
-
-
-def test_without_a_cluster_the_error_says_what_to_name(tmp_path: Path) -> None:
-    answer = rebalancer("watch", "--folder", tmp_path / "watch")
-    assert answer.code == 2
-    assert "--admin-url http://broker:8080" in answer.words
-    assert not (tmp_path / "watch").exists()
-
-
-def test_a_cluster_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
-    given: list[Any] = ["--admin-url", "http://127.0.0.1:1", "--set", "pulsar.attempts=1"]
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        ((), 2, "--admin-url http://broker:8080"),
+        (
+            ("--demo", "--admin-url", "http://broker:8080"),
+            2,
+            "--demo: watches a modelled cluster; omit --admin-url",
+        ),
+        (("--admin-url", "http://127.0.0.1:1", "--set", "pulsar.attempts=1"), 1, "127.0.0.1:1"),
+    ],
+    ids=["no-cluster", "a-demo-and-a-cluster", "no-answer"],
+)
+def test_what_cannot_be_watched_is_one_sentence(
+    tmp_path: Path, given: tuple[str, ...], code: int, said: str
+) -> None:
     answer = rebalancer("watch", *given, *ANY_PORT, "--folder", tmp_path / "watch")
-    assert answer.code == 1
-    assert "127.0.0.1:1" in answer.words
+    assert answer.code == code
+    assert said in answer.words
     assert "Traceback" not in answer.words
+    assert (tmp_path / "watch").exists() == (code == 1)
 
 
 @pytest.mark.heavy
@@ -307,14 +298,6 @@ def test_a_page_needs_a_port_of_its_own(tmp_path: Path) -> None:
     assert f"serve.listen: 127.0.0.1:{port} cannot be used (Address already in use)" in answer.words
     assert "--listen 127.0.0.1:8086" in answer.words
     assert not (tmp_path / "watch" / "watch.toml").exists()
-
-
-def test_a_demo_and_a_cluster_are_not_watched_together(tmp_path: Path) -> None:
-    given: list[Any] = ["--demo", "--admin-url", "http://broker:8080"]
-    answer = rebalancer("watch", *given, "--folder", tmp_path / "watch")
-    assert answer.code == 2
-    assert "--demo: watches a modelled cluster; omit --admin-url" in answer.words
-    assert not (tmp_path / "watch").exists()
 
 
 @pytest.mark.heavy

@@ -28,6 +28,17 @@ class _Written(msgspec.Struct):
     updatedAt: int | None = None
 
 
+@dataclass(slots=True)
+class _Since:
+    """The time that a broker's report names, since when it does, and whether it was said that the
+    broker stands still.
+    """
+
+    written: int
+    ts: int
+    said: bool = False
+
+
 @dataclass
 class Changes:
     """Compares passes. `standstill_ms`: figures of a broker that are not written again for longer
@@ -36,8 +47,7 @@ class Changes:
 
     standstill_ms: int = 2 * STOCK_INTERVAL_MS
     _silent: dict[str, int] = field(default_factory=dict, init=False)
-    _written: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
-    _still: set[str] = field(default_factory=set, init=False)
+    _written: dict[str, _Since] = field(default_factory=dict, init=False)
     _known: frozenset[str] | None = field(default=None, init=False)
 
     def of(self, done: Pass) -> Iterator[Line]:
@@ -46,10 +56,8 @@ class Changes:
         if self._known is not None:
             yield from _came_and_left(self._known, listed)
         self._known = listed
-        for gone in sorted((self._silent.keys() | self._written.keys()) - listed):
-            self._silent.pop(gone, None)
-            self._written.pop(gone, None)
-            self._still.discard(gone)
+        self._silent = {name: ts for name, ts in self._silent.items() if name in listed}
+        self._written = {name: since for name, since in self._written.items() if name in listed}
         yield from self._answers(done)
         for report in done.reports:
             yield from self._stands_still(report)
@@ -85,18 +93,17 @@ class Changes:
         written = written_at.updatedAt if written_at.lastUpdate is None else written_at.lastUpdate
         if written is None:
             return
-        last, since = self._written.get(report.broker, (written, report.ts))
-        if written != last:
-            since = report.ts
-            if report.broker in self._still:
-                self._still.discard(report.broker)
+        last = self._written.get(report.broker)
+        if last is None or last.written != written:
+            self._written[report.broker] = _Since(written, report.ts)
+            if last is not None and last.said:
                 yield _line(
                     "broker-moves", f"{report.broker} writes its load report again", report.broker
                 )
-        self._written[report.broker] = (written, since)
-        still_ms = report.ts - since
-        if still_ms > self.standstill_ms and report.broker not in self._still:
-            self._still.add(report.broker)
+            return
+        still_ms = report.ts - last.ts
+        if still_ms > self.standstill_ms and not last.said:
+            last.said = True
             text = (
                 f"{report.broker} stands still: it answers, but has not written its load "
                 f"report for {still_ms // 60_000} min; look for "

@@ -7,12 +7,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from pulsar_rebalancer.cli.collect.changes import Changes, standstill_ms
 from pulsar_rebalancer.cli.log_lines import Line, LogLine
-from sinks.collector.collector import StepResult
-from sinks.collector.open_cluster import Source, opened
+from sinks.collector.collector import Collector, PublishPass, Source, StepResult
+from sinks.collector.open_cluster import opened
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings
@@ -25,12 +26,8 @@ Known = Callable[[PulsarSettings], KnownBrokers]
 OnStep = Callable[[str, StepResult, float], None]
 
 
-def _ignored(_cluster: str, _result: StepResult, _took_s: float) -> None:
-    """Does nothing with a step."""
-
-
-class SharedPublisher:
-    """Shares one topic between several clusters: `flush` publishes a cluster's complete pass.
+class SharedTopic:
+    """One topic of several clusters: passes are published one after the other.
 
     After an outage the whole pass is published again; a report that was stored already becomes a
     rejected row. The first error that is not retryable is raised in all clusters.
@@ -38,34 +35,23 @@ class SharedPublisher:
 
     def __init__(self, publisher: Publisher, outage: RetryBackoff, stop: threading.Event) -> None:
         self._publisher, self._outage, self._stop = publisher, outage, stop
-        self._waiting = threading.local()
         self._one_at_a_time = threading.Lock()
         self.failed: SinkError | None = None
 
-    def publish(self, key: str, value: bytes) -> None:
-        """See Publisher."""
-        self._records().append((key, value))
-
-    def flush(self) -> None:
-        """See Publisher."""
-        records = self._records()
+    def publish(self, cluster: str, records: Sequence[bytes]) -> None:
+        """Returns when all of them are stored."""
         try:
             with self._one_at_a_time:
-                while not self._delivered(records):
+                while not self._stored(cluster, records):
                     pass
         except SinkError as error:
             self.failed = self.failed or error
             raise
-        finally:
-            records.clear()
 
-    def close(self) -> None:
-        """Does nothing: the owner of the publisher closes it."""
-
-    def _delivered(self, records: Sequence[tuple[str, bytes]]) -> bool:
+    def _stored(self, cluster: str, records: Sequence[bytes]) -> bool:
         try:
-            for key, value in records:
-                self._publisher.publish(key, value)
+            for record in records:
+                self._publisher.publish(cluster, record)
             self._publisher.flush()
         except SinkError as error:
             self._outage.wait_or_raise(error)
@@ -75,41 +61,6 @@ class SharedPublisher:
         self._outage.succeeded()
         return True
 
-    def _records(self) -> list[tuple[str, bytes]]:
-        if not hasattr(self._waiting, "records"):
-            self._waiting.records = []
-        found: list[tuple[str, bytes]] = self._waiting.records
-        return found
-
-
-class Refusals:
-    """Clusters that refuse our token: each is reported once and retried, because the token may be
-    replaced.
-    """
-
-    def __init__(self, clusters: int, stop: threading.Event, log: LogLine) -> None:
-        self._clusters, self._stop, self._log = clusters, stop, log
-        self._now: dict[str, Unauthorized] = {}
-
-    def add(self, cluster: str, error: Unauthorized) -> None:
-        """Adds a cluster; stops everything if no other cluster is left."""
-        if cluster not in self._now:
-            self._log(Line(str(error), "cluster-refuses", "error", cluster=cluster))
-        self._now[cluster] = error
-        if len(self._now) == self._clusters:
-            self._stop.set()
-
-    def accepted(self, cluster: str) -> None:
-        """Removes a cluster that accepts our token."""
-        self._now.pop(cluster, None)
-
-    def raise_if_refused(self) -> None:
-        """Raises Unauthorized for the clusters that refuse our token now."""
-        if self._now:
-            raise Unauthorized(
-                "; ".join(f"{cluster}: {error}" for cluster, error in sorted(self._now.items()))
-            )
-
 
 def collect_all(
     clusters: Sequence[PulsarSettings],
@@ -118,9 +69,9 @@ def collect_all(
     stop: threading.Event,
     log: LogLine,
     *,
-    outage: RetryBackoff | None = None,
-    known: Known = KnownBrokers,
-    on_step: OnStep = _ignored,
+    outage: RetryBackoff,
+    known: Known,
+    on_step: OnStep,
 ) -> None:
     """Collects until `stop` is set. Errors of a single cluster are raised; with several, they are
     logged and the cluster is retried.
@@ -130,90 +81,85 @@ def collect_all(
     `known`: the known brokers for a cluster's settings. `on_step`: called in the cluster's thread,
     also for a cluster that cannot be opened, which is a step with a complaint.
     """
-    shared = SharedPublisher(publisher, outage or RetryBackoff(0, stop.wait, log), stop)
+    shared = SharedTopic(publisher, outage, stop)
     if len(clusters) == 1:
         with opened(clusters[0], settings, stop.wait, known(clusters[0])) as source:
             log(opened_line(source))
-            passes(source, shared, settings.pass_interval_ms / 1000, stop, log, on_step=on_step)
-        return
-    refusals = Refusals(len(clusters), stop, log)
-    threads = [
-        threading.Thread(
-            target=_with_retries,
-            args=(cluster, settings, shared, stop, log),
-            kwargs={"refusals": refusals, "known": known, "on_step": on_step},
-            name=f"collect-{cluster.cluster}",
-        )
-        for cluster in clusters
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        # In short waits, so that signals are handled.
-        while thread.is_alive():
-            thread.join(0.2)
+            passes(source, shared.publish, stop, log, on_step=on_step)
+    else:
+        _collect_several(clusters, settings, shared, stop, log, known=known, on_step=on_step)
+
+
+def _collect_several(
+    clusters: Sequence[PulsarSettings],
+    settings: CollectorSettings,
+    shared: SharedTopic,
+    stop: threading.Event,
+    log: LogLine,
+    *,
+    known: Known,
+    on_step: OnStep,
+) -> None:
+    refused = dict[str, Unauthorized]()
+
+    def collect(pulsar: PulsarSettings) -> None:
+        """Until `stop` is set. A cluster that refuses our token is logged once and retried, because
+        the token may be replaced; if all do, all end.
+        """
+        name = pulsar.cluster
+        while not stop.is_set():
+            try:
+                with opened(pulsar, settings, stop.wait, known(pulsar)) as source:
+                    refused.pop(name, None)
+                    log(opened_line(source))
+                    passes(source, shared.publish, stop, log, on_step=on_step, name=name)
+            except RebalancerError as error:
+                if shared.failed is not None:
+                    stop.set()
+                    return
+                on_step(name, StepResult(None, False, (str(error),)), 0)
+                if not isinstance(error, Unauthorized):
+                    log(Line(str(error), "cluster-fails", "warning", cluster=name))
+                else:
+                    if name not in refused:
+                        log(Line(str(error), "cluster-refuses", "error", cluster=name))
+                    refused[name] = error
+                    if len(refused) == len(clusters):
+                        stop.set()
+                stop.wait(settings.pass_interval_ms / 1000)
+
+    with ThreadPoolExecutor(len(clusters), thread_name_prefix="collect") as pool:
+        list(pool.map(collect, clusters))
     if shared.failed is not None:
         raise shared.failed
-    refusals.raise_if_refused()
+    if refused:
+        raise Unauthorized("; ".join(f"{name}: {why}" for name, why in sorted(refused.items())))
 
 
 def passes(
     source: Source,
-    publisher: Publisher,
-    interval_s: float,
+    publish: PublishPass,
     stop: threading.Event,
     log: LogLine,
     *,
-    on_step: OnStep = _ignored,
+    on_step: OnStep,
+    name: str = "",
 ) -> None:
-    """Runs passes at fixed intervals. Raises the errors of `Collector.step`."""
-    collector, changes = source.collector(publisher), Changes(standstill_ms(source.admin))
-    due = time.monotonic()
+    """Runs passes at fixed intervals. `name`: of the cluster in log lines, if there are several.
+    Raises the errors of `Collector.step`.
+    """
+    collector, changes = Collector(source, publish), Changes(standstill_ms(source.admin))
+    interval_s, due = source.settings.pass_interval_ms / 1000, time.monotonic()
     while not stop.is_set():
         began = time.monotonic()
         result, took_s = collector.step(), time.monotonic() - began
         on_step(source.cluster, result, took_s)
         for line in _lines(result, took_s, changes):
-            log(line)
+            log(replace(line, cluster=name))
         # After a pass that took too long the next one begins at once; missed ones are not made up
         # for.
         due = max(due + interval_s, time.monotonic())
         stop.wait(due - time.monotonic())
-
-
-def _with_retries(
-    cluster: PulsarSettings,
-    settings: CollectorSettings,
-    shared: SharedPublisher,
-    stop: threading.Event,
-    log: LogLine,
-    *,
-    refusals: Refusals,
-    known: Known,
-    on_step: OnStep,
-) -> None:
-    def named(entry: Line | str) -> None:
-        log(replace(entry if isinstance(entry, Line) else Line(entry), cluster=cluster.cluster))
-
-    while not stop.is_set():
-        try:
-            with opened(cluster, settings, stop.wait, known(cluster)) as source:
-                refusals.accepted(cluster.cluster)
-                log(opened_line(source))
-                passes(
-                    source, shared, settings.pass_interval_ms / 1000, stop, named, on_step=on_step
-                )
-        except Unauthorized as error:
-            on_step(cluster.cluster, StepResult(None, False, (str(error),)), 0)
-            refusals.add(cluster.cluster, error)
-            stop.wait(settings.pass_interval_ms / 1000)
-        except RebalancerError as error:
-            if shared.failed is not None:
-                stop.set()
-                return
-            on_step(cluster.cluster, StepResult(None, False, (str(error),)), 0)
-            named(Line(str(error), "cluster-fails", "warning"))
-            stop.wait(settings.pass_interval_ms / 1000)
 
 
 def opened_line(source: Source) -> Line:

@@ -4,8 +4,7 @@ answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -29,41 +28,46 @@ class _ReportedTopics(msgspec.Struct):
 _TOPICS = msgspec.json.Decoder(_ReportedTopics)
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """One broker: its report and number of topics, or the reason why there is none."""
-
-    broker: str
-    report: LoadReport | None
-    topics: int | None
-    why: str
-
-
-def seen(cluster: str, done: Pass) -> list[Seen]:
-    """All brokers of a pass, sorted by name."""
-    found = {broker: Seen(broker, None, None, reason) for broker, reason in done.missing.items()}
+def brokers_of(cluster: str, done: Pass, weights: Weights) -> list[dict[str, Any]]:
+    """The figures of all brokers of a pass, sorted by name; `missing`: why a broker has none, else
+    null.
+    """
+    found: dict[str, dict[str, Any]] = {
+        broker: {"broker": broker, "missing": reason} for broker, reason in done.missing.items()
+    }
     for report in done.reports:
         if report.kind != "top-bundles-load-data" and report.broker in done.answered:
-            found[report.broker] = _seen(cluster, report)
+            found[report.broker] = {"broker": report.broker, **_figures(cluster, report, weights)}
     return [found[broker] for broker in sorted(found)]
 
 
-def _seen(cluster: str, report: Report) -> Seen:
+def _figures(cluster: str, report: Report, weights: Weights) -> dict[str, Any]:
     try:
         record = decode(encode_report(cluster, report), b"")
     except WireError as error:
-        return Seen(report.broker, None, None, f"its report cannot be used: {error}")
-    if not isinstance(record, LoadReport):
-        return Seen(report.broker, None, None, "it has withdrawn its figures")
+        return {"missing": f"its report cannot be used: {error}"}
+    if not isinstance(record, LoadReport) or record.figures is None:
+        return {"missing": "it has withdrawn its figures"}
+    figures, traffic = record.figures, record.figures.traffic
     topics = (
         _TOPICS.decode(report.body).topics
         if record.bundles is None
         else int(record.bundles.topics.sum())
     )
-    return Seen(report.broker, record, topics, "")
+    return {
+        "missing": None,
+        "usage": weighted_usage(figures, weights),
+        "cpu_percent": percent(figures.cpu),
+        "msg_rate_in": traffic.msg_rate_in,
+        "msg_rate_out": traffic.msg_rate_out,
+        "msg_throughput_in": traffic.msg_throughput_in,
+        "msg_throughput_out": traffic.msg_throughput_out,
+        "bundles": figures.bundle_count,
+        "topics": topics,
+    }
 
 
-def as_table(brokers: Sequence[Seen], weights: Weights) -> console.Sheet:
+def as_table(brokers: Sequence[Mapping[str, Any]]) -> console.Sheet:
     """One row per broker."""
     columns: list[tuple[str, console.Side]] = [
         ("broker", "left"),
@@ -77,46 +81,21 @@ def as_table(brokers: Sequence[Seen], weights: Weights) -> console.Sheet:
         ("topics", "right"),
         ("remark", "left"),
     ]
-    return console.Sheet(
-        columns, [[one.broker, *_figures(one, weights), one.why] for one in brokers]
-    )
+    return console.Sheet(columns, [_row(one) for one in brokers])
 
 
-def as_json(brokers: Sequence[Seen], weights: Weights) -> list[dict[str, Any]]:
-    """The same figures by name; null for a broker without figures."""
-    return [_fields(one, weights) for one in brokers]
-
-
-def _figures(one: Seen, weights: Weights) -> list[str]:
-    fields = _fields(one, weights)
-    if one.report is None:
-        return ["–"] * 8
+def _row(one: Mapping[str, Any]) -> list[str]:
+    if one["missing"] is not None:
+        return [one["broker"], *["–"] * 8, one["missing"]]
     return [
-        f"{fields['usage'] * 100:.1f}",
-        f"{fields['cpu_percent']:.1f}",
-        f"{fields['msg_rate_in']:.0f}",
-        f"{fields['msg_rate_out']:.0f}",
-        f"{fields['msg_throughput_in'] / 1e6:.2f}",
-        f"{fields['msg_throughput_out'] / 1e6:.2f}",
-        str(fields["bundles"]),
-        "–" if one.topics is None else str(one.topics),
+        one["broker"],
+        f"{one['usage'] * 100:.1f}",
+        f"{one['cpu_percent']:.1f}",
+        f"{one['msg_rate_in']:.0f}",
+        f"{one['msg_rate_out']:.0f}",
+        f"{one['msg_throughput_in'] / 1e6:.2f}",
+        f"{one['msg_throughput_out'] / 1e6:.2f}",
+        str(one["bundles"]),
+        "–" if one["topics"] is None else str(one["topics"]),
+        "",
     ]
-
-
-def _fields(one: Seen, weights: Weights) -> dict[str, Any]:
-    figures = None if one.report is None else one.report.figures
-    if one.report is None or figures is None:
-        return {"broker": one.broker, "missing": one.why}
-    traffic = figures.traffic
-    return {
-        "broker": one.broker,
-        "missing": None,
-        "usage": weighted_usage(figures, weights),
-        "cpu_percent": percent(figures.cpu),
-        "msg_rate_in": traffic.msg_rate_in,
-        "msg_rate_out": traffic.msg_rate_out,
-        "msg_throughput_in": traffic.msg_throughput_in,
-        "msg_throughput_out": traffic.msg_throughput_out,
-        "bundles": figures.bundle_count,
-        "topics": one.topics,
-    }

@@ -4,8 +4,7 @@ them once as a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 from typing import Annotated, Any
 
@@ -13,16 +12,13 @@ import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.collect.several_clusters import collect_all, opened_line
-from pulsar_rebalancer.cli.collect.table import as_json as fields_of
-from pulsar_rebalancer.cli.collect.table import as_table, seen
+from pulsar_rebalancer.cli.collect.table import as_table, brokers_of
 from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
-from pulsar_rebalancer.cli.metrics_server import metrics_served
+from pulsar_rebalancer.cli.service import end, measured
 from pulsar_rebalancer.settings.load import Settings
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.metrics.collector import CollectorMetrics
-from sinks.metrics.disk import DiskMetrics, file_topics
-from sinks.metrics.labels import process_registry
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.disk import file_topics
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from sinks.stopping import Stop, stopping
@@ -74,9 +70,7 @@ def collect(
             _print_once(settings, stop, log, as_json)
             return
         _collect(settings, stop, log)
-    log.write(Line(f"stopped ({stop.by})", "stopped", fields={"by": stop.by}))
-    if stop.by == "SIGINT":
-        raise typer.Exit(exit_codes.INTERRUPTED)
+    end(log, stop.by)
 
 
 def _collect(settings: Settings, stop: Stop, log: Log) -> None:
@@ -91,7 +85,16 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
         )
     )
     with (
-        _measured(settings, names, stop, log) as metrics,
+        measured(
+            settings,
+            log,
+            stop,
+            lambda registry, liveness: CollectorMetrics(registry, names, liveness),
+            still_s=(_STILL_MS + _STILL_INTERVALS * settings.collector.pass_interval_ms) / 1000,
+            ready_after="a pass",
+            loops=names,
+            folders=dict(file_topics(connections.topics, ["telemetry"])),
+        ) as metrics,
         closing(open_publisher(connections.topics.telemetry, connections.access)) as publisher,
     ):
         known = partial(KnownBrokers, log=log.warn)
@@ -108,20 +111,6 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
                 known=known,
                 on_step=metrics.stepped,
             )
-
-
-@contextmanager
-def _measured(
-    settings: Settings, clusters: list[str], stop: Stop, log: Log
-) -> Iterator[CollectorMetrics]:
-    """The metrics of the collector, served if the settings say so."""
-    limit_ms = _STILL_MS + _STILL_INTERVALS * settings.collector.pass_interval_ms
-    liveness = Liveness(limit_ms / 1000, "a pass", loops=clusters, is_stopping=stop.is_set)
-    registry = process_registry(settings.engine.version)
-    written = file_topics(settings.connections.topics, ["telemetry"])
-    DiskMetrics(registry, dict(written))
-    with metrics_served(settings.metrics, registry, liveness, log.write):
-        yield CollectorMetrics(registry, clusters, liveness)
 
 
 def _print_once(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None:
@@ -150,11 +139,8 @@ def _load_of(
     known = KnownBrokers(cluster, log.warn)
     with opened(cluster, settings.collector, stop.wait, known) as source:
         log.write(opened_line(source))
-        brokers = seen(source.cluster, run_until_complete(source, _ONCE_TIMEOUT_S, stop.wait))
+        done = run_until_complete(source, _ONCE_TIMEOUT_S, stop.wait)
+    brokers = brokers_of(source.cluster, done, settings.engine.weights)
     if not quiet:
-        console.show(as_table(brokers, settings.engine.weights))
-    return {
-        "cluster": source.cluster,
-        "load_manager": source.manager,
-        "brokers": fields_of(brokers, settings.engine.weights),
-    }
+        console.show(as_table(brokers))
+    return {"cluster": source.cluster, "load_manager": source.manager, "brokers": brokers}

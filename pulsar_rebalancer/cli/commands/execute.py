@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
 
-from pulsar_rebalancer.cli import exit_codes, options
+from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.cli.executor_assembly import Assembled, assembled
 from pulsar_rebalancer.cli.lines import put
 from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
-from pulsar_rebalancer.cli.metrics_server import metrics_served
 from pulsar_rebalancer.cli.own_shedder import OwnShedder
+from pulsar_rebalancer.cli.service import end, measured
 from pulsar_rebalancer.settings.load import Settings
 from sinks.executor.approval_intake import Answered
 from sinks.executor.executor import Stopped
 from sinks.executor.intake import HeldBack
 from sinks.executor.publish import Done
 from sinks.executor.settings import state_folder
-from sinks.metrics.disk import DiskMetrics, file_topics
+from sinks.metrics.disk import file_topics
 from sinks.metrics.executor import ExecutorMetrics
-from sinks.metrics.labels import process_registry
-from sinks.metrics.liveness import Liveness
 from sinks.stopping import Stop, stopping
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.uri import TopicUri
@@ -72,7 +70,20 @@ def execute(
     held = 0
     connections = settings.connections
     with stopping() as stop, log.errors(debug=options.debug(ctx)), ExitStack() as stack:
-        metrics = stack.enter_context(_measured(settings, stop, log))
+        topics = dict(file_topics(connections.topics, dict(connections.topics.named())))
+        metrics = stack.enter_context(
+            measured(
+                settings,
+                log,
+                stop,
+                lambda registry, liveness: ExecutorMetrics(
+                    registry, connections.pulsar.cluster, liveness
+                ),
+                still_s=_still_s(settings),
+                ready_after="a step",
+                folders={"executor.state": state_folder(settings.executor), **topics},
+            )
+        )
         reports = _Reports(log, metrics, as_json)
         wait = metrics.liveness.turning(stop.wait)
         outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
@@ -115,9 +126,9 @@ def execute(
                 # Unfinished commands are read again from the topics and the journal, as after a
                 # restart.
                 outage.wait_or_raise(error)
-    log.write(_end(stop.by or "all done", reports.counts, held))
-    if stop.by == "SIGINT":
-        raise typer.Exit(exit_codes.INTERRUPTED)
+    waiting = f"; {held} commands wait for approval" if held else ""
+    what = f" after {summary(reports.counts)}{waiting}"
+    end(log, stop.by or "all done", what, outcomes=dict(reports.counts), held=held)
 
 
 @dataclass(frozen=True)
@@ -149,15 +160,6 @@ class _Reports:
             self.log.show(line)
 
 
-def _end(by: str, counts: Counter[str], held: int) -> Line:
-    waiting = f"; {held} commands wait for approval" if held else ""
-    return Line(
-        f"stopped ({by}) after {summary(counts)}{waiting}",
-        "stopped",
-        fields={"by": by, "outcomes": dict(counts), "held": held},
-    )
-
-
 def _what_it_does(ready: Assembled, apply: bool, cluster: str) -> str:
     mode = "applying" if apply else "dry run, nothing is changed (add --apply): reading"
     keyed = "signed commands only" if ready.signed else "signatures are not checked"
@@ -173,18 +175,6 @@ def used_topics(settings: Settings) -> list[TopicUri]:
         for name, topic in connections.topics.named()
         if name != "approvals" or connections.signing.approvals_key_file
     ]
-
-
-@contextmanager
-def _measured(settings: Settings, stop: Stop, log: Log) -> Iterator[ExecutorMetrics]:
-    """The metrics of the executor, served if the settings say so."""
-    liveness = Liveness(_still_s(settings), "a step", is_stopping=stop.is_set)
-    registry = process_registry(settings.engine.version)
-    topics = settings.connections.topics
-    written = file_topics(topics, [name for name, _ in topics.named()])
-    DiskMetrics(registry, {"executor.state": state_folder(settings.executor), **dict(written)})
-    with metrics_served(settings.metrics, registry, liveness, log.write):
-        yield ExecutorMetrics(registry, settings.connections.pulsar.cluster, liveness)
 
 
 def _still_s(settings: Settings) -> float:

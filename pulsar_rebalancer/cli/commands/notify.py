@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pulsar_rebalancer.cli import exit_codes, options
 from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
-from pulsar_rebalancer.cli.metrics_server import metrics_served
+from pulsar_rebalancer.cli.service import end, measured
 from pulsar_rebalancer.decisions.notices.decide import PLAN, NoticeRules
-from pulsar_rebalancer.decisions.notices.notifier import NoticeSources, Notifier
+from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier
+from pulsar_rebalancer.decisions.notices.outbox import Outbox
 from pulsar_rebalancer.settings.load import Settings
-from sinks.metrics.labels import process_registry
-from sinks.metrics.liveness import Liveness
 from sinks.metrics.notifier import NotifierMetrics
 from sinks.notices.delivery import Attempt, Delivery
 from sinks.notices.notice import Notice, NoticeCause
-from sinks.notices.outbox import Outbox
-from sinks.notices.settings import notice_folder, notice_kinds, webhook
+from sinks.notices.settings import notice_kinds, webhook
 from sinks.stopping import Stop, stopping
-from sinks.topics.access import Consumer, open_consumer
+from sinks.topics.access import open_consumer
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.uri import TopicUri
 from sinks.topics.watch import watched
@@ -66,17 +65,17 @@ def notify(
             _send_test(settings, stop, log)
             return
         _notify(settings, stop, log, once=once)
-    by = stop.by or "all done"
-    log.write(Line(f"stopped ({by})", "stopped", fields={"by": by}))
-    if stop.by == "SIGINT":
-        raise typer.Exit(exit_codes.INTERRUPTED)
+    end(log, stop.by or "all done")
 
 
 def _notify(settings: Settings, stop: Stop, log: Log, *, once: bool) -> None:
-    connections = settings.connections
+    connections, topics = settings.connections, topics_of(settings)
     with ExitStack() as stack:
-        metrics = stack.enter_context(_measured(settings, stop, log))
-        outbox = stack.enter_context(closing(Outbox(notice_folder(settings.notices))))
+        still_s = _STILL_S + settings.notices.timeout_ms / 1000
+        metrics = stack.enter_context(
+            measured(settings, log, stop, NotifierMetrics, still_s=still_s, ready_after="a step")
+        )
+        outbox = stack.enter_context(closing(Outbox(Path(settings.notices.state))))
         wait = in_turns(metrics.liveness.turning(stop.wait))
         outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
         delivery = _delivery(settings, wait, log, metrics.attempted)
@@ -85,11 +84,16 @@ def _notify(settings: Settings, stop: Stop, log: Log, *, once: bool) -> None:
         while not stop.is_set():
             try:
                 with _opened(settings) as sources:
-                    notifier = _notifier(settings, sources, outbox, delivery, log)
+                    notifier = Notifier(
+                        sources,
+                        outbox,
+                        delivery,
+                        rules_of(settings),
+                        clock_ms=wall_clock_ms,
+                        on_skipped=lambda text: log.write(Line(text, "skipped", "warning")),
+                    )
                     if not begun:
-                        stack.enter_context(
-                            watched(topics_of(settings), connections.access, outage)
-                        )
+                        stack.enter_context(watched(topics.values(), connections.access, outage))
                     begun = True
                     _work(notifier, stop, outage, metrics, once=once)
                 return
@@ -99,11 +103,13 @@ def _notify(settings: Settings, stop: Stop, log: Log, *, once: bool) -> None:
                 outage.wait_or_raise(error)
 
 
-def topics_of(settings: Settings) -> list[TopicUri]:
-    """Rounds and outcomes; commands only if notices are wanted about plans."""
+def topics_of(settings: Settings) -> dict[str, TopicUri]:
+    """By kind of record; commands only if notices are wanted about plans."""
     topics = settings.connections.topics
-    followed = [topics.rounds, topics.outcomes]
-    return [*followed, topics.commands] if PLAN in notice_kinds(settings.notices) else followed
+    followed = {"round": topics.rounds, "command": topics.commands, "outcome": topics.outcomes}
+    if PLAN not in notice_kinds(settings.notices):
+        del followed["command"]
+    return followed
 
 
 def in_turns(wait: Callable[[float], bool]) -> Callable[[float], bool]:
@@ -131,19 +137,6 @@ def _work(
         metrics.stepped()
         if once and not records:
             return
-
-
-def _notifier(
-    settings: Settings, sources: NoticeSources, outbox: Outbox, delivery: Delivery, log: Log
-) -> Notifier:
-    return Notifier(
-        sources,
-        outbox,
-        delivery,
-        rules_of(settings),
-        clock_ms=wall_clock_ms,
-        on_skipped=lambda text: log.write(Line(text, "skipped", "warning")),
-    )
 
 
 def rules_of(settings: Settings) -> NoticeRules:
@@ -225,25 +218,12 @@ def _send_test(settings: Settings, stop: Stop, log: Log) -> None:
 
 
 @contextmanager
-def _measured(settings: Settings, stop: Stop, log: Log) -> Iterator[NotifierMetrics]:
-    """The metrics of the notifier, served if the settings say so."""
-    still_s = _STILL_S + settings.notices.timeout_ms / 1000
-    liveness = Liveness(still_s, "a step", is_stopping=stop.is_set)
-    registry = process_registry(settings.engine.version)
-    with metrics_served(settings.metrics, registry, liveness, log.write):
-        yield NotifierMetrics(registry, liveness)
-
-
-@contextmanager
-def _opened(settings: Settings) -> Iterator[NoticeSources]:
-    connections, folder = settings.connections, notice_folder(settings.notices)
-
-    def opened(topic: TopicUri) -> closing[Consumer]:
-        return closing(open_consumer(topic, _GROUP, folder, connections.wire, connections.access))
-
+def _opened(settings: Settings) -> Iterator[list[NoticeSource]]:
+    given, folder = settings.connections, Path(settings.notices.state)
+    key = signing_key(given.signing)
     with ExitStack() as stack:
-        rounds, outcomes, *commands = (
-            stack.enter_context(opened(topic)) for topic in topics_of(settings)
-        )
-        key = signing_key(connections.signing)
-        yield NoticeSources(rounds, outcomes, commands[0] if commands else None, key)
+        sources = list[NoticeSource]()
+        for kind, topic in topics_of(settings).items():
+            consumer = open_consumer(topic, _GROUP, folder, given.wire, given.access)
+            sources.append(NoticeSource(kind, stack.enter_context(closing(consumer)), key))
+        yield sources

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pulsar_rebalancer.cli import exit_codes, options
+from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
-from pulsar_rebalancer.cli.metrics_server import metrics_served
+from pulsar_rebalancer.cli.service import end, measured
 from pulsar_rebalancer.settings.load import Settings
-from sinks.metrics.disk import DiskMetrics, file_topics
-from sinks.metrics.labels import process_registry
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.disk import file_topics
 from sinks.stopping import Stop, stopping
 from strategies.fold.engine import EngineSettings
 from strategies.java.release_defaults import PulsarRelease
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from sinks.metrics.liveness import Liveness
     from streaming.job import JobResult
     from streaming.progress import BatchProgress
 
@@ -70,13 +71,11 @@ def run(
         with log.errors(debug=options.debug(ctx)):
             result = _run(settings, log, stop, drain)
     stopped_by, written = stop.by or result.stopped_by, result.written
-    text = (
-        f"stopped ({stopped_by}) after {written.rounds} rounds, {written.commands} commands, "
-        f"{written.rejected} rejected records"
+    what = (
+        f" after {written.rounds} rounds, {written.commands} commands, {written.rejected} rejected "
+        "records"
     )
-    log.write(Line(text, "stopped", fields={"by": stopped_by, **asdict(written)}))
-    if stopped_by == "SIGINT":
-        raise typer.Exit(exit_codes.INTERRUPTED)
+    end(log, stopped_by, what, **asdict(written))
 
 
 def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
@@ -84,6 +83,9 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
     from streaming.job import run_job
     from streaming.job_metrics import JobMetrics
     from streaming.outputs.output_counts import KINDS
+
+    def warn(text: str) -> None:
+        log.write(Line(text, level="warning"))
 
     strategy, mode = settings.engine.strategy, settings.engine.mode
     log.write(
@@ -94,26 +96,28 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
         )
     )
     for warning in settings.warnings:
-        log.write(Line(warning, level="warning"))
-    liveness = Liveness(_STILL_S, "a micro-batch", is_stopping=stop.is_set)
-    registry = process_registry(settings.engine.version)
-    measured = JobMetrics(
-        registry,
-        settings.job.trigger_ms,
-        liveness,
-        warn=lambda text: log.write(Line(text, level="warning")),
-    )
-    used = file_topics(settings.connections.topics, ["telemetry", *KINDS])
-    DiskMetrics(registry, {"job.checkpoint": checkpoint_folder(settings.job), **dict(used)})
+        warn(warning)
+
+    def metrics_in(registry: CollectorRegistry, liveness: Liveness) -> JobMetrics:
+        return JobMetrics(registry, settings.job.trigger_ms, liveness, warn=warn)
 
     def engine_in(release: PulsarRelease) -> EngineSettings:
         return settings.in_release(release).engine
 
     def report(batch: BatchProgress) -> None:
-        measured.take(batch)
+        metrics.take(batch)
         log.write(Line(batch.line(), "micro-batch", fields=batch.fields()))
 
-    with metrics_served(settings.metrics, registry, liveness, log.write):
+    topics = dict(file_topics(settings.connections.topics, ["telemetry", *KINDS]))
+    with measured(
+        settings,
+        log,
+        stop,
+        metrics_in,
+        still_s=_STILL_S,
+        ready_after="a micro-batch",
+        folders={"job.checkpoint": checkpoint_folder(settings.job), **topics},
+    ) as metrics:
         return run_job(
             settings.job,
             settings.engine,
@@ -122,6 +126,6 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
             stop=stop,
             log=log.write,
             metrics=settings.metrics,
-            on_poll=liveness.turned,
+            on_poll=metrics.liveness.turned,
             in_release=engine_in if settings.release_is_open else None,
         )

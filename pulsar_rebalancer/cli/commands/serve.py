@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from pulsar_rebalancer.cli import exit_codes, options
+from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
-from pulsar_rebalancer.cli.metrics_server import metrics_served
+from pulsar_rebalancer.cli.service import end, measured
 from pulsar_rebalancer.settings.load import Settings
-from sinks.metrics.labels import process_registry
-from sinks.metrics.liveness import Liveness
 from sinks.metrics.page import PageMetrics
 from sinks.stopping import Stop, stopping
 
@@ -36,18 +34,16 @@ def serve(
     log = log_of(settings)
     with stopping() as stop, log.errors(debug=options.debug(ctx)):
         _serve(settings, stop, log)
-    log.write(Line(f"stopped ({stop.by})", "stopped", fields={"by": stop.by}))
-    if stop.by == "SIGINT":
-        raise typer.Exit(exit_codes.INTERRUPTED)
+    end(log, stop.by)
 
 
 def _serve(settings: Settings, stop: Stop, log: Log) -> None:
     from pulsar_rebalancer.serve.process import run_page
 
-    liveness = Liveness(_STILL_S, "reading the topics", is_stopping=stop.is_set)
-    registry = process_registry(settings.engine.version)
-    metrics = PageMetrics(registry, liveness)
-    with metrics_served(settings.metrics, registry, liveness, log.write):
+    ready_after = "reading the topics"
+    with measured(
+        settings, log, stop, PageMetrics, still_s=_STILL_S, ready_after=ready_after
+    ) as metrics:
         run_page(
             settings,
             stop.is_set,

@@ -8,8 +8,9 @@ none. A notice follows when a condition lasts and differs from the one of the la
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -128,7 +129,24 @@ class NoticeMemory(Struct, frozen=True):
         return replace(self, clusters=clusters)
 
 
+Observed = Round | PublishedCommand | Outcome
 Decided = tuple[NoticeMemory, list[Notice]]
+
+
+def after_records(
+    memory: NoticeMemory, observed: Iterable[Observed], rules: NoticeRules
+) -> Decided:
+    """The memory after these records, and the notices in their order."""
+    notices = list[Notice]()
+    for one in observed:
+        if isinstance(one, Round):
+            memory, found = after_round(memory, one, rules)
+        elif isinstance(one, PublishedCommand):
+            memory, found = after_command(memory, one, rules)
+        else:
+            memory, found = after_outcome(memory, one, rules)
+        notices += found
+    return memory, notices
 
 
 def after_round(memory: NoticeMemory, done: Round, rules: NoticeRules) -> Decided:
@@ -159,7 +177,10 @@ def after_round(memory: NoticeMemory, done: Round, rules: NoticeRules) -> Decide
         found.append(_changed(done.cluster, known, rules))
         known = replace(known, notified=condition)
     if PLAN in rules.kinds and done.commands:
-        plans = [*known.plans, _round_plan(done, known.picture)][-_MOST_PLANS:]
+        plan = RoundPlan(
+            done.epoch, done.round, done.ts, list(done.commands), _cause(done), known.picture
+        )
+        plans = [*known.plans, plan][-_MOST_PLANS:]
         known, complete = _completed(done.cluster, replace(known, plans=plans), rules)
         found += complete
     return memory.with_cluster(done.cluster, known), found
@@ -170,9 +191,8 @@ def after_command(memory: NoticeMemory, command: PublishedCommand, rules: Notice
     if PLAN not in rules.kinds or command.ts < memory.begun:
         return memory, []
     known = memory.of(command.cluster)
-    commands = {command.id: command.digest} | known.commands
-    if len(commands) > _MOST_COMMANDS:
-        commands = dict(list(commands.items())[:_MOST_COMMANDS])
+    newest_first = {command.id: command.digest} | known.commands
+    commands = dict(islice(newest_first.items(), _MOST_COMMANDS))
     known, found = _completed(command.cluster, replace(known, commands=commands), rules)
     return memory.with_cluster(command.cluster, known), found
 
@@ -198,18 +218,23 @@ def after_outcome(memory: NoticeMemory, outcome: Outcome, rules: NoticeRules) ->
     """The memory with an outcome, and the notice that it causes: for each reason, the first one in
     `quiet_ms`.
     """
-    code = _code(outcome)
+    code = code_of(outcome.reason) or outcome.status
     kind = _kind(outcome.status, code)
     if kind not in rules.kinds or outcome.ts < memory.begun:
         return memory, []
-    known, key = memory.of(outcome.cluster), f"{kind} {code}"
-    last = known.outcomes.get(key)
-    if last is not None and outcome.ts - last.ts < rules.quiet_ms:
-        counted_one = replace(last, later=last.later + 1)
-        return _with_outcome(memory, outcome.cluster, key, counted_one), []
-    later = 0 if last is None else last.later
-    notice = _of_outcome(kind, outcome, later, known.picture, rules)
-    return _with_outcome(memory, outcome.cluster, key, OutcomeNotices(outcome.ts)), [notice]
+    notices, known, key = list[Notice](), memory.of(outcome.cluster), f"{kind} {code}"
+    last = known.outcomes.get(key, OutcomeNotices(outcome.ts - rules.quiet_ms))
+    if outcome.ts - last.ts < rules.quiet_ms:
+        newest = replace(last, later=last.later + 1)
+    else:
+        newest = OutcomeNotices(outcome.ts)
+        notices.append(
+            _of_outcome(kind, code, outcome, rules, later=last.later, picture=known.picture)
+        )
+    outcomes = {**known.outcomes, key: newest}
+    if len(outcomes) > _MOST_REASONS:
+        del outcomes[min(outcomes, key=lambda reason: (outcomes[reason].ts, reason))]
+    return memory.with_cluster(outcome.cluster, replace(known, outcomes=outcomes)), notices
 
 
 def _completed(
@@ -229,26 +254,11 @@ def _completed(
     return rest, [notice for notice in found if notice is not None]
 
 
-def _code(outcome: Outcome) -> str:
-    """The code of the reason; without a reason, the status."""
-    return code_of(outcome.reason) or outcome.status
-
-
 def _kind(status: OutcomeStatus, code: str) -> str:
     """The kind of a notice about an outcome; empty if there is none."""
     if status == "failed":
         return "failed"
     return "lost-destination" if code == _LOST else ""
-
-
-def _with_outcome(
-    memory: NoticeMemory, cluster: str, key: str, one: OutcomeNotices
-) -> NoticeMemory:
-    known = memory.of(cluster)
-    outcomes = {**known.outcomes, key: one}
-    if len(outcomes) > _MOST_REASONS:
-        del outcomes[min(outcomes, key=lambda reason: (outcomes[reason].ts, reason))]
-    return memory.with_cluster(cluster, replace(known, outcomes=outcomes))
 
 
 def _cause(done: Round) -> NoticeCause:
@@ -295,10 +305,6 @@ def _silent(cluster: str, known: ClusterNotices, rules: NoticeRules) -> Notice:
     )
 
 
-def _round_plan(done: Round, picture: str) -> RoundPlan:
-    return RoundPlan(done.epoch, done.round, done.ts, list(done.commands), _cause(done), picture)
-
-
 def _plan(
     cluster: str, plan: RoundPlan, digests: Mapping[str, str], rules: NoticeRules
 ) -> Notice | None:
@@ -320,7 +326,7 @@ def _plan(
 
 
 def _of_outcome(
-    kind: str, outcome: Outcome, later: int, picture: str, rules: NoticeRules
+    kind: str, code: str, outcome: Outcome, rules: NoticeRules, *, later: int, picture: str
 ) -> Notice:
     what = "a command failed" if kind == "failed" else "a bundle went to another broker"
     more = f"; {later:,} more since the notice before" if later else ""
@@ -331,7 +337,7 @@ def _of_outcome(
         f"{outcome.cluster}: {what}{more}",
         outcome.ts,
         outcome.ts,
-        NoticeCause(_code(outcome), text, _OUTCOME_ADVICE),
+        NoticeCause(code, text, _OUTCOME_ADVICE),
         command=outcome.command_id,
         picture=picture or None,
         link=rules.link,

@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
+from pulsar_rebalancer.decisions.notices.decide import NoticeMemory
 from sinks.notices.notice import Notice
 from sinks.topics.files.flushing import Fsync, make_folder, write_durably
 from sinks.wire.position import Position
@@ -28,40 +29,32 @@ Place = tuple[int, int]
 
 
 class Stored(Struct, frozen=True):
-    """The content of the file. `memory`: JSON of the deciding part; `places`: topic → the newest
-    processed record of each partition, of a file topic only of the newest segment.
+    """The content of the file. `places`: topic → the newest processed record of each partition, of
+    a file topic only of the newest segment.
     """
 
     v: int
-    memory: Raw
+    memory: NoticeMemory
     places: dict[str, list[Place]] = {}
     waiting: list[Notice] = []
 
     def has(self, position: Position) -> bool:
         """Whether the record was processed."""
         topic, partition, offset = position
-        for known, newest in self.places.get(topic, ()):
-            if known == partition:
-                return offset <= newest
-            if _in_segments(topic) and partition < known:
-                return True
-        return False
+        known = self.places.get(topic, [])
+        if _in_segments(topic):
+            return known != [] and (partition, offset) <= known[0]
+        return offset <= dict(known).get(partition, -1)
 
     def with_records(
-        self, positions: Iterable[Position], memory: bytes, notices: Iterable[Notice]
+        self, positions: Iterable[Position], memory: NoticeMemory, notices: Iterable[Notice]
     ) -> Stored:
         """After these records, in their order, and with the notices that they caused."""
-        places = {topic: dict(known) for topic, known in self.places.items()}
+        places = dict(self.places)
         for topic, partition, offset in positions:
-            known = {} if _in_segments(topic) else places.get(topic, {})
-            places[topic] = {**known, partition: offset}
-        listed = {topic: sorted(known.items()) for topic, known in places.items()}
-        waiting = [*self.waiting, *notices]
-        return replace(self, memory=Raw(memory), places=listed, waiting=waiting)
-
-    def delivered(self) -> Stored:
-        """Without the oldest notice."""
-        return replace(self, waiting=self.waiting[1:])
+            known = {} if _in_segments(topic) else dict(places.get(topic, ()))
+            places[topic] = sorted({**known, partition: offset}.items())
+        return replace(self, memory=memory, places=places, waiting=[*self.waiting, *notices])
 
 
 def _in_segments(topic: str) -> bool:
@@ -84,27 +77,29 @@ class Outbox:
         try:
             make_folder(folder, fsync)
             self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise self._unusable(error) from error
-        try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             os.close(self._lock)
             raise NotifierInUse(
                 f"Another notifier uses {folder}: stop it, or give this one a folder of its own "
                 "as notices.state."
             ) from error
+        except OSError as error:
+            raise self._unusable(error) from error
 
     def close(self) -> None:
         """Releases the folder."""
         os.close(self._lock)
 
-    def read(self) -> Stored | None:
-        """What was written last; None at the first start. Raises StateVersionError."""
+    def read(self, now_ms: int) -> Stored:
+        """What was written last. At the first start, which is now, a new file, which is on the disk
+        before a record is read: a second start begins there. Raises StateVersionError.
+        """
         try:
             stored = msgspec.json.decode(self._file.read_bytes(), type=Stored)
         except FileNotFoundError:
-            return None
+            stored = Stored(_VERSION, NoticeMemory(now_ms))
+            self.write(stored)
         except OSError as error:
             raise self._unusable(error) from error
         except ValueError as error:
@@ -132,8 +127,3 @@ class Outbox:
             f"{self._file} cannot be used ({error.strerror}); make room, or name a folder as "
             "notices.state that this user may write."
         )
-
-
-def new_outbox(memory: bytes) -> Stored:
-    """Of a first start."""
-    return Stored(_VERSION, Raw(memory))
