@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from threading import Event
 
-from pulsar_rebalancer.cli.finding import Finding, Status, ok
+from pulsar_rebalancer.cli.finding import Finding, Rule, Status, evaluate, ok
 from sinks.collector.broker_poll import Pass
 from sinks.collector.encoding_telemetry import encode_report
 from sinks.collector.open_cluster import Source, run_until_complete
@@ -59,18 +59,18 @@ def _check_reports(done: Pass, read: _ReadReports) -> Iterator[Finding]:
     usable = len({*done.answered} - read.rejected.keys())
     text = f"{usable} of {len(done.answered) + len(done.missing)} brokers have figures"
     status: Status = "warn" if usable else "fail"
-    if read.rejected:
-        broker = min(read.rejected)
-        yield Finding(
-            "reports",
+    rejected, missing = min(read.rejected, default=""), min(done.missing, default="")
+    yield evaluate(
+        "reports",
+        text,
+        Rule(
+            bool(rejected),
             status,
-            f"{text}: the reports of {broker} are rejected: {read.rejected[broker]}",
+            f"{text}: the reports of {rejected} are rejected: {read.rejected.get(rejected)}",
             "see what its broker reports: pulsar-admin broker-stats load-report",
-        )
-    elif done.missing:
-        yield Finding("reports", status, f"{text}: {done.missing[min(done.missing)]}", _NO_FIGURES)
-    else:
-        yield ok("reports", text)
+        ),
+        Rule(bool(missing), status, f"{text}: {done.missing.get(missing)}", _NO_FIGURES),
+    )
     left_out = {one.broker: one.left_out for one in read.reports if one.left_out}
     if left_out:
         broker = min(left_out)

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli.finding import Finding
-from pulsar_rebalancer.doctor.intents import check_intents
-from pulsar_rebalancer.doctor.signing import check_signing
+from pulsar_rebalancer.doctor.keys import check_intents, check_signing
 from sinks.notices.delivery import headers_of, signature
 from sinks.notices.notice import Notice, NoticeCause
 from sinks.notices.settings import NoticeSettings, webhook

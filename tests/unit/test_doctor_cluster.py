@@ -10,17 +10,16 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli.finding import Finding
-from pulsar_rebalancer.doctor.brokers import Broker
-from pulsar_rebalancer.doctor.cluster import (
+from pulsar_rebalancer.doctor.brokers import (
+    Broker,
     check_brokers,
-    check_clocks,
     check_filters,
+    check_load_manager,
     check_rhythm,
     check_rivals,
     check_samples,
-    cluster_checks,
 )
-from pulsar_rebalancer.doctor.running_shedder import check_load_manager
+from pulsar_rebalancer.doctor.cluster import check_clocks, cluster_checks
 from pulsar_rebalancer.settings.load import Settings, load
 from sinks.pulsar_api.settings import PulsarSettings
 from tests.pulsar_fake.model import Answer, Cluster

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli.finding import Finding
-from pulsar_rebalancer.doctor.approvals import check_approvals
 from pulsar_rebalancer.doctor.executor import check_executor
-from pulsar_rebalancer.doctor.intents import check_intents
-from pulsar_rebalancer.doctor.signing import check_signing
+from pulsar_rebalancer.doctor.keys import check_approvals, check_intents, check_signing
 from sinks.executor.journal import Journal, Received
 from sinks.executor.settings import ExecutorSettings
 from sinks.secret_file import Secret

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pulsar_rebalancer.cli.finding import Finding
-from pulsar_rebalancer.doctor.brokers import Broker
-from pulsar_rebalancer.doctor.running_shedder import check_load_manager, check_shedder
+from pulsar_rebalancer.doctor.brokers import Broker, check_load_manager, check_shedder
 from sinks.pulsar_api.settings import PulsarSettings
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pulsar_rebalancer.cli.finding import Finding
-from pulsar_rebalancer.doctor.epochs import check_epochs
+from pulsar_rebalancer.doctor.job import check_epochs
 from sinks.metrics.liveness import Liveness
 from sinks.topics.connections import Connections
 from sinks.topics.epochs import histories, next_epoch
