@@ -14,6 +14,7 @@ _CHANGING = (
     (re.compile(r"expired \d+ s ago"), "expired N s ago"),
     (re.compile(r'("version": )"\d[^"]*"'), r'\1"VERSION"'),
     (re.compile(r"\d+\.\d GiB free"), "N GiB free"),
+    (re.compile(r"byte [1-9]\d*"), "byte N"),
 )
 
 
