@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.doctor.brokers import Broker
-from pulsar_rebalancer.doctor.running_release import check_release, in_release_of_checkpoint
+from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
 from pulsar_rebalancer.lab.recorded_release import recorded_release
 from pulsar_rebalancer.settings.load import load
 from sinks.recordings.recorder import converted
@@ -362,60 +361,6 @@ def test_records_that_are_piped_are_read_once(tmp_path: Path) -> None:
     assert piped.code == 0, piped.err
     named = rebalancer("backtest", file, *words, "--set", "pulsar.version=4.2")
     assert piped.json["runs"] == named.json["runs"]
-
-
-def listed(*versions: str) -> list[Broker]:
-    return [Broker(f"b{number}", text, {}) for number, text in enumerate(versions, start=1)]
-
-
-def test_doctor_names_the_rules_that_apply(tmp_path: Path) -> None:
-    settings = load(flags=[f"job.checkpoint={tmp_path}/checkpoint"])
-
-    found = check_release(listed("5.0.1", "5.0.1"), settings)
-
-    assert (found.status, found.text) == (
-        "ok",
-        "the rules and defaults of 5.0 apply: b1, the oldest of 2 brokers, runs 5.0.1",
-    )
-
-
-def test_doctor_reports_a_rolling_upgrade(tmp_path: Path) -> None:
-    settings = load(flags=[f"job.checkpoint={tmp_path}/checkpoint"])
-
-    found = check_release(listed("5.0.1", "4.2.4"), settings)
-
-    assert found.status == "warn"
-    assert "brokers run 4.2.4 to 5.0.1: the rules of the oldest, 4.2, apply" in found.text
-    assert found.remedy.startswith("finish the upgrade")
-
-
-def test_doctor_reports_a_version_that_nobody_knows(tmp_path: Path) -> None:
-    settings = load(flags=[f"job.checkpoint={tmp_path}/checkpoint"])
-
-    found = check_release(listed("6.1.0"), settings)
-
-    assert (found.status, found.text) == (
-        "warn",
-        "the rules and defaults of 5.0 apply: b1 runs 6.1.0; b1 runs Pulsar 6.1.0, whose rules are "
-        "not known: those of 5.0, the nearest known release, stand for them",
-    )
-    assert "update this program if the brokers are newer" in found.remedy
-
-
-def test_doctor_reports_rules_of_another_version_than_the_brokers(tmp_path: Path) -> None:
-    folder = tmp_path / "checkpoint"
-    flags = [f"job.checkpoint={folder}"]
-    begun(folder, JobSettings(checkpoint=str(folder)), "4.2")
-
-    fixed = check_release(listed("5.0.1"), load(flags=flags))
-    named = check_release(listed("4.2.4"), load(flags=[*flags, "pulsar.version=5.0"]))
-
-    assert fixed.text.startswith("the checkpoint fixes the rules and defaults of 4.2, but b1")
-    assert fixed.remedy == (
-        'to follow the brokers, set pulsar.version = "5.0" and name a new folder as job.checkpoint'
-    )
-    assert named.text.startswith("the settings name the rules and defaults of 5.0, but b1")
-    assert {fixed.status, named.status} == {"warn"}
 
 
 def test_doctor_compares_the_checkpoint_with_its_own_release(tmp_path: Path) -> None:
