@@ -61,6 +61,8 @@ def test_a_cluster_in_order(pulsar: FakePulsar) -> None:
         "built-in splitting",
         "reports",
         "rhythm",
+        "samples",
+        "filters",
         "token",
         "clocks",
     }
