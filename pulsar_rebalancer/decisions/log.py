@@ -35,14 +35,14 @@ _PRECEDENCE = {"applied": 3, "already-done": 2, "dry-run": 0}
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedCommand:
+class LoggedCommand:
     """A command, and the SHA-256 (hex) of its record."""
 
     command: Command
     digest: str
 
 
-DecisionRecord = Round | PublishedCommand | Outcome | ApprovalOutcome | Approval
+DecisionRecord = Round | LoggedCommand | Outcome | ApprovalOutcome | Approval
 
 
 @dataclass(frozen=True)
@@ -246,9 +246,9 @@ def with_records(
     if skipped.count and not found and isinstance(source, Path):
         raise SinkError(f"{skipped.lines()[0]} The file has no {skipped.kind}; name another file.")
     rounds = {_round_key(one): one for one in found if isinstance(one, Round)}
-    commands: dict[str, PublishedCommand] = {}
+    commands: dict[str, LoggedCommand] = {}
     for one in found:
-        if isinstance(one, PublishedCommand):
+        if isinstance(one, LoggedCommand):
             commands.setdefault(one.command.id, one)
     answers = dict.fromkeys(one for one in found if isinstance(one, Outcome | ApprovalOutcome))
     return replace(
@@ -274,8 +274,8 @@ def decode_decision(kind: str, value: bytes, key: SigningKey | None = None) -> D
     return record
 
 
-def _published(value: bytes) -> PublishedCommand:
-    return PublishedCommand(decode_command(value), command_digest(value))
+def _published(value: bytes) -> LoggedCommand:
+    return LoggedCommand(decode_command(value), command_digest(value))
 
 
 _DECODERS: Mapping[str, Callable[[bytes], DecisionRecord]] = {

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pulsar_rebalancer.decisions.live.packed import PackedRound, packed
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveDecisions
-from pulsar_rebalancer.decisions.log import DecisionLog, DecisionRecord, PublishedCommand
+from pulsar_rebalancer.decisions.log import DecisionLog, DecisionRecord, LoggedCommand
 from pulsar_rebalancer.decisions.status import CollectionPass
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.executor.approvals import Approval, ApprovalOutcome
@@ -65,7 +65,7 @@ class LiveFold:
         match record:
             case Round():
                 self.add_round(record)
-            case PublishedCommand():
+            case LoggedCommand():
                 self.add_command(record.command, record.digest)
             case Outcome():
                 self.add_outcome(record)
