@@ -14,7 +14,7 @@ from sinks.topics.readable import Skipped
 from strategies.errors import RebalancerError
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import checkpoint_folder, guarded
-from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard
+from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard, written_guard
 from streaming.checkpoint.locks import CheckpointInUse, Holder, holder
 from streaming.settings import JobSettings
 
@@ -166,8 +166,8 @@ def check_epochs(job: JobSettings) -> Finding:
     at the same time: executors apply commands of the newest epoch only.
     """
     try:
-        folder = checkpoint_folder(job)
-        ours = read_guard(folder).epoch if (folder / GUARD).exists() else None
+        guard = written_guard(checkpoint_folder(job))
+        ours = None if guard is None else guard.epoch
         skipped = Skipped(str(job.connections.topics.rounds), "round")
         written = histories(job.connections.topics.rounds, job.connections.access, skipped)
     except RebalancerError as error:
