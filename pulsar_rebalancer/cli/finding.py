@@ -1,9 +1,9 @@
-"""The result of a check, and durations in its text."""
+"""The result of a check, the rules that lead to it, and durations in its text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Status = Literal["ok", "warn", "fail"]
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000))
@@ -19,9 +19,28 @@ class Finding:
     remedy: str = ""
 
 
+class Rule(NamedTuple):
+    """A line of a check's rule table. `applies`: whether the facts of the check show the problem
+    that `status`, `text` and `remedy` describe.
+    """
+
+    applies: bool
+    status: Status
+    text: str
+    remedy: str
+
+
 def ok(check: str, text: str) -> Finding:
     """A finding without a problem."""
     return Finding(check, "ok", text)
+
+
+def evaluate(check: str, fine: str, *rules: Rule) -> Finding:
+    """The finding of the first rule that applies; if none does, `ok` with the text `fine`."""
+    for applies, status, text, remedy in rules:
+        if applies:
+            return Finding(check, status, text, remedy)
+    return ok(check, fine)
 
 
 def age(ms: int) -> str:

@@ -4,7 +4,6 @@ answered by rounds.
 
 from __future__ import annotations
 
-import getpass
 import json
 import re
 import time
@@ -16,7 +15,7 @@ from uuid import uuid4
 
 import typer
 
-from pulsar_rebalancer.cli import console, exit_codes
+from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.finding import age
 from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
 from pulsar_rebalancer.decisions.intents import (
@@ -36,7 +35,6 @@ from sinks.wire.intents import encode_intent
 from sinks.wire.signing import SigningKey, intents_key
 from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus
 from strategies.cluster.model import Round
-from strategies.errors import SettingsError
 
 #: Pause (s) between two looks for new rounds.
 LOOK_S = 0.5
@@ -44,14 +42,6 @@ LOOK_S = 0.5
 _UNANSWERED = 5
 _NO_ROUND = "still waits for a round: check with `rebalancer doctor` that job and collector run"
 _DURATIONS = re.compile(r"\b[0-9]+ (?:s|min|h|d)\b")
-
-
-def login() -> str:
-    """The name of this user. Raises SettingsError."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        raise SettingsError(["--by: this user has no login; write your name"]) from None
 
 
 @dataclass(frozen=True)
@@ -168,7 +158,7 @@ def intent_session(
     """Opens the topics of a cluster's rounds. `cluster`, `by`: None = as in the settings, and this
     user. Raises IntentError, SettingsError, SinkError.
     """
-    person = by or login()
+    person = options.person(by)
     check_words(person, reason)
     connections, log, now_ms = settings.connections, log_of(settings), wall_clock_ms()
     key = intents_key(connections.signing)

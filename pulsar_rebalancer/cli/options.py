@@ -110,6 +110,18 @@ def named_release(version: str, flag: str) -> PulsarRelease:
     return read.release
 
 
+def person(by: str | None) -> str:
+    """Who decides something: `by`, otherwise the login of this user. Raises SettingsError."""
+    import getpass
+
+    from strategies.errors import SettingsError
+
+    try:
+        return by or getpass.getuser()
+    except (KeyError, OSError):
+        raise SettingsError(["--by: this user has no login; write your name"]) from None
+
+
 def debug(ctx: typer.Context) -> bool:
     """Whether `rebalancer --debug` is set."""
     return bool(ctx.find_root().params.get("debug"))

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from pulsar_rebalancer.decisions.explain.history import is_there
+from pulsar_rebalancer.decisions.log import is_there, usable_key
 from pulsar_rebalancer.decisions.status import RECENT_MS, counted
 from sinks.topics.access import (
     Publisher,
@@ -64,7 +64,7 @@ def newest_rounds(connections: Connections, now_ms: int) -> dict[str, Round]:
     with closing(
         open_reader(connections.topics.rounds, connections.access, since_ms=since_ms)
     ) as reader:
-        key = _usable_key(connections)
+        key = usable_key(connections.signing, signing_key)
         while records := reader.read():
             for done in _decoded(records, key):
                 before = found.get(done.cluster)
@@ -204,7 +204,7 @@ class IntentAnswers:
         log: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`known`: the round after which to begin; `now_ms`: since the epoch. Opens nothing yet."""
-        self._cluster, self._key = known.cluster, _usable_key(connections)
+        self._cluster, self._key = known.cluster, usable_key(connections.signing, signing_key)
         since_ms = now_ms - RECENT_MS
         topics = connections.topics
         self._rounds = FollowedTopic(topics.rounds, connections, since_ms, log)
@@ -308,11 +308,3 @@ def _decoded(records: Iterable[TopicRecord], key: SigningKey | None) -> Iterator
 
 def _place(done: Round) -> tuple[int, int]:
     return (done.epoch, done.round)
-
-
-def _usable_key(connections: Connections) -> SigningKey | None:
-    """The key of rounds, if this user has it: it is not needed to drain a broker."""
-    try:
-        return signing_key(connections.signing)
-    except SettingsError:
-        return None

@@ -7,30 +7,20 @@ command, so an approval is for exactly what was shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pulsar_rebalancer.decisions.explain.answers import decisive
-from pulsar_rebalancer.decisions.explain.history import (
-    NO_HISTORY,
-    DecisionHistory,
-    is_there,
-    with_commands,
-    with_outcomes,
-    with_rounds,
-)
-from sinks.recordings.recorder import topic_records
-from sinks.topics.access import NO_SECURITY, Publisher, TopicAccess, open_publisher
+from pulsar_rebalancer.decisions.log import DecisionLog, read_topics, usable_key
+from sinks.topics.access import Publisher, TopicAccess, open_publisher
 from sinks.topics.connections import Connections
-from sinks.topics.readable import Skipped, readable
 from sinks.topics.uri import TopicUri
 from sinks.wire.approvals import check_person
-from sinks.wire.codec import decode_approval, encode_approval
-from sinks.wire.signing import SigningKey, SigningSettings, approvals_key, signing_key
-from strategies.cluster.model import Command, Outcome, Round
-from strategies.errors import RebalancerError, SettingsError, WireError
+from sinks.wire.codec import encode_approval
+from sinks.wire.signing import SigningKey, approvals_key, signing_key
+from strategies.cluster.model import Command, Outcome
+from strategies.errors import RebalancerError, WireError
 from strategies.executor.approvals import (
     DONE,
     Approval,
@@ -148,52 +138,20 @@ def read_plans(connections: Connections, now_ms: int, since_ms: int | None = Non
     are not signed are left out if this user may read the key. `since_ms`: without records that were
     published before. Raises SettingsError, SinkError.
     """
-    topics, access = connections.topics, connections.access
-    history = replace(NO_HISTORY, has_outcomes=True)
-    if is_there("rounds", topics.rounds):
-        history = with_rounds(history, topics.rounds, access, since_ms=since_ms)
-    if is_there("commands", topics.commands):
-        key = _usable(connections, signing_key)
-        history = with_commands(history, topics.commands, access, key, since_ms=since_ms)
-    if is_there("outcomes", topics.outcomes):
-        history = with_outcomes(history, topics.outcomes, access, since_ms=since_ms)
-    skipped = Skipped(str(topics.approvals), "approval")
-    approvals = read_approvals(
-        topics.approvals, access, skipped, _usable(connections, approvals_key), since_ms=since_ms
+    log = read_topics(
+        connections,
+        ("rounds", "commands", "outcomes", "approvals"),
+        {
+            "commands": usable_key(connections.signing, signing_key),
+            "approvals": usable_key(connections.signing, approvals_key),
+        },
+        since_ms,
     )
-    return Plans(
-        tuple(plans_of(history, approvals, now_ms)),
-        pauses_of(history, approvals),
-        (*history.skipped, *skipped.lines()),
-        tuple(history.clusters),
-    )
+    return Plans(tuple(plans_of(log, now_ms)), pauses_of(log), log.skipped, tuple(log.clusters))
 
 
-def read_approvals(
-    topic: TopicUri,
-    access: TopicAccess = NO_SECURITY,
-    skipped: Skipped | None = None,
-    key: SigningKey | None = None,
-    *,
-    since_ms: int | None = None,
-) -> tuple[Approval, ...]:
-    """The records of the approvals topic in order; with a key, only those that it has signed.
-    Records that are no approval go to `skipped`. `since_ms`: see `read_plans`. Raises
-    SettingsError, SinkError.
-    """
-    if topic.scheme == "file" and not topic.folder.is_dir():
-        return ()
-    to = Skipped(str(topic), "approval") if skipped is None else skipped
-    records = (
-        one
-        for one in topic_records(topic, access, since_ms=since_ms)
-        if key is None or key.check(one.value) == "signed"
-    )
-    return tuple(one for _, one in readable(records, decode_approval, to))
-
-
-def noted(history: DecisionHistory, plans: Iterable[Plan]) -> DecisionHistory:
-    """The history with what each command of a plan waits for: a missing outcome is no puzzle."""
+def noted(log: DecisionLog, plans: Iterable[Plan]) -> DecisionLog:
+    """The log with what each command of a plan waits for: a missing outcome is no puzzle."""
     notes = {
         one.command.id: _waits_for(plan)
         for plan in plans
@@ -201,7 +159,7 @@ def noted(history: DecisionHistory, plans: Iterable[Plan]) -> DecisionHistory:
         for one in plan.commands
         if one.outcome is None
     }
-    return replace(history, waits_for=notes, has_outcomes=True)
+    return replace(log, waits_for=notes, has_outcomes=True)
 
 
 def _waits_for(plan: Plan) -> str:
@@ -211,83 +169,56 @@ def _waits_for(plan: Plan) -> str:
     return f"{by} approved its plan {plan.id}, and it waits for its turn"
 
 
-def _usable(
-    connections: Connections, read: Callable[[SigningSettings], SigningKey | None]
-) -> SigningKey | None:
-    """The key, if this user has it: a user who only looks does not need it."""
-    try:
-        return read(connections.signing)
-    except SettingsError:
-        return None
-
-
-def plans_of(history: DecisionHistory, approvals: Sequence[Approval], now_ms: int) -> list[Plan]:
-    """The plans of a history that has the digests of its commands, the newest first. `now_ms`:
-    since the epoch.
+def plans_of(log: DecisionLog, now_ms: int) -> list[Plan]:
+    """The plans of a log that has the digests of its commands, the newest first. `now_ms`: since
+    the epoch.
     """
-    by_round: dict[tuple[str, int, int], list[Command]] = {}
-    for command in history.commands:
-        if command.action != "throttle":
-            key = (command.cluster, command.epoch, command.round)
-            by_round.setdefault(key, []).append(command)
-    rounds = {(one.cluster, one.epoch, one.round): one for one in history.rounds}
-    decisions = decisions_of(history.approval_outcomes, approvals)
-    found = [
-        _plan(commands, rounds.get(key), history, decisions, now_ms)
-        for key, commands in by_round.items()
-    ]
+    decisions = _decisions(log)
+    planned = (
+        [one for one in commands if one.action != "throttle"] for commands in log.by_round.values()
+    )
+    found = [_plan(commands, log, decisions, now_ms) for commands in planned if commands]
     return sorted(found, key=lambda one: (-one.ts, one.cluster, -one.epoch, -one.round))
 
 
-def decisions_of(
-    answers: Iterable[ApprovalOutcome], approvals: Iterable[Approval]
-) -> dict[str, list[PlanDecision]]:
+def _decisions(log: DecisionLog) -> dict[str, list[PlanDecision]]:
     """Plan id → the decisions on it, in the order of the approvals; those of which only the answer
     is left follow.
     """
-    by_id: dict[str, ApprovalOutcome] = {}
-    for one in answers:
+    answers: dict[str, ApprovalOutcome] = {}
+    for one in log.answers:
         # A replayed record has its own answer, which does not replace the first one's.
-        if one.approval_id not in by_id or one.status == "accepted":
-            by_id[one.approval_id] = one
-    found: dict[str, PlanDecision] = {}
-    plans: dict[str, str] = {}
-    for given in approvals:
-        answer = by_id.get(given.id)
-        if given.plan is not None and given.id not in found:
-            plans[given.id] = given.plan
-            found[given.id] = PlanDecision(
-                given.id,
-                given.action,
-                given.by,
-                given.reason,
-                given.ts,
+        if one.approval_id not in answers or one.status == "accepted":
+            answers[one.approval_id] = one
+    approvals = {one.id: one for one in reversed(log.approvals)}
+    by_plan: dict[str, list[PlanDecision]] = {}
+    for id_ in dict.fromkeys([*(one.id for one in log.approvals), *answers]):
+        given, answer = approvals.get(id_), answers.get(id_)
+        about = given or answers[id_]
+        if about.plan is not None:
+            decision = PlanDecision(
+                id_,
+                about.action,
+                about.by,
+                None if given is None else given.reason,
+                about.ts,
                 None if answer is None else answer.status,
                 None if answer is None else answer.reason,
             )
-    for id_, answer in by_id.items():
-        if answer.plan is not None and id_ not in found:
-            plans[id_] = answer.plan
-            found[id_] = PlanDecision(
-                id_, answer.action, answer.by, None, answer.ts, answer.status, answer.reason
-            )
-    by_plan: dict[str, list[PlanDecision]] = {}
-    for id_, decision in found.items():
-        by_plan.setdefault(plans[id_], []).append(decision)
+            by_plan.setdefault(about.plan, []).append(decision)
     return by_plan
 
 
-def pauses_of(history: DecisionHistory, approvals: Iterable[Approval]) -> dict[str, PauseOrder]:
+def pauses_of(log: DecisionLog) -> dict[str, PauseOrder]:
     """Cluster → its newest accepted pause or resume."""
-    reasons = {one.id: one.reason for one in approvals}
-    found: dict[str, PauseOrder] = {}
-    for answer in history.approval_outcomes:
-        if answer.action in ("pause", "resume") and answer.status == "accepted":
-            reason = reasons.get(answer.approval_id, "")
-            found[answer.cluster] = PauseOrder(
-                answer.action == "pause", answer.by, reason, answer.ts
-            )
-    return found
+    reasons = {one.id: one.reason for one in log.approvals}
+    return {
+        one.cluster: PauseOrder(
+            one.action == "pause", one.by, reasons.get(one.approval_id, ""), one.ts
+        )
+        for one in log.answers
+        if one.action in ("pause", "resume") and one.status == "accepted"
+    }
 
 
 def plan_named(plans: Iterable[Plan], prefix: str, cluster: str | None = None) -> Plan:
@@ -387,15 +318,15 @@ def _by_whom(plan: Plan) -> str:
 
 def _plan(
     commands: Sequence[Command],
-    done: Round | None,
-    history: DecisionHistory,
+    log: DecisionLog,
     decisions: Mapping[str, list[PlanDecision]],
     now_ms: int,
 ) -> Plan:
-    first = commands[0]
+    first, done = commands[0], log.round_of(commands[0])
+    places = {} if done is None else {id_: place for place, id_ in enumerate(done.commands)}
     planned = tuple(
-        PlannedCommand(one, history.digests.get(one.id, ""), decisive(history.outcomes_of(one)))
-        for one in _in_order(commands, done)
+        PlannedCommand(one, log.digests.get(one.id, ""), log.outcome_of(one))
+        for one in sorted(commands, key=lambda one: places.get(one.id, len(places)))
     )
     named = [ApprovedCommand(one.command.id, one.digest) for one in planned]
     id_ = plan_id(first.cluster, first.epoch, first.round, named)
@@ -414,21 +345,11 @@ def _plan(
         _state(planned, decision, now_ms >= expires_at_ms),
         decision,
         attempts,
-        done is not None and _has_all(done, history),
+        done is not None and len(log.commands_of(done)) == len(done.commands),
         None if done is None else reported_spread(done),
         None if done is None else expected_spread(done),
         0 if done is None else done.counted,
     )
-
-
-def _in_order(commands: Sequence[Command], done: Round | None) -> Iterator[Command]:
-    """The commands in the order of their round."""
-    places = {} if done is None else {id_: place for place, id_ in enumerate(done.commands)}
-    yield from sorted(commands, key=lambda one: places.get(one.id, len(places)))
-
-
-def _has_all(done: Round, history: DecisionHistory) -> bool:
-    return len(history.commands_of(done)) == len(done.commands)
 
 
 def _valid(attempts: Sequence[PlanDecision]) -> PlanDecision | None:

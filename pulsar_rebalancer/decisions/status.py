@@ -12,16 +12,14 @@ from typing import Literal, TypeVar, get_args
 
 import msgspec
 
-from pulsar_rebalancer.decisions.explain.answers import decisive
-from pulsar_rebalancer.decisions.explain.history import (
-    NO_HISTORY,
-    DecisionHistory,
+from pulsar_rebalancer.decisions.log import (
+    DecisionLog,
+    Kind,
     is_there,
-    with_commands,
-    with_outcomes,
-    with_rounds,
+    read_topics,
+    state_since,
 )
-from pulsar_rebalancer.decisions.plans import Plan, noted, pauses_of, plans_of, read_approvals
+from pulsar_rebalancer.decisions.plans import Plan, noted, pauses_of, plans_of
 from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
 from sinks.wire.raw import RawKind, SourceSettings
@@ -118,15 +116,13 @@ def read_status(
     `last`: number of commands per cluster; `approval_required`: whether plans wait for approval.
     Raises SettingsError, SinkError.
     """
-    history = _history(connections)
-    approvals = (
-        read_approvals(connections.topics.approvals, connections.access)
-        if (connections.signing.approvals_key_file)
-        else ()
-    )
-    plans = plans_of(history, approvals, now_ms) if approval_required else []
+    kinds: list[Kind] = ["rounds", "commands", "outcomes"]
+    if connections.signing.approvals_key_file:
+        kinds.append("approvals")
+    log = read_topics(connections, kinds, {})
+    plans = plans_of(log, now_ms) if approval_required else []
     waiting = [one for one in plans if one.state == "waiting"]
-    history, pauses = noted(history, plans), pauses_of(history, approvals)
+    log, pauses = noted(log, plans), pauses_of(log)
     reports, sweeps = dict[str, int](), dict[str, CollectionPass]()
     for one in _recent("telemetry", TelemetryHead, connections, now_ms):
         if one.kind in REPORT_KINDS:
@@ -140,46 +136,30 @@ def read_status(
         rejected.setdefault(bad.cluster or "", Counter())[bad.code] += 1
     clusters = [
         replace(
-            _decided(name, history.of(name), last),
+            _decided(name, log.of(name), last),
             report_ms=reports.get(name),
             sweep=sweeps.get(name),
             rejected=_by_count(rejected.get(name, {})),
             plans=tuple(one for one in waiting if one.cluster == name),
             pause=pauses.get(name),
         )
-        for name in sorted({*history.clusters, *reports, *sweeps, *rejected, *pauses} - {""})
+        for name in sorted({*log.clusters, *reports, *sweeps, *rejected, *pauses} - {""})
     ]
-    return Status(tuple(clusters), _by_count(rejected.get("", {})), history.skipped)
+    return Status(tuple(clusters), _by_count(rejected.get("", {})), log.skipped)
 
 
-def _history(connections: Connections) -> DecisionHistory:
-    topics, access = connections.topics, connections.access
-    history = replace(NO_HISTORY, has_outcomes=True)
-    if is_there("rounds", topics.rounds):
-        history = with_rounds(history, topics.rounds, access)
-    if is_there("commands", topics.commands):
-        history = with_commands(history, topics.commands, access)
-    if is_there("outcomes", topics.outcomes):
-        history = with_outcomes(history, topics.outcomes, access)
-    return history
-
-
-def _decided(name: str, history: DecisionHistory, last: int) -> ClusterStatus:
+def _decided(name: str, log: DecisionLog, last: int) -> ClusterStatus:
     """What the rounds and commands of one cluster say."""
-    rounds = sorted(history.rounds, key=lambda one: (one.epoch, one.round), reverse=True)
-    commands = sorted(history.commands, key=lambda one: (one.epoch, one.round))[-last:]
-    found = ClusterStatus(
-        name, commands=tuple((one, decisive(history.outcomes_of(one))) for one in commands)
+    rounds = sorted(log.rounds, key=lambda one: (one.epoch, one.round), reverse=True)
+    commands = sorted(log.commands, key=lambda one: (one.epoch, one.round))[-last:]
+    since_ms, number = state_since(rounds)
+    return ClusterStatus(
+        name,
+        next(iter(rounds), None),
+        since_ms,
+        number,
+        commands=tuple((one, log.outcome_of(one)) for one in commands),
     )
-    if not rounds:
-        return found
-    newest, same = rounds[0], list[Round]()
-    for one in rounds:
-        if one.state is None or newest.state is None or one.state.code != newest.state.code:
-            break
-        same.append(one)
-    since_ms = same[-1].ts if same else None
-    return replace(found, newest=newest, since_ms=since_ms, rounds=len(same))
 
 
 def _recent(

@@ -5,35 +5,49 @@ figures, clocks.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Event
 from typing import TypeVar
 
-from pulsar_rebalancer.cli.finding import Finding, ok
-from pulsar_rebalancer.cli.own_shedder import SWITCH_OFF
-from pulsar_rebalancer.doctor.brokers import Broker, running_manager
+from pulsar_rebalancer.cli.finding import Finding, Rule, Status, evaluate, ok
+from pulsar_rebalancer.doctor.brokers import (
+    Broker,
+    check_brokers,
+    check_filters,
+    check_load_manager,
+    check_rhythm,
+    check_rivals,
+    check_samples,
+    check_shedder,
+    running_manager,
+)
 from pulsar_rebalancer.doctor.check_timeouts import Check
 from pulsar_rebalancer.doctor.disk_and_topics import pulsar_topics
-from pulsar_rebalancer.doctor.figures import check_figures
 from pulsar_rebalancer.doctor.policies import check_policies
 from pulsar_rebalancer.doctor.running_release import check_release, used_release
-from pulsar_rebalancer.doctor.running_shedder import check_load_manager, check_shedder
 from pulsar_rebalancer.doctor.token import check_expiry
 from pulsar_rebalancer.settings.load import Settings
-from sinks.collector.open_cluster import opened
+from sinks.collector.broker_poll import Pass
+from sinks.collector.collector import Source
+from sinks.collector.encoding_telemetry import encode_report
+from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_clock import broker_time_s
 from sinks.pulsar_api.cluster_name import check_cluster_name
 from sinks.pulsar_api.freezes import PATIENCE_MS, find_stuck, probing
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
-from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized
-from strategies.fold.engine import EngineSettings
+from sinks.wire.codec import decode
+from strategies.cluster.model import Figures, LoadReport
+from strategies.cluster.round_state import reason_of
+from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized, WireError
+from strategies.fold.engine import EngineSettings, rules_of
 from strategies.java.release_defaults import matches_ids
+from strategies.round.measured import compared, remedy_of
 
 T = TypeVar("T")
 
@@ -41,6 +55,11 @@ T = TypeVar("T")
 PATIENCE_S = 10.0
 _SKEW_S = 5
 _AT_ONCE = 16
+_NO_FIGURES = (
+    "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if that "
+    "does not help, see its log"
+)
+_ONE_FOR_ALL = "make all brokers measure one resource, as the other findings say"
 
 
 def check_tokens(settings: Settings) -> list[Finding]:
@@ -105,142 +124,17 @@ def check_reach(known: KnownBrokers) -> Finding:
     """Checks that an address of the settings answers, not only a broker that the cluster listed
     earlier.
     """
-    if not known.used:
-        return ok("admin URLs", "a broker that pulsar.admin_urls names answers")
-    return Finding(
+    return evaluate(
         "admin URLs",
-        "warn",
-        f"no broker that pulsar.admin_urls names answers ({known.why}); {known.used} did, which "
-        "the cluster listed earlier",
-        "start that broker, or name others in pulsar.admin_urls, at least two",
-    )
-
-
-def check_brokers(listed: Sequence[Broker]) -> Finding:
-    """Checks that all brokers answer and run the same version."""
-    silent = [broker for broker in listed if broker.why]
-    versions = sorted({broker.version for broker in listed if not broker.why})
-    if not listed:
-        return Finding(
-            "brokers",
-            "fail",
-            "the cluster lists no broker, although one answers",
-            "see the brokers' logs: a broker whose load manager fails, as after a change of "
-            "loadManagerClassName, leaves the list",
-        )
-    text = (
-        f"{len(listed) - len(silent)} of {len(listed)} answer, version "
-        f"{' and '.join(versions) or 'unknown'}"
-    )
-    if silent:
-        return Finding(
-            "brokers",
-            "fail" if len(silent) == len(listed) else "warn",
-            f"{text}: {silent[0].why}",
-            "check the brokers that do not answer",
-        )
-    if len(versions) > 1:
-        return Finding(
-            "brokers",
+        "a broker that pulsar.admin_urls names answers",
+        Rule(
+            bool(known.used),
             "warn",
-            text,
-            "finish the upgrade: bundles may not move to a broker with an older version",
-        )
-    return ok("brokers", text)
-
-
-def check_filters(listed: Sequence[Broker], engine: EngineSettings) -> Finding:
-    """Checks that destinations are filtered as the running load manager requires; with the other
-    one's filters none is found.
-    """
-    strategy = engine.entry
-    counted = (
-        strategy.load_manager
-        if engine.filters.load_manager == "auto"
-        else engine.filters.load_manager
+            f"no broker that pulsar.admin_urls names answers ({known.why}); {known.used} did, "
+            "which the cluster listed earlier",
+            "start that broker, or name others in pulsar.admin_urls, at least two",
+        ),
     )
-    runs = sorted(
-        {
-            name
-            for broker in listed
-            for name in ("modular", "extensible")
-            if broker.manager.lower().startswith(name)
-        }
-    )
-    if runs and runs != [counted]:
-        return Finding(
-            "filters",
-            "warn",
-            f"{' and '.join(runs)} brokers, but destinations are filtered for {counted} ones "
-            f"(shedding.strategy is {strategy.name})",
-            f"set filters.load_manager to {runs[0]}",
-        )
-    return ok("filters", f"destinations are filtered for {counted} brokers")
-
-
-def check_rivals(
-    listed: Sequence[Broker], splitting: bool, shadow: bool, moves_per_hour: int = 0
-) -> Iterator[Finding]:
-    """Reports whether brokers move and split bundles themselves. `moves_per_hour`: above which
-    rounds yield.
-    """
-    known = [broker for broker in listed if broker.manager]
-    balancing = [
-        broker for broker in known if broker.configuration.get("loadBalancerEnabled") != "false"
-    ]
-    shedding, splits = (
-        [broker.name for broker in balancing if broker.configuration.get(key) == "true"]
-        for key in ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
-    )
-    if shedding and not shadow:
-        yield Finding(
-            "built-in shedding",
-            "fail",
-            f"is on at {_some(shedding)}: brokers and executors would move the same bundles",
-            f"switch it off: {SWITCH_OFF.format('loadBalancerSheddingEnabled')}; or only compare "
-            "with it: rebalancer shadow, doctor --shadow",
-        )
-    elif shadow and shedding and moves_per_hour:
-        yield Finding(
-            "built-in shedding",
-            "warn",
-            f"is on at {_some(shedding)}, as shadow mode requires, and rounds yield to it "
-            f"(rivals.moves_per_hour = {moves_per_hour})",
-            "set rivals.moves_per_hour to 0 in shadow mode",
-        )
-    elif shadow and not shedding:
-        yield Finding(
-            "built-in shedding",
-            "warn",
-            "is off: shadow mode has no moves to compare with",
-            "switch it on",
-        )
-    else:
-        yield ok(
-            "built-in shedding",
-            f"is on at {_some(shedding)}, as shadow mode requires" if shedding else "is off",
-        )
-    if splits and splitting:
-        yield Finding(
-            "built-in splitting",
-            "warn",
-            f"is on at {_some(splits)}, and splitting.enabled too",
-            f"{SWITCH_OFF.format('loadBalancerAutoBundleSplitEnabled')}, or set "
-            "splitting.enabled to false",
-        )
-    else:
-        yield ok(
-            "built-in splitting",
-            f"is on at {_some(splits)}: brokers split, the job does not" if splits else "is off",
-        )
-    for broker in known:
-        if broker.configuration.get("loadBalancerEnabled") == "false":
-            yield Finding(
-                "load balancer",
-                "fail",
-                f"loadBalancerEnabled is false at {broker.name}: it reports no load",
-                "set loadBalancerEnabled=true in broker.conf; shedding stays off by its own key",
-            )
 
 
 def check_freezes(
@@ -261,51 +155,6 @@ def check_freezes(
     )
 
 
-def check_rhythm(listed: Sequence[Broker], interval_ms: int) -> Finding:
-    """Checks that brokers measure at least once per round."""
-    slowest = _slowest(listed, "statsUpdateFrequencyInSecs")
-    text = f"brokers measure traffic every {slowest} s, rounds close every {interval_ms / 1000:g} s"
-    if slowest * 1000 > interval_ms:
-        return Finding(
-            "rhythm",
-            "warn",
-            text,
-            "raise round.interval_ms, or lower statsUpdateFrequencyInSecs: a round without new "
-            "figures decides on old ones",
-        )
-    return ok("rhythm", text)
-
-
-def check_samples(listed: Sequence[Broker], engine: EngineSettings, key: str) -> Finding:
-    """Checks that the strategy counts no measurement of a broker as two samples. `key`: the setting
-    with the period of its samples.
-    """
-    path, seconds = f"shedding.{engine.strategy}.{key}", float(getattr(engine.chosen, key))
-    traffic = _slowest(listed, "statsUpdateFrequencyInSecs")
-    cpu = (
-        60 * _slowest(listed, "loadBalancerHostUsageCheckIntervalMinutes")
-        if engine.weights.cpu
-        else 0
-    )
-    text = f"brokers measure traffic every {traffic} s{f' and CPU every {cpu} s' if cpu else ''}"
-    text += f", {path} = {seconds:g}"
-    longest = max(traffic, cpu)
-    if longest > seconds:
-        return Finding(
-            "samples",
-            "warn",
-            text,
-            f"set {path} to {longest} or more: one measurement may count as several samples",
-        )
-    return ok("samples", text)
-
-
-def _slowest(listed: Sequence[Broker], key: str) -> int:
-    """The largest value of a key of broker.conf, 0 if no broker has it."""
-    texts = (broker.configuration.get(key, "") for broker in listed)
-    return max((int(text) for text in texts if text.isdecimal()), default=0)
-
-
 def check_token(settings: PulsarSettings, known: KnownBrokers | None = None) -> Finding:
     """Checks whether the cluster would have answered without the token, with which all requests so
     far succeeded.
@@ -314,11 +163,10 @@ def check_token(settings: PulsarSettings, known: KnownBrokers | None = None) -> 
         return ok("token", "none is sent, and the cluster requires none")
     anonymous = PulsarAdmin(replace(settings, token_file="", attempts=1), known=known)
     try:
-        anonymous.brokers()
+        with closing(anonymous):
+            anonymous.brokers()
     except AdminError:
         return ok("token", "has super-user rights: brokers, configuration and load are readable")
-    finally:
-        anonymous.close()
     return Finding(
         "token",
         "warn",
@@ -344,25 +192,101 @@ def check_clocks(
         for broker, found in zip(brokers, _all(skew, brokers), strict=True)
         if found is not None
     }
-    if not skews:
-        return Finding("clocks", "warn", "no broker sends its time", "compare the clocks manually")
-    worst = max(skews, key=lambda broker: skews[broker])
-    if skews[worst] > _SKEW_S:
-        return Finding(
-            "clocks",
-            "warn",
-            f"{worst} differs by {skews[worst]:.0f} s from this machine",
-            "synchronise all machines' clocks with NTP",
-        )
-    return ok(
+    worst = max(skews, key=lambda broker: skews[broker], default="")
+    most_s = skews.get(worst, 0.0)
+    return evaluate(
         "clocks",
-        f"{len(skews)} brokers agree with this machine within {max(1.0, skews[worst]):.0f} s",
+        f"{len(skews)} brokers agree with this machine within {max(1.0, most_s):.0f} s",
+        Rule(not skews, "warn", "no broker sends its time", "compare the clocks manually"),
+        Rule(
+            most_s > _SKEW_S,
+            "warn",
+            f"{worst} differs by {most_s:.0f} s from this machine",
+            "synchronise all machines' clocks with NTP",
+        ),
     )
+
+
+def check_figures(source: Source, engine: EngineSettings, patience_s: float) -> Iterator[Finding]:
+    """Checks that all brokers have new figures, by which they can be compared."""
+    done = run_until_complete(source, patience_s, Event().wait)
+    read = _read(source.cluster, done)
+    yield from _check_reports(done, read)
+    figures = {one.broker: one.figures for one in read.reports if one.figures is not None}
+    yield from _check_measured(figures, engine)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadReports:
+    """The reports that the job can use, and broker → why it rejects the others."""
+
+    reports: tuple[LoadReport, ...]
+    rejected: Mapping[str, str]
+
+
+def _read(cluster: str, done: Pass) -> _ReadReports:
+    """The reports as the job reads them."""
+    reports, rejected = list[LoadReport](), dict[str, str]()
+    for report in done.reports:
+        try:
+            record = decode(encode_report(cluster, report), b"")
+        except WireError as error:
+            rejected[report.broker] = error.text
+        else:
+            reports += [record] if isinstance(record, LoadReport) else []
+    return _ReadReports(tuple(reports), rejected)
+
+
+def _check_reports(done: Pass, read: _ReadReports) -> Iterator[Finding]:
+    usable = len({*done.answered} - read.rejected.keys())
+    text = f"{usable} of {len(done.answered) + len(done.missing)} brokers have figures"
+    status: Status = "warn" if usable else "fail"
+    rejected, missing = min(read.rejected, default=""), min(done.missing, default="")
+    yield evaluate(
+        "reports",
+        text,
+        Rule(
+            bool(rejected),
+            status,
+            f"{text}: the reports of {rejected} are rejected: {read.rejected.get(rejected)}",
+            "see what its broker reports: pulsar-admin broker-stats load-report",
+        ),
+        Rule(bool(missing), status, f"{text}: {done.missing.get(missing)}", _NO_FIGURES),
+    )
+    left_out = {one.broker: one.left_out for one in read.reports if one.left_out}
+    if left_out:
+        broker = min(left_out)
+        more = f", and some of {len(left_out) - 1} more brokers" if len(left_out) > 1 else ""
+        yield Finding(
+            "figures",
+            "warn",
+            f"{broker} reports figures that are left out: {'; '.join(left_out[broker])}{more}",
+            "look at the broker's log, and report it to Pulsar if it lasts",
+        )
+
+
+def _check_measured(figures: Mapping[str, Figures], engine: EngineSettings) -> Iterator[Finding]:
+    """Checks which resources the brokers measure, where rounds compare by these."""
+    rules = rules_of(engine)
+    if not (figures and rules.by_mode.compares_measured):
+        return
+    found = compared(figures, engine.weights, rules.capacities, "")
+    for skip in found.skips:
+        remedy = f"set {skip.evidence['set']}" if "set" in skip.evidence else ""
+        text = reason_of(skip).replace(f": {remedy}", "")
+        yield Finding("measured", "warn", text, remedy or _ONE_FOR_ALL)
+    if found.nowhere:
+        names = ", ".join(found.nowhere)
+        text = f"no broker measures {names}, so none is compared by it"
+        yield Finding("measured", "warn", text, f"set {remedy_of(found.nowhere)}")
+    if not (found.skips or found.nowhere):
+        yield ok("measured", "all brokers measure what they are compared by")
 
 
 def _findings(
     settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float
 ) -> Iterator[Finding]:
+    engine = settings.engine
     known = KnownBrokers(pulsar)
     with closing(PulsarAdmin(pulsar, Event().wait, known=known)) as admin:
         check_cluster_name(pulsar, pulsar.admin_urls, admin.configuration())
@@ -373,24 +297,23 @@ def _findings(
             lambda name: _ask(admin, name), names or [url.netloc for url in admin_urls(pulsar)]
         )
         by_id = matches_ids(used_release(listed, settings))
-        domains = settings.engine.filters.failure_domains
+        domains = engine.filters.failure_domains
         policies = [*check_policies(admin, names, by_id=by_id, domains=domains)] if names else []
     yield check_brokers(listed if names else [])
     yield check_load_manager(listed, pulsar)
     yield from check_shedder(listed)
     yield check_release(listed, settings)
-    yield check_filters(listed, settings.engine)
+    yield check_filters(listed, engine)
     yield from policies
-    engine = settings.engine
     yield from check_rivals(listed, engine.splitting.enabled, shadow, engine.rivals.moves_per_hour)
     yield check_freezes(names, pulsar)
-    yield check_rhythm(listed, settings.engine.round.interval_ms)
-    if settings.engine.entry.sample_key is not None:
-        yield check_samples(listed, settings.engine, settings.engine.entry.sample_key)
+    yield check_rhythm(listed, engine.round.interval_ms)
+    if engine.entry.sample_key is not None:
+        yield check_samples(listed, engine, engine.entry.sample_key)
     yield check_token(pulsar, known)
     yield check_clocks(names, pulsar)
     with opened(pulsar, settings.collector, Event().wait, known) as source:
-        yield from check_figures(source, settings.engine, patience_s)
+        yield from check_figures(source, engine, patience_s)
 
 
 def _ask(admin: PulsarAdmin, name: str) -> Broker:
@@ -407,7 +330,3 @@ def _ask(admin: PulsarAdmin, name: str) -> Broker:
 def _all(ask: Callable[[str], T], brokers: Sequence[str]) -> list[T]:
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="doctor") as pool:
         return list(pool.map(ask, brokers))
-
-
-def _some(brokers: Sequence[str]) -> str:
-    return brokers[0] if len(brokers) == 1 else f"{brokers[0]} and {len(brokers) - 1} more"

@@ -13,18 +13,9 @@ from rich.text import Text
 
 from pulsar_rebalancer.cli import console, exit_codes, options, process_exit
 from pulsar_rebalancer.cli.finding import Finding, ok
-from pulsar_rebalancer.doctor import (
-    approvals,
-    cluster,
-    disk_and_topics,
-    environment,
-    executor,
-    intents,
-    job_health,
-    signing,
-)
+from pulsar_rebalancer.doctor import cluster, disk_and_topics, environment, executor, keys
 from pulsar_rebalancer.doctor.check_timeouts import TimeLimit
-from pulsar_rebalancer.doctor.epochs import check_epochs
+from pulsar_rebalancer.doctor.job import check_epochs, check_job
 from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
 from pulsar_rebalancer.settings.load import Settings
 from sinks.wall_clock import wall_clock_ms
@@ -132,9 +123,7 @@ def examine_job(
         ]
         if _failed(tokens, "token expiry"):
             return tokens
-    return limit.run(
-        "job", lambda: [job_health.check_job(job, engine, wall_clock_ms(), expected=True)]
-    )
+    return limit.run("job", lambda: [check_job(job, engine, wall_clock_ms(), expected=True)])
 
 
 def as_table(findings: Sequence[Finding]) -> console.Sheet:
@@ -178,14 +167,12 @@ def _of_settings(
         *_of_rounds(job, engine, topics, limit),
         *limit.run(
             "signing key",
-            lambda: [
-                signing.check_signing(settings.connections, wall_clock_ms(), compare=readable)
-            ],
+            lambda: [keys.check_signing(settings.connections, wall_clock_ms(), compare=readable)],
             "warn",
         ),
         *limit.run("executor", lambda: [executor.check_executor(settings.executor)]),
-        *approvals.check_approvals(settings.executor, settings.connections.signing, engine.round),
-        *intents.check_intents(settings.connections.signing),
+        *keys.check_approvals(settings.executor, settings.connections.signing, engine.round),
+        *keys.check_intents(settings.connections.signing),
         *(finding for name, check in clusters for finding in limit.run(name, check)),
     ]
 
@@ -206,7 +193,7 @@ def _of_rounds(
     return [
         *limit.run(
             "job",
-            lambda: [job_health.check_job(job, engine, wall_clock_ms(), expected=False)],
+            lambda: [check_job(job, engine, wall_clock_ms(), expected=False)],
             "warn",
         ),
         *limit.run("epochs", lambda: [check_epochs(job)], "warn"),

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from pulsar_rebalancer.cli.finding import Finding, ok
+from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
 from sinks.topics.connections import Connections
 from sinks.topics.files.segments import segments
 from sinks.topics.kafka.admin import topic_facts
@@ -19,7 +19,7 @@ from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.pulsar.topic_admin import PulsarTopicFacts, pulsar_topic_facts
 from sinks.topics.settings import Topics
 from sinks.topics.uri import TopicUri
-from strategies.errors import AdminError, RebalancerError, SettingsError, SinkError, Unauthorized
+from strategies.errors import RebalancerError, SettingsError, Unauthorized
 from strategies.figures.describe import counted
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import checkpoint_folder, foreign_names, guarded, other_settings
@@ -44,13 +44,17 @@ def check_disk(job: JobSettings) -> Finding:
     except (SettingsError, OSError) as error:
         return Finding("disk", "fail", str(error), "set job.checkpoint to a folder of this machine")
     text = f"{free / 2**30:.1f} GiB free at {above}"
-    if free < TOO_LITTLE_BYTES:
-        return Finding(
-            "disk", "fail", text, "free space, or set job.checkpoint to a folder on another disk"
-        )
-    if free < LITTLE_BYTES:
-        return Finding("disk", "warn", text, "free space: a full disk stops the job")
-    return ok("disk", text)
+    return evaluate(
+        "disk",
+        text,
+        Rule(
+            free < TOO_LITTLE_BYTES,
+            "fail",
+            text,
+            "free space, or set job.checkpoint to a folder on another disk",
+        ),
+        Rule(free < LITTLE_BYTES, "warn", text, "free space: a full disk stops the job"),
+    )
 
 
 def check_temporary(
@@ -94,11 +98,9 @@ def check_checkpoint(job: JobSettings, engine: EngineSettings) -> Finding:
     """
     try:
         folder = checkpoint_folder(job)
-        return (
-            _checkpoint(folder, job, engine)
-            if (folder / GUARD).exists()
-            else _new_checkpoint(folder)
-        )
+        if (folder / GUARD).exists():
+            return _checkpoint(folder, job, engine)
+        return _new_checkpoint(folder)
     except SettingsError as error:
         return Finding("checkpoint", "fail", error.complaints[0], error.complaints[-1])
     except RebalancerError as error:
@@ -118,23 +120,23 @@ def _checkpoint(folder: Path, job: JobSettings, engine: EngineSettings) -> Findi
         )
     try:
         with guarded(folder, guard, warming=warm, timeout_s=0, keep=False) as held:
-            changed = (
-                ""
-                if held.change is None
-                else "; changed since the last start, which is allowed: "
-                f"{', '.join(held.change.settings)}"
-            )
+            changed = ""
+            if held.change is not None:
+                names = ", ".join(held.change.settings)
+                changed = f"; changed since the last start, which is allowed: {names}"
             return ok("checkpoint", f"{folder} belongs to these settings{changed}")
     except CheckpointInUse:
         others = other_settings(folder, guard)
-    if others:
-        return Finding(
-            "checkpoint",
+    return evaluate(
+        "checkpoint",
+        f"{folder} belongs to these settings and is in use by a job",
+        Rule(
+            bool(others),
             "warn",
             f"{folder} is in use by a job with other settings: {', '.join(others)}",
             "restart the job to apply these settings, or give them a job.checkpoint of their own",
-        )
-    return ok("checkpoint", f"{folder} belongs to these settings and is in use by a job")
+        ),
+    )
 
 
 def check_topics(connections: Connections, *, expired: bool = False) -> Iterator[Finding]:
@@ -166,15 +168,20 @@ def check_codecs(topics: Topics, broken: Callable[[], list[str]] = broken_codecs
     if not uses_kafka(topics):
         return []
     names = broken()
-    if not names:
-        return [ok("kafka codecs", f"{', '.join(PACKAGES)} can be read")]
     packages = " ".join(PACKAGES[name] for name in names if PACKAGES[name])
-    remedy = f"pip install {packages}" if packages else "install a Python with zlib"
-    text = (
-        f"records in {' and '.join(names)} cannot be read: record, replay, explain, shadow, "
-        "execute and a new checkpoint fail at them"
-    )
-    return [Finding("kafka codecs", "fail", text, remedy)]
+    return [
+        evaluate(
+            "kafka codecs",
+            f"{', '.join(PACKAGES)} can be read",
+            Rule(
+                bool(names),
+                "fail",
+                f"records in {' and '.join(names)} cannot be read: record, replay, explain, "
+                "shadow, execute and a new checkpoint fail at them",
+                f"pip install {packages}" if packages else "install a Python with zlib",
+            ),
+        )
+    ]
 
 
 def pulsar_topics(connections: Connections) -> list[TopicUri]:
@@ -194,102 +201,107 @@ def writable(folder: Path) -> bool:
 
 def _new_checkpoint(folder: Path) -> Finding:
     above = existing(folder)
-    if not writable(above):
-        return Finding(
-            "checkpoint",
+    usable = writable(above)
+    return evaluate(
+        "checkpoint",
+        f"{folder} will be created",
+        Rule(
+            not usable,
             "fail",
             f"{folder} cannot be created: {above} is not writable",
             "set job.checkpoint to a writable folder",
-        )
-    if above == folder and foreign_names(folder):
-        return Finding(
-            "checkpoint",
+        ),
+        Rule(
+            usable and above == folder and bool(foreign_names(folder)),
             "fail",
             f"{folder} has files that are not a checkpoint's",
             "set job.checkpoint to an empty or new folder",
-        )
-    return ok("checkpoint", f"{folder} will be created")
+        ),
+    )
 
 
 def _check_topic(
     name: str, topic: TopicUri, connections: Connections, silent: dict[str, str]
 ) -> Finding:
     check = f"topic {name}"
-    try:
-        if topic.service_url in silent:
-            return Finding(
-                check,
-                "fail",
-                f"{topic}: not checked",
-                f"see the finding about {silent[topic.service_url]}",
-            )
-        if topic.scheme != "file":
-            try:
-                return (
-                    _check_kafka(check, topic, connections)
-                    if topic.scheme == "kafka"
-                    else _check_pulsar(check, topic, connections)
-                )
-            except (SinkError, AdminError) as error:
-                if topic.scheme == "kafka" or error.retryable or isinstance(error, Unauthorized):
-                    silent[topic.service_url] = check
-                raise
-        folder = topic.folder
-        known = segments(folder)
-    except RebalancerError as error:
-        return Finding(check, "fail", str(error), f"correct that, or change topics.{name}")
-    above = existing(folder)
-    if not writable(above):
-        return Finding(
-            check, "fail", f"{above} is not writable", f"change its owner, or topics.{name}"
-        )
-    if name == "telemetry" and not known:
+    if topic.service_url in silent:
         return Finding(
             check,
+            "fail",
+            f"{topic}: not checked",
+            f"see the finding about {silent[topic.service_url]}",
+        )
+    try:
+        if topic.scheme == "kafka":
+            return _check_kafka(check, topic, connections)
+        if topic.scheme != "file":
+            return _check_pulsar(check, topic, connections)
+        return _check_file(name, topic.folder)
+    except RebalancerError as error:
+        silences = error.retryable or isinstance(error, Unauthorized)
+        if topic.scheme == "kafka":
+            silences = not isinstance(error, SettingsError)
+        if silences and topic.scheme != "file":
+            silent[topic.service_url] = check
+        return Finding(check, "fail", str(error), f"correct that, or change topics.{name}")
+
+
+def _check_file(name: str, folder: Path) -> Finding:
+    known, above = segments(folder), existing(folder)
+    return evaluate(
+        f"topic {name}",
+        f"{folder}, {counted(len(known), 'segment')}" if known else f"{folder} will be created",
+        Rule(
+            not writable(above),
+            "fail",
+            f"{above} is not writable",
+            f"change its owner, or topics.{name}",
+        ),
+        Rule(
+            name == "telemetry" and not known,
             "warn",
             f"{folder} has no records yet",
             f"start the program that writes there, or change topics.{name}",
-        )
-    return ok(
-        check,
-        f"{folder}, {counted(len(known), 'segment')}" if known else f"{folder} will be created",
+        ),
     )
 
 
 def _check_kafka(check: str, topic: TopicUri, connections: Connections) -> Finding:
     facts = topic_facts(topic, kafka_access(connections.kafka))
     if facts is None:
-        return Finding(
-            check, "fail", f"{topic}: no such topic", "create it with: rebalancer topics create"
-        )
-    if facts.compacted:
-        return Finding(
-            check,
+        return _no_topic(check, topic)
+    kept = facts.configs.get("retention.ms", "")
+    kept_ms = int(kept) if kept.isdecimal() else SHORT_RETENTION_MS
+    copies = "one copy" if facts.replicas == 1 else f"{facts.replicas} copies"
+    return evaluate(
+        check,
+        f"{topic}, {counted(facts.partitions, 'partition')}, {copies}",
+        Rule(
+            facts.compacted,
             "fail",
             f"{topic} is compacted",
             "set its cleanup.policy to delete: all records of a cluster have the same key, so "
             "compaction removes all but the newest",
-        )
-    kept = facts.configs.get("retention.ms", "")
-    if kept.isdecimal() and int(kept) < SHORT_RETENTION_MS:
-        return Finding(
-            check,
+        ),
+        Rule(
+            kept_ms < SHORT_RETENTION_MS,
             "warn",
-            f"{topic} keeps records for {int(kept) / 60_000:g} min only",
+            f"{topic} keeps records for {kept_ms / 60_000:g} min only",
             "raise its retention.ms: records that the job has not read by then are lost, and "
             "replays need older records",
-        )
-    if facts.leaderless:
-        return Finding(
-            check,
+        ),
+        Rule(
+            facts.leaderless > 0,
             "fail",
             f"{topic}: {facts.leaderless} of {facts.partitions} partitions have no leader",
             "start the missing brokers",
-        )
-    return ok(
-        check,
-        f"{topic}, {counted(facts.partitions, 'partition')}, "
-        f"{'one copy' if facts.replicas == 1 else f'{facts.replicas} copies'}",
+        ),
+    )
+
+
+def _no_topic(check: str, topic: TopicUri) -> Finding:
+    return Finding(
+        check, "fail", f"{topic}: no such topic", "create it with: rebalancer topics create"
     )
 
 
@@ -298,9 +310,7 @@ def _check_pulsar(check: str, topic: TopicUri, connections: Connections) -> Find
     # without a reason.
     facts = pulsar_topic_facts(topic, connections.pulsar) if connections.pulsar.admin_urls else None
     if connections.pulsar.admin_urls and facts is None:
-        return Finding(
-            check, "fail", f"{topic}: no such topic", "create it with: rebalancer topics create"
-        )
+        return _no_topic(check, topic)
     with closing(PulsarLink(topic, connections.pulsar)) as link:
         partitions = counted(len(link.partitions()), "partition")
     if facts is None:
@@ -310,33 +320,28 @@ def _check_pulsar(check: str, topic: TopicUri, connections: Connections) -> Find
             f"{topic}, {partitions}; its retention is unknown",
             "set pulsar.cluster and pulsar.admin_urls, so that doctor can check its retention",
         )
-    return _kept(check, topic, facts) or ok(
-        check, f"{topic}, {partitions}, keeps records for {_retention(facts)}"
-    )
-
-
-def _kept(check: str, topic: TopicUri, facts: PulsarTopicFacts) -> Finding | None:
-    """A problem with the retention of a topic or of its records, if there is one."""
-    if facts.deletes_acknowledged:
-        return Finding(
-            check,
+    kept = f"keeps records for {_retention(facts)}"
+    return evaluate(
+        check,
+        f"{topic}, {partitions}, {kept}",
+        Rule(
+            facts.deletes_acknowledged,
             "fail",
             f"{topic} keeps no records",
             "set a retention: rebalancer topics create --update, or one on its namespace; "
             "without it, brokers may delete records that "
             "the job has not read. A topic that brokers deleted while it was idle lost its "
             "retention",
-        )
-    if facts.deleted_when_idle:
-        return Finding(
-            check,
+        ),
+        Rule(
+            bool(facts.deleted_when_idle),
             "warn",
-            f"{topic} keeps records for {_retention(facts)}, but brokers delete it, with its "
-            "retention, while it is empty and unused",
+            f"{topic} {kept}, but brokers delete it, with its retention, while it is empty and "
+            "unused",
             "switch off its deletion: rebalancer topics create --update, or pulsar-admin "
             "topicPolicies set-inactive-topic-policies",
-        )
-    return None
+        ),
+    )
 
 
 def _retention(facts: PulsarTopicFacts) -> str:

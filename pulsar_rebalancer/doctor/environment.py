@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pulsar_rebalancer.cli.finding import Finding, ok
+from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
 from strategies.errors import RebalancerError, SettingsError
 from strategies.ordered_sum import ordered_sum
 from streaming.cluster.shipping import archive_here, check_environment, python_name
@@ -44,11 +44,12 @@ def check_java(environment: Mapping[str, str]) -> Finding:
     except (OSError, subprocess.SubprocessError) as error:
         return Finding("java", "fail", f"{java} does not run ({error})", _JAVA_REMEDY)
     version = java_version(printed)
-    if version is None:
-        return Finding("java", "warn", f"{java} -version prints no version", _JAVA_REMEDY)
-    if version < OLDEST_JAVA:
-        return Finding("java", "fail", f"{java} is Java {version}", _JAVA_REMEDY)
-    return ok("java", f"Java {version}, {java}")
+    return evaluate(
+        "java",
+        f"Java {version}, {java}",
+        Rule(version is None, "warn", f"{java} -version prints no version", _JAVA_REMEDY),
+        Rule((version or 0) < OLDEST_JAVA, "fail", f"{java} is Java {version}", _JAVA_REMEDY),
+    )
 
 
 def java_version(printed: str) -> int | None:
@@ -81,14 +82,16 @@ def check_python(environment: Mapping[str, str], job: JobSettings) -> Finding:
             f"PYSPARK_PYTHON={theirs} does not run here",
             f"make sure it is Python {ours} on every worker",
         )
-    if version != ours:
-        return Finding(
-            "python",
+    return evaluate(
+        "python",
+        f"Python {ours}, workers: {theirs}",
+        Rule(
+            version != ours,
             "fail",
             f"PYSPARK_PYTHON={theirs} is Python {version}, this is {ours}",
             f"point it at a Python {ours}",
-        )
-    return ok("python", f"Python {ours}, workers: {theirs}")
+        ),
+    )
 
 
 def check_shipped(job: JobSettings) -> list[Finding]:
@@ -117,11 +120,17 @@ def check_pyspark() -> Finding:
         version = metadata.version("pyspark")
     except ImportError as error:
         return Finding("pyspark", "fail", f"cannot be imported ({error})", _SPARK_REMEDY)
-    if not version.startswith(PYSPARK):
-        return Finding(
-            "pyspark", "fail", f"version {version}, the job needs {PYSPARK}", _SPARK_REMEDY
-        )
-    return ok("pyspark", f"version {version}")
+    text = f"version {version}"
+    return evaluate(
+        "pyspark",
+        text,
+        Rule(
+            not version.startswith(PYSPARK),
+            "fail",
+            f"{text}, the job needs {PYSPARK}",
+            _SPARK_REMEDY,
+        ),
+    )
 
 
 def check_spark_start(job: JobSettings) -> Finding:
@@ -147,21 +156,22 @@ def _start(job: JobSettings, folder: Path) -> Finding:
     finally:
         stop_session(session)
     took = time.monotonic() - before
-    if total != 45:
-        return Finding(
-            "spark start",
+    return evaluate(
+        "spark start",
+        f"a tiny job with a Python worker took {took:.1f} s",
+        Rule(
+            total != 45,
             "fail",
             f"a sum of 45 came back as {total}",
             "please report this as a bug",
-        )
-    if took > _WORKERS_ANSWER_S:
-        return Finding(
-            "spark start",
+        ),
+        Rule(
+            took > _WORKERS_ANSWER_S,
             "warn",
             f"a tiny job took {took:.0f} s",
             "the machine is busy or slow: the job will start slowly too",
-        )
-    return ok("spark start", f"a tiny job with a Python worker took {took:.1f} s")
+        ),
+    )
 
 
 def _same(batches: Iterator[Any]) -> Iterator[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pulsar_rebalancer.cli.finding import Finding, ok
+from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate
 from pulsar_rebalancer.doctor.disk_and_topics import existing, writable
 from sinks.executor.journal import JournalInUse, unfinished_commands
 from sinks.executor.settings import ExecutorSettings, pause_file, state_folder
@@ -36,14 +36,16 @@ def check_executor(settings: ExecutorSettings) -> Finding:
     except RebalancerError as error:
         return Finding(_CHECK, "fail", str(error), _DAMAGED)
     brake = pause_file(settings)
-    if brake.exists():
-        return Finding(
-            _CHECK,
+    return evaluate(
+        _CHECK,
+        text,
+        Rule(
+            brake.exists(),
             "warn",
             f"{text}; {brake} exists, so the executor applies no command",
             "delete that file to continue",
-        )
-    return ok(_CHECK, text)
+        ),
+    )
 
 
 def _journal(folder: Path) -> str:
@@ -60,11 +62,13 @@ def _journal(folder: Path) -> str:
 
 def _new_folder(folder: Path) -> Finding:
     above = existing(folder)
-    if writable(above):
-        return ok(_CHECK, f"{folder} will be created")
-    return Finding(
+    return evaluate(
         _CHECK,
-        "warn",
-        f"{folder} cannot be created: {above} is not writable",
-        f"before an executor runs here, {_REMEDY}",
+        f"{folder} will be created",
+        Rule(
+            not writable(above),
+            "warn",
+            f"{folder} cannot be created: {above} is not writable",
+            f"before an executor runs here, {_REMEDY}",
+        ),
     )

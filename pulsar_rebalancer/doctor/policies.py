@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pulsar_rebalancer.cli.finding import Finding, ok
+from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
 from sinks.collector.cluster_policies import collect_policies
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError, Unauthorized
@@ -124,16 +124,15 @@ def check_domains(view: PoliciesView, brokers: Sequence[str]) -> Iterator[Findin
     """Failure domains without a live broker: they name brokers by id, host and port."""
     domains = {*view.domains.values()}
     empty = sorted(domains - {view.domains[name] for name in brokers if name in view.domains})
-    if empty:
-        yield Finding(
-            _DOMAINS,
+    yield evaluate(
+        _DOMAINS,
+        f"{len(domains)}, each with a live broker" if domains else "none are set",
+        Rule(
+            bool(empty),
             "warn",
             f"{', '.join(empty[:5])} of {len(domains)} have no live broker: their names are "
-            f"compared with broker ids, such as {min(brokers)}",
+            f"compared with broker ids, such as {min(brokers, default='none')}",
             "correct the names (pulsar-admin clusters update-failure-domain), or start these "
             "brokers",
-        )
-    else:
-        yield ok(
-            _DOMAINS, f"{len(domains)}, each with a live broker" if domains else "none are set"
-        )
+        ),
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from pulsar_rebalancer.cli.finding import Finding, ok
+from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate
 from pulsar_rebalancer.doctor.brokers import Broker
 from pulsar_rebalancer.settings.load import Settings
 from strategies.errors import RebalancerError
@@ -36,34 +36,31 @@ def check_release(listed: Sequence[Broker], settings: Settings) -> Finding:
     known.
     """
     found, used = _running(listed), used_release(listed, settings)
-    text = f"the rules and defaults of {used} apply"
-    if found.oldest is None:
-        return ok(_CHECK, f"{text}: {found.why}")
-    if used != found.release:
-        return _differs(used, found, settings)
-    if found.remarks:
-        return Finding(
-            _CHECK,
+    fine = f"the rules and defaults of {used} apply: {found.why}"
+    how = "the checkpoint fixes" if settings.release_is_open else "the settings name"
+    differs = f"{how} the rules and defaults of {used}, but {found.why}"
+    known = found.oldest is not None
+    return evaluate(
+        _CHECK,
+        fine,
+        Rule(
+            known and used != found.release,
             "warn",
-            "; ".join((f"{text}: {found.why}", *found.remarks)),
+            "; ".join((differs, *found.remarks)),
+            f'to follow the brokers, set {PULSAR_VERSION} = "{found.release}" and name a new '
+            "folder as job.checkpoint",
+        ),
+        Rule(
+            known and bool(found.remarks),
+            "warn",
+            "; ".join((fine, *found.remarks)),
             "finish the upgrade, or update this program if the brokers are newer than it",
-        )
-    return ok(_CHECK, f"{text}: {found.why}")
+        ),
+    )
 
 
 def _running(listed: Sequence[Broker]) -> ClusterRelease:
     return release_of({broker.name: broker.version for broker in listed if broker.version})
-
-
-def _differs(used: PulsarRelease, found: ClusterRelease, settings: Settings) -> Finding:
-    how = "the checkpoint fixes" if settings.release_is_open else "the settings name"
-    return Finding(
-        _CHECK,
-        "warn",
-        "; ".join((f"{how} the rules and defaults of {used}, but {found.why}", *found.remarks)),
-        f'to follow the brokers, set {PULSAR_VERSION} = "{found.release}" and name a new folder '
-        "as job.checkpoint",
-    )
 
 
 def _fixed(settings: Settings) -> PulsarRelease | None:

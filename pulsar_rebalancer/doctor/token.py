@@ -7,13 +7,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pulsar_rebalancer.cli.finding import Finding, age, ok
+from pulsar_rebalancer.cli.finding import Finding, Rule, age, evaluate, ok
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.secret_file import read_secret
 from strategies.errors import SettingsError
 
 _CHECK = "token expiry"
-_WEEK_S = 7 * 86_400
+_WEEK_S, _FOREVER_S = 7 * 86_400, 1e15
 _RENEW = (
     "write a new token into the file pulsar.token_file; the file is read again for every "
     "call, so no restart is needed"
@@ -44,24 +44,26 @@ def check_expiry(settings: PulsarSettings, now_s: float) -> list[Finding]:
 
 def _of(claims: Mapping[str, Any], now_s: float) -> Finding:
     end, begin, made = (_number(claims.get(name)) for name in ("exp", "nbf", "iat"))
-    if end is not None and end <= now_s:
-        return Finding(_CHECK, "fail", f"the token expired {_span(now_s - end)} ago", _RENEW)
-    if begin is not None and begin > now_s:
-        return Finding(
-            _CHECK,
+    text, left_s, early_s = "the token never expires", _FOREVER_S, float(_WEEK_S)
+    if end is not None:
+        left_s = end - now_s
+        text = f"the token expires in {_span(left_s)}"
+        if made is not None:
+            early_s = min(_WEEK_S, (end - made) / 5)
+    waits_s = (begin or now_s) - now_s
+    return evaluate(
+        _CHECK,
+        text,
+        Rule(left_s <= 0, "fail", f"the token expired {_span(-left_s)} ago", _RENEW),
+        Rule(
+            waits_s > 0,
             "fail",
-            f"the token is not valid before {_span(begin - now_s)} from now",
+            f"the token is not valid before {_span(waits_s)} from now",
             "wait, or check the clocks",
-        )
-    if end is None:
-        return (
-            Finding(_CHECK, "warn", "the token's exp is not a number", _RENEW)
-            if "exp" in claims
-            else ok(_CHECK, "the token never expires")
-        )
-    text = f"the token expires in {_span(end - now_s)}"
-    early_s = _WEEK_S if made is None else min(_WEEK_S, (end - made) / 5)
-    return Finding(_CHECK, "warn", text, _RENEW) if end - now_s < early_s else ok(_CHECK, text)
+        ),
+        Rule(end is None and "exp" in claims, "warn", "the token's exp is not a number", _RENEW),
+        Rule(left_s < early_s, "warn", text, _RENEW),
+    )
 
 
 def _claims(token: bytes) -> Mapping[str, Any] | None:

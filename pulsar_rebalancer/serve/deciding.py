@@ -82,7 +82,7 @@ class DecisionPublisher:
         if action in ("pause", "resume"):
             order: Literal["pause", "resume"] = "pause" if action == "pause" else "resume"
             return pause_for(one.cluster, order, by=by, reason=reason, now_ms=now_ms, new_id=new_id)
-        known = plans_of(one.decisions.history, one.decisions.approvals, now_ms)
+        known = plans_of(one.decisions.log, now_ms)
         named = plan_named(known, plan, one.cluster)
         self._check_undecided(named, one)
         verdict: Literal["approve", "deny"] = "approve" if action == "approve" else "deny"
@@ -99,8 +99,8 @@ class DecisionPublisher:
         """Raises PlanError for a plan on which a person has decided, and the executor has not
         answered. The page's own decisions count before they have been read from the topic.
         """
-        answered = {answer.approval_id for answer in one.decisions.answers}
-        given = [*one.decisions.approvals, *self.published.get(plan.id, ())]
+        answered = {answer.approval_id for answer in one.decisions.log.answers}
+        given = [*one.decisions.log.approvals, *self.published.get(plan.id, ())]
         for approval in given:
             if approval.plan == plan.id and approval.id not in answered:
                 done = DONE[approval.action]

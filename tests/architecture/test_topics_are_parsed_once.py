@@ -24,7 +24,7 @@ EDGES = {
     "pulsar_rebalancer/settings/load.py": 1,
     "pulsar_rebalancer/cli/commands/record.py": 1,
     "pulsar_rebalancer/lab/commands/replay.py": 1,
-    "pulsar_rebalancer/decisions/explain/history.py": 1,
+    "pulsar_rebalancer/decisions/log.py": 1,
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.lab.shadow.agreement import Agreement, compare
 from pulsar_rebalancer.lab.shadow.ownership import Moved, OwnershipWatch
 from pulsar_rebalancer.lab.tables.shadow import sentence
@@ -190,7 +190,7 @@ def wanted(name: str, seconds: float, source: str = A, destination: str | None =
 
 
 def agreement(theirs: list[Moved], ours: list[Command]) -> Agreement:
-    return compare(theirs, DecisionHistory((), tuple(ours)), 600_000, bundles={"c": 100})
+    return compare(theirs, DecisionLog((), tuple(ours)), 600_000, bundles={"c": 100})
 
 
 def test_the_same_bundle_within_the_time_is_both_and_the_lag_is_told() -> None:

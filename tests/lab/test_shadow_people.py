@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.lab.shadow.agreement import Agreement, compare
 from pulsar_rebalancer.lab.shadow.manual_moves import by_people, to_and_fro
 from pulsar_rebalancer.lab.shadow.traffic import TrafficWatch
@@ -148,7 +148,7 @@ class TestWindow:
         )
         inside = compare(
             moves,
-            DecisionHistory((), tuple(wishes)),
+            DecisionLog((), tuple(wishes)),
             600_000,
             window=ComparedWindow(T0 + 95_000, T0 + 6_000_000),
         )
@@ -165,7 +165,7 @@ class TestAgreement:
         wishes: list[Command] = [wanted(name, at) for name in ours]
         return compare(
             [moved(name, 0) for name in theirs],
-            DecisionHistory((), tuple(wishes)),
+            DecisionLog((), tuple(wishes)),
             600_000,
             bundles={"c": bundles},
         )

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsar_rebalancer.decisions.explain.executor_limits import ExecutorLimits, limits_verdicts
-from pulsar_rebalancer.decisions.explain.history import DecisionHistory
 from pulsar_rebalancer.decisions.explain.subject import ExplainedSubject, Located
+from pulsar_rebalancer.decisions.log import DecisionLog
 from sinks.executor.judge import Judgement, judge
 from sinks.executor.settings import ExecutorConfig, ExecutorSettings, admission_rules
 from strategies.cluster.model import Command
@@ -94,7 +94,7 @@ def test_of_a_published_command_explain_says_what_the_executor_does(
         )
         for name, epoch in zip((bundle, "t/other/0x00000000_0xffffffff"), epochs, strict=True)
     )
-    whole = DecisionHistory((), (own, other), has_outcomes=True)
+    whole = DecisionLog((), (own, other), has_outcomes=True)
     located = Located(ExplainedSubject("command", own.id), whole.of_epoch(own.epoch))
 
     (verdict,) = limits_verdicts(located, whole, limits)
@@ -113,7 +113,7 @@ def test_of_a_bundle_without_a_command_explain_says_what_the_executor_would_do(
     limits: ExecutorLimits, bundle: str
 ) -> None:
     # The only cluster is the executor's.
-    nothing = DecisionHistory((), (command("t/other/0x00000000_0xffffffff", "a:1"),))
+    nothing = DecisionLog((), (command("t/other/0x00000000_0xffffffff", "a:1"),))
     located = Located(ExplainedSubject("bundle", bundle), nothing, owner="a:1")
 
     verdicts = limits_verdicts(located, nothing, limits)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsar_rebalancer.decisions.explain.history import DecisionHistory
 from pulsar_rebalancer.decisions.explain.sentences import round_lines
+from pulsar_rebalancer.decisions.log import DecisionLog
 from sinks.wire.codec import decode_round, encode_round
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.fold.engine import EngineSettings, rules_of
@@ -91,7 +91,7 @@ def test_a_round_has_one_state_and_it_is_that_of_its_decisions(
 
     read = decode_round(encode_round(done))
     assert read.state == state
-    history = DecisionHistory((read,), result.commands)
+    history = DecisionLog((read,), result.commands)
     assert f"  {state.line}" in round_lines(read, history)
     older = replace(read, state=None)
     assert decode_round(encode_round(older)) == older

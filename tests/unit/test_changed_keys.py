@@ -9,14 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.cli.finding import Finding
-from pulsar_rebalancer.doctor.intents import check_intents
-from pulsar_rebalancer.doctor.signing import check_signing
 from sinks.notices.delivery import headers_of, signature
 from sinks.notices.notice import Notice, NoticeCause
 from sinks.notices.settings import NoticeSettings, webhook
 from sinks.secret_file import Secret
-from sinks.topics.connections import Connections
 from sinks.wire.codec import decode, encode_intent
 from sinks.wire.output_rows import event_row
 from sinks.wire.signing import (
@@ -28,9 +24,8 @@ from sinks.wire.signing import (
 )
 from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.errors import SettingsError, WireError
-from tests.control_topic import Control, command, now_ms
+from tests.control_topic import Control, command
 from tests.pulsar_fake.server import FakePulsar
-from tests.topic_uris import topics_of
 from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO, run
 from tests.unit.intent_builders import drain
 from tests.unit.plan_builders import APPROVALS_KEY, approval, give
@@ -162,47 +157,3 @@ def test_notices_have_both_signatures(tmp_path: Path) -> None:
         signature(NEW, notice.id, 5, b"{}"),
         signature(OLD, notice.id, 5, b"{}"),
     ]
-
-
-class TestDoctor:
-    @pytest.fixture
-    def control(self, tmp_path: Path) -> Control:
-        return Control(tmp_path / "control")
-
-    def found(self, control: Control, signing: SigningSettings) -> Finding:
-        topics = topics_of(commands=control.uri("commands"))
-        return check_signing(Connections(topics=topics, signing=signing), now_ms())
-
-    def test_says_which_step_comes_next(self, control: Control, files: Files) -> None:
-        signing = files(key="n", previous_key="o")
-        control.send(command(BUNDLE, "a:1"), key=BEFORE)
-        found = self.found(control, signing)
-        assert (found.status, found.text.partition("of the newest ")[2]) == (
-            "ok",
-            "1 commands 1 are signed with the key in signing.previous_key_file; "
-            "next, start the job with the new signing.key_file",
-        )
-        control.send(command(BUNDLE, "a:1"), key=AFTER)
-        found = self.found(control, signing)
-        assert found.status == "ok"
-        assert found.text.endswith(
-            "remove signing.previous_key_file when the older ones have expired"
-        )
-
-    def test_a_previous_key_that_others_read_is_a_warning(
-        self, control: Control, files: Files, tmp_path: Path
-    ) -> None:
-        signing = files(key="n", previous_key="o", intents_key="i", previous_intents_key="j")
-        for name in ("previous_key", "previous_intents_key"):
-            (tmp_path / name).chmod(0o644)
-        found = self.found(control, signing)
-        assert (found.status, found.remedy) == ("warn", f"chmod 600 {tmp_path}/previous_key")
-        (found,) = check_intents(signing)
-        assert (found.status, found.remedy) == (
-            "warn",
-            f"chmod 600 {tmp_path}/previous_intents_key",
-        )
-
-    def test_a_previous_key_of_intents_is_to_be_removed(self, files: Files) -> None:
-        (found,) = check_intents(files(intents_key="n", previous_intents_key="o"))
-        assert found.text.endswith("remove signing.previous_intents_key_file after the change")

@@ -173,31 +173,6 @@ def test_from_the_plan_to_its_end(operator: Operator, pulsar: FakePulsar) -> Non
     assert again.err.endswith("is done; anna approved it: fits\n")
 
 
-def test_a_denied_plan_cannot_be_approved_any_more(operator: Operator, pulsar: FakePulsar) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    operator.decides(command(ONE, one, two))
-    run(pulsar, operator.control, ASKS)
-    operator.types("plans", "deny", "1", "--reason", "sale", "--by", "bo")
-    assert run(pulsar, operator.control, ASKS) == [("refused", "denied")]
-
-    again = operator.types("plans", "approve", "1", "--reason", "please", "--by", "anna")
-    assert again.code == 1
-    assert again.err.endswith("is denied; bo denied it: sale\n")
-    assert "denied by bo" in operator.types("plans", "list").out
-
-
-def test_a_plan_that_has_expired_says_so(operator: Operator) -> None:
-    late = now_ms() - 400_000
-    operator.decides(
-        *[replace(one, issued_at_ms=late, expires_at_ms=late + 300_000) for one in a_plan()]
-    )
-    assert state(operator.types("plans", "list", "--json")) == ["expired"]
-    answer = operator.types("plans", "approve", "1", "--reason", "late")
-    assert answer.code == 1
-    assert "has expired" in answer.err
-    assert operator.control.folder.joinpath("approvals").exists() is False
-
-
 def test_a_forged_answerless_record_is_not_shown_as_a_decision(operator: Operator) -> None:
     operator.decides(*(moves := a_plan()))
     give(operator.control, approval(*moves, by="mallory"), key=None)
@@ -218,20 +193,15 @@ def test_a_refused_record_is_shown_with_the_reason(operator: Operator) -> None:
     assert "waiting, expires in" in shown
 
 
-def test_without_the_key_nothing_is_decided(operator: Operator) -> None:
-    operator.decides(*a_plan())
-    for words in (("approve", "1"), ("deny", "1"), ("pause",), ("resume",)):
-        answer = operator.types("plans", *words, "--reason", "x", key=False)
-        assert answer.code == 2
-        assert "signing.approvals_key_file: is empty" in answer.err
-
-
 @pytest.mark.parametrize("words", [("approve", "1"), ("deny", "1"), ("pause",), ("resume",)])
-def test_a_decision_needs_a_reason(operator: Operator, words: Sequence[str]) -> None:
+def test_a_decision_needs_a_reason_and_the_key(operator: Operator, words: Sequence[str]) -> None:
     operator.decides(*a_plan())
     assert operator.types("plans", *words).code == 2
     empty = operator.types("plans", *words, "--reason", " ")
     assert (empty.code, "reason is empty" in empty.err) == (1, True)
+    unsigned = operator.types("plans", *words, "--reason", "x", key=False)
+    assert (unsigned.code, "approvals_key_file: is empty" in unsigned.err) == (2, True)
+    assert not operator.control.folder.joinpath("approvals").exists()
 
 
 def test_who_decides_twice_is_warned(operator: Operator) -> None:
@@ -261,8 +231,8 @@ def test_pause_and_resume_by_record(operator: Operator, pulsar: FakePulsar) -> N
     assert "paused by" not in operator.types("status").out
 
 
-def test_status_and_explain_name_the_plan_that_waits(operator: Operator) -> None:
-    operator.decides(*a_plan())
+def test_status_and_explain_name_the_plan_that_waits_and_who_approved(operator: Operator) -> None:
+    operator.decides(*(moves := a_plan()))
     status = operator.types("status").out
     assert "waits for approval: 2 commands, expires in 4 min" in status
     assert len(operator.types("status", "--json").json["clusters"][0]["waiting_plans"]) == 1
@@ -270,9 +240,6 @@ def test_status_and_explain_name_the_plan_that_waits(operator: Operator) -> None
     assert "outcome: none yet: its plan 1.1-" in explained
     assert "waits for approval; see `rebalancer plans show" in explained
 
-
-def test_explain_names_the_person_who_approved(operator: Operator) -> None:
-    operator.decides(*(moves := a_plan()))
     given = approval(*moves)
     give(operator.control, given)
     answer = ApprovalOutcome(given.id, "c", "approve", given.plan, "anna", "accepted", None, 1)

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pulsar_rebalancer.cli.finding import Finding
-from pulsar_rebalancer.doctor.brokers import Broker
-from pulsar_rebalancer.doctor.cluster import (
-    check_brokers,
-    check_clocks,
-    check_filters,
-    check_rhythm,
-    check_rivals,
-    check_samples,
-    cluster_checks,
-)
-from pulsar_rebalancer.doctor.running_shedder import check_load_manager
+from pulsar_rebalancer.doctor.cluster import check_clocks, cluster_checks
 from pulsar_rebalancer.settings.load import Settings, load
 from sinks.pulsar_api.settings import PulsarSettings
 from tests.pulsar_fake.model import Answer, Cluster
@@ -33,7 +22,6 @@ QUIET = {
     "loadBalancerAutoBundleSplitEnabled": "true",
     "statsUpdateFrequencyInSecs": "60",
 }
-ANSWERS = PulsarSettings("c", "http://a:8080")
 
 
 @pytest.fixture
@@ -63,14 +51,6 @@ def of_clusters(settings: Settings, shadow: bool = False) -> list[Finding]:
     return [finding for _, check in cluster_checks(settings, shadow, 0) for finding in check()]
 
 
-def broker(
-    name: str, version: str = "4.2.4", manager: str = "ModularLoadManagerImpl", **given: str
-) -> Broker:
-    return Broker(
-        name, version, {"loadManagerClassName": f"org.apache.pulsar.{manager}", **QUIET, **given}
-    )
-
-
 def test_a_cluster_in_order(pulsar: FakePulsar) -> None:
     found = findings(pulsar)
     assert {check: finding.status for check, finding in found.items()} == dict.fromkeys(found, "ok")
@@ -81,6 +61,8 @@ def test_a_cluster_in_order(pulsar: FakePulsar) -> None:
         "built-in splitting",
         "reports",
         "rhythm",
+        "samples",
+        "filters",
         "token",
         "clocks",
     }
@@ -121,24 +103,6 @@ def test_a_token_that_nobody_asks_for_is_told(pulsar: FakePulsar, tmp_path: Path
     assert (found.status, found.text) == ("warn", "the cluster also answers without a token")
 
 
-def test_filters_of_the_other_load_manager_are_told() -> None:
-    modular, extensible = [broker("a:1")], [broker("a:1", manager="ExtensibleLoadManagerImpl")]
-
-    def found(listed: list[Broker], *given: str) -> Finding:
-        return check_filters(listed, load(None, {}, list(given)).engine)
-
-    assert (found(modular).status, found(extensible, "shedding.strategy=transfer").status) == (
-        "ok",
-        "ok",
-    )
-    assert found(extensible, "filters.load_manager=extensible").status == "ok"
-    wrong = found(extensible, "shedding.strategy=uniform")
-    assert (wrong.status, wrong.remedy) == ("warn", "set filters.load_manager to extensible")
-    assert (
-        found(modular, "shedding.strategy=transfer").remedy == "set filters.load_manager to modular"
-    )
-
-
 @pytest.mark.heavy
 def test_the_built_in_shedder_must_be_off_unless_it_is_only_compared_with(
     pulsar: FakePulsar,
@@ -158,21 +122,6 @@ def test_the_built_in_shedder_must_be_off_unless_it_is_only_compared_with(
     assert findings(pulsar, shadow=True)["built-in shedding"].status == "warn"
 
 
-def test_brokers_and_job_that_both_split_are_told() -> None:
-    found = {
-        finding.check: finding
-        for finding in check_rivals([broker("a:1")], splitting=True, shadow=False)
-    }
-    assert found["built-in splitting"].status == "warn"
-
-
-def test_a_broker_without_load_balancing_reports_nothing() -> None:
-    found = [
-        *check_rivals([broker("a:1", loadBalancerEnabled="false")], splitting=False, shadow=False)
-    ]
-    assert (found[-1].status, found[-1].check) == ("fail", "load balancer")
-
-
 def test_a_dead_broker_is_named_in_brokers_and_reports(pulsar: FakePulsar) -> None:
     dead = pulsar.cluster.brokers[2]
     pulsar.kill(dead, still_listed=True)
@@ -187,53 +136,6 @@ def test_reports_that_cannot_be_had_are_a_failure(pulsar: FakePulsar) -> None:
         Fault(instead=Answer(503)) if "load-report" in request.target else None
     )
     assert findings(pulsar)["reports"].status == "fail"
-
-
-def test_versions_and_load_managers_that_differ() -> None:
-    assert check_brokers([broker("a:1"), broker("b:1", version="4.1.0")]).status == "warn"
-    assert (
-        check_load_manager(
-            [broker("a:1"), broker("b:1", manager="ExtensibleLoadManagerImpl")], ANSWERS
-        ).status
-        == "fail"
-    )
-    stated = replace(ANSWERS, load_manager="extensible")
-    assert "set pulsar.load_manager to auto" in check_load_manager([broker("a:1")], stated).remedy
-
-
-def test_rounds_that_close_more_often_than_brokers_measure() -> None:
-    assert check_rhythm([broker("a:1")], 60_000).status == "ok"
-    assert (
-        check_rhythm(
-            [broker("a:1"), broker("b:1", statsUpdateFrequencyInSecs="120")], 60_000
-        ).status
-        == "warn"
-    )
-
-
-def test_samples_shorter_than_a_measurement_of_the_brokers(pulsar: FakePulsar) -> None:
-    assert findings(pulsar)["samples"].status == "ok"
-    assert "samples" not in findings(pulsar, "shedding.strategy=avg")
-
-    def found(*given: str, **configured: str) -> Finding:
-        listed = [broker("a:1", statsUpdateFrequencyInSecs="10"), broker("b:1", **configured)]
-        steady = ["shedding.strategy=steady", "shedding.steady.sample_seconds=30"]
-        engine = load(flags=[*steady, "round.interval_ms=30000", *given]).engine
-        return check_samples(listed, engine, "sample_seconds")
-
-    slow = found(statsUpdateFrequencyInSecs="45")
-    assert (slow.status, slow.text) == (
-        "warn",
-        "brokers measure traffic every 45 s, shedding.steady.sample_seconds = 30",
-    )
-    assert "set shedding.steady.sample_seconds to 45 or more" in slow.remedy
-
-    minutes = {
-        "statsUpdateFrequencyInSecs": "10",
-        "loadBalancerHostUsageCheckIntervalMinutes": "1",
-    }
-    assert "sample_seconds to 60 or more" in found(**minutes).remedy
-    assert found("weights.cpu=0.0", **minutes).status == "ok"
 
 
 def test_clocks_that_differ(pulsar: FakePulsar) -> None:
@@ -309,3 +211,39 @@ def test_what_no_broker_measures_is_named_with_the_remedy(pulsar: FakePulsar) ->
     assert found.status == "warn"
     assert found.text == "no broker measures bandwidth_out, so none is compared by it"
     assert "capacities.nic_gbps" in found.remedy
+
+
+IMPL = "org.apache.pulsar.broker.loadbalance.impl."
+
+
+def report(**more: object) -> FakePulsar:
+    return FakePulsar(
+        Cluster(
+            report={**REPORT, **more},
+            configuration={**QUIET, "loadManagerClassName": f"{IMPL}ModularLoadManagerImpl"},
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"), [("LocalBrokerData", "ok"), ("LoadReport", "fail"), (7, "ok"), (None, "ok")]
+)
+def test_the_form_of_a_load_report_says_which_load_manager_runs(kind: object, status: str) -> None:
+    with report(loadReportType=kind) as pulsar:
+        assert findings(pulsar)["load manager"].status == status
+
+
+def test_a_cluster_that_lists_no_broker_is_asked_where_the_settings_point() -> None:
+    with report(loadReportType="LocalBrokerData") as pulsar:
+        pulsar.cluster.configuration["loadManagerClassName"] = (
+            "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
+        )
+        pulsar.faults = lambda request: (
+            Fault(instead=Answer(200, b"[]")) if request.target.endswith("/brokers/c") else None
+        )
+        found = findings(pulsar)
+    assert found["brokers"].text == "the cluster lists no broker, although one answers"
+    assert (
+        found["load manager"].status,
+        "runs ModularLoadManagerImpl" in found["load manager"].text,
+    ) == ("fail", True)

@@ -13,7 +13,7 @@ import pytest
 
 from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.cli.finding import Finding
-from pulsar_rebalancer.doctor.job_health import check_job
+from pulsar_rebalancer.doctor.job import check_job
 from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.fold.engine import EngineSettings

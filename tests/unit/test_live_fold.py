@@ -84,11 +84,11 @@ def test_the_order_of_the_records_does_not_matter_and_repeated_ones_count_once()
             for done in ROUNDS[::order]:
                 fold.add_round(done)
 
-    first, second = only(forward).decisions, only(backward).decisions
+    first, second = only(forward).decisions.log, only(backward).decisions.log
 
-    assert [one.key for one in first.rounds] == [one.key for one in second.rounds]
-    assert {**first.commands} == {**second.commands}
-    assert {**first.outcomes} == {**second.outcomes}
+    assert [one.round for one in first.rounds] == [one.round for one in second.rounds]
+    assert first.by_id == second.by_id
+    assert {*first.outcomes} == {*second.outcomes}
     assert len(first.rounds) == len(ROUNDS)
 
 
@@ -104,12 +104,12 @@ def test_only_the_newest_rounds_stay_with_their_commands_and_outcomes() -> None:
     kept = only(fold).decisions
 
     assert [one.round.round for one in kept.rounds] == list(range(31, 41))
-    assert {one.round for one in kept.commands.values()} == {40}
-    assert set(kept.outcomes) <= set(kept.commands)
+    assert {one.round for one in kept.log.commands} == {40}
+    assert {one.command_id for one in kept.log.outcomes} <= kept.log.by_id.keys()
     fold.add_round(ROUNDS[0])
     fold.add_command(command("t/ns/0x00000000_0x80000000", "a:1", round=3))
     assert [one.round.round for one in only(fold).decisions.rounds] == list(range(31, 41))
-    assert len(only(fold).decisions.commands) == len(kept.commands)
+    assert len(only(fold).decisions.log.commands) == len(kept.log.commands)
 
 
 def test_a_newer_epoch_is_newer_whatever_its_numbers() -> None:

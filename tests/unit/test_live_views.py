@@ -173,9 +173,9 @@ def test_bundles_are_listed_by_their_newest_command_with_the_answer() -> None:
     found = pictures.bundles_over_time(one.decisions, NOW)
 
     assert len(found["columns"]) == pictures.MOST_COLUMNS
-    newest = {one.bundle for one in one.decisions.commands.values() if one.round == 300}
+    newest = {one.bundle for one in one.decisions.log.commands if one.round == 300}
     assert {row["bundle"] for row in found["rows"][: len(newest)]} == newest
-    assert sum(cell[2] for cell in found["cells"]) == len(one.decisions.commands)
+    assert sum(cell[2] for cell in found["cells"]) == len(one.decisions.log.commands)
     last = [
         cell for cell in found["cells"] if cell[0] == 0 and cell[1] == pictures.MOST_COLUMNS - 1
     ]
@@ -197,7 +197,7 @@ def test_history_is_newest_first_and_counts_answers() -> None:
 
 def test_a_search_answers_with_the_words_of_explain() -> None:
     one = cluster(MadeUpCluster(NOW, cluster="c", brokers=6, rounds=40))
-    command = next(iter(one.decisions.commands.values()))
+    command = next(iter(one.decisions.log.commands))
 
     bundle, broker = answer(one, command.bundle), answer(one, command.source)
 

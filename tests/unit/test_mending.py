@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsar_rebalancer.decisions.explain.history import DecisionHistory
 from pulsar_rebalancer.decisions.explain.sentences import explain
 from pulsar_rebalancer.decisions.explain.subject import locate
+from pulsar_rebalancer.decisions.log import DecisionLog
 from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode, decode_rejected, decode_round
 from sinks.wire.position import Position
@@ -311,7 +311,7 @@ def test_a_broker_whose_reports_are_all_rejected_is_named() -> None:
         assert done.state is not None
         assert done.state.text.endswith("; 1 broker has no usable figures")
     assert len(rounds) == 3
-    history = DecisionHistory(tuple(rounds), ())
+    history = DecisionLog(tuple(rounds), ())
     located = locate("b:1", history)
     assert "was left out: no report of it was accepted" in "\n".join(
         explain(located.subject, history, 1)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pulsar_rebalancer.decisions.explain.history import NO_HISTORY
+from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.plans import (
     Plan,
     PlanError,
@@ -46,16 +46,16 @@ def plan(
     answers: Sequence[ApprovalOutcome] = (),
     at_ms: int = AT + 1_000,
 ) -> Plan:
-    history = replace(
-        NO_HISTORY,
+    history = DecisionLog(
         rounds=(DONE,),
         commands=tuple(commands),
         outcomes=tuple(outcomes),
         has_outcomes=True,
-        approval_outcomes=tuple(answers),
+        answers=tuple(answers),
+        approvals=tuple(approvals),
         digests={one.id: command_digest(encode_command(one)) for one in commands},
     )
-    (found,) = plans_of(history, approvals, at_ms)
+    (found,) = plans_of(history, at_ms)
     return found
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.doctor.brokers import Broker
-from pulsar_rebalancer.doctor.running_release import check_release, in_release_of_checkpoint
+from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
 from pulsar_rebalancer.lab.recorded_release import recorded_release
 from pulsar_rebalancer.settings.load import load
 from sinks.recordings.recorder import converted
@@ -357,29 +356,6 @@ def test_records_that_are_piped_are_read_once(tmp_path: Path) -> None:
     assert piped.code == 0, piped.err
     named = rebalancer("backtest", file, *words, "--set", "pulsar.version=4.2")
     assert piped.json["runs"] == named.json["runs"]
-
-
-def listed(*versions: str) -> list[Broker]:
-    return [Broker(f"b{number}", text, {}) for number, text in enumerate(versions, start=1)]
-
-
-def test_doctor_compares_the_rules_that_apply_with_what_brokers_run(tmp_path: Path) -> None:
-    flags, of_50 = [f"job.checkpoint={tmp_path}/checkpoint"], "pulsar.version=5.0"
-
-    def check(*versions: str, more: Sequence[str] = ()) -> tuple[str, str]:
-        found = check_release(listed(*versions), load(flags=[*flags, *more]))
-        return found.status, found.text
-
-    assert check("5.0.1", "5.0.1")[0] == "ok"
-    mixed, unknown = check("5.0.1", "4.2.4"), check("6.1.0")
-    assert (mixed[0], unknown[0]) == ("warn", "warn")
-    assert mixed[1].startswith("the rules and defaults of 4.2 apply: b2")
-    assert unknown[1].startswith("the rules and defaults of 5.0 apply: b1 runs 6.1.0")
-    begun(tmp_path / "checkpoint", JobSettings(checkpoint=f"{tmp_path}/checkpoint"), "4.2")
-    fixed, named = check("5.0.1"), check("4.2.4", more=[of_50])
-    assert (fixed[0], named[0]) == ("warn", "warn")
-    assert fixed[1].startswith("the checkpoint fixes the rules and defaults of 4.2")
-    assert named[1].startswith("the settings name the rules and defaults of 5.0")
 
 
 def test_doctor_compares_the_checkpoint_with_its_own_release(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ import pytest
 from pulsar_rebalancer.cli.commands.plans import plan_lines
 from pulsar_rebalancer.cli.commands.status import status_lines
 from pulsar_rebalancer.cli.pause import Pause
-from pulsar_rebalancer.decisions.explain.history import DecisionHistory
 from pulsar_rebalancer.decisions.explain.sentences import round_lines
 from pulsar_rebalancer.decisions.live.fold import LiveFold
 from pulsar_rebalancer.decisions.live.views import ViewSettings, history, overview
+from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.notices.picture import picture_of
 from pulsar_rebalancer.decisions.plans import plans_of
 from pulsar_rebalancer.decisions.status import ClusterStatus, Status
@@ -101,9 +101,9 @@ def test_a_move_between_the_brokers_of_the_gap_names_it_and_others_speak_of_the_
 def texts(done: Round, commands: tuple[Command, ...]) -> Iterable[str]:
     """All that is said of a round: by explain, plans, status, watch, replay and notices."""
     digests = {one.id: command_digest(encode_command(one)) for one in commands}
-    known = DecisionHistory((done,), commands, digests=digests)
+    known = DecisionLog((done,), commands, digests=digests)
     yield from round_lines(done, known)
-    yield from (line for plan in plans_of(known, (), done.ts) for line in plan_lines(plan, done.ts))
+    yield from (line for plan in plans_of(known, done.ts) for line in plan_lines(plan, done.ts))
     yield from status_lines(
         Status((ClusterStatus("demo", newest=done),), {}, ()),
         Pause(Path("/x/pause"), False),
@@ -171,7 +171,7 @@ def test_a_quiet_round_expects_nothing() -> None:
     quiet = demo("steady")[-1]
     assert not quiet.commands
 
-    lines = [*round_lines(quiet.round, DecisionHistory((quiet.round,), ()))]
+    lines = [*round_lines(quiet.round, DecisionLog((quiet.round,), ()))]
 
     assert lines[2] == f"  spread {100 * quiet.round.spread.range:.1f} points"
     assert not re.search("expected|Estimated|no assignment", "\n".join(lines))

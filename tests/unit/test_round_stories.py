@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.decisions.explain.history import DecisionHistory
 from pulsar_rebalancer.decisions.explain.sentences import explain
 from pulsar_rebalancer.decisions.explain.subject import locate
+from pulsar_rebalancer.decisions.log import DecisionLog
 from sinks.wire.codec import decode_command, encode_command
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import (
@@ -339,7 +339,7 @@ class TestExplained:
     """Splits, advice and brokers that are left out, as `rebalancer explain` tells them."""
 
     def explained(self, word: str, events: list[Event]) -> str:
-        history = DecisionHistory(
+        history = DecisionLog(
             tuple(event for event in events if isinstance(event, Round)), tuple(commands(events))
         )
         return "\n".join(explain(locate(word, history).subject, history, 3))

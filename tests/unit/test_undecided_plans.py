@@ -13,11 +13,11 @@ import pytest
 from pulsar_rebalancer.cli.commands.plans import plan_lines
 from pulsar_rebalancer.cli.commands.status import as_document, status_lines
 from pulsar_rebalancer.cli.pause import Pause
-from pulsar_rebalancer.decisions.explain.history import NO_HISTORY, DecisionHistory
 from pulsar_rebalancer.decisions.explain.sentences import broker_lines, command_lines, round_lines
 from pulsar_rebalancer.decisions.live import views
 from pulsar_rebalancer.decisions.live.fold import LiveFold
 from pulsar_rebalancer.decisions.live.views import Document
+from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.notices.picture import picture_of
 from pulsar_rebalancer.decisions.plans import approval_for, plans_of
 from pulsar_rebalancer.decisions.status import ClusterStatus, Status, read_status
@@ -83,10 +83,9 @@ def after_the_first_plan(told: Told) -> tuple[Round, ...]:
     return rounds[first + 1 :]
 
 
-def history(told: Told) -> DecisionHistory:
+def history(told: Told) -> DecisionLog:
     rounds, commands = told
-    return replace(
-        NO_HISTORY,
+    return DecisionLog(
         rounds=rounds,
         commands=commands,
         has_outcomes=True,
@@ -167,7 +166,7 @@ def test_every_text_names_what_it_counts() -> None:
 def test_a_plan_says_what_else_it_counts() -> None:
     told = nobody_approves("avg", 8, "limits.moves_per_round=1")
     now_ms = told[0][-1].ts
-    plans = plans_of(history(told), (), now_ms)
+    plans = plans_of(history(told), now_ms)
     later, first = plans[0], plans[-1]
 
     assert (first.counted, later.counted) == (0, 2)
@@ -218,11 +217,11 @@ def test_what_a_round_proves_follows_what_it_counts() -> None:
 
 def test_a_plan_that_a_person_has_decided_is_no_longer_the_state() -> None:
     told = nobody_approves("avg", 3)
-    (plan,) = plans_of(history(told), (), told[0][-1].ts)
+    (plan,) = plans_of(history(told), told[0][-1].ts)
     given = approval_for(
         plan, "approve", by="anna", reason="fits", now_ms=plan.ts + 1_000, new_id="1"
     )
-    (decided,) = plans_of(history(told), (given,), told[0][-1].ts)
+    (decided,) = plans_of(replace(history(told), approvals=(given,)), told[0][-1].ts)
 
     assert (plan.is_undecided, decided.is_undecided, decided.state) == (True, False, "waiting")
     one = ClusterStatus("c", told[0][-1], plans=(decided,))
@@ -235,7 +234,7 @@ def test_a_plan_that_a_person_has_decided_is_no_longer_the_state() -> None:
 def test_an_undecided_plan_is_the_state_for_all_rounds(tmp_path: Path, strategy: str) -> None:
     told = nobody_approves(strategy, 3)
     (first, *_), newest = told[1], told[0][-1]
-    plan = next(one for one in plans_of(history(told), (), newest.ts) if one.round == first.round)
+    plan = next(one for one in plans_of(history(told), newest.ts) if one.round == first.round)
     assert plan.is_undecided
     publish(tmp_path, "commands", [encode_command(one) for one in plan_only(told, plan.round)])
 

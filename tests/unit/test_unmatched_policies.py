@@ -12,9 +12,7 @@ from typing import Any, get_args
 
 import pytest
 
-from pulsar_rebalancer.doctor.policies import check_domains, check_groups, check_isolation
 from strategies.filters.isolation import unmatched
-from strategies.filters.policies import PoliciesView
 from strategies.settings import Mode
 from strategies.shedding.registry import SHEDDERS
 from tests.pulsar_fake.model import Answer, Cluster
@@ -158,66 +156,6 @@ def test_many_policies_are_counted_in_a_round(tmp_path: Path) -> None:
 
 class TestDoctor:
     """Whether live brokers can satisfy the policies."""
-
-    @pytest.mark.parametrize(
-        ("view", "status", "said"),
-        [
-            (policies(), "ok", "none are set"),
-            (policies(policy("p", ["t/a"], ["b0"])), "ok", "1, each with enough live brokers"),
-            (
-                policies(policy("p", ["t/a"], ["b0:8080"], ["b1:8080"])),
-                "fail",
-                "p leaves its namespaces no live broker: no live broker matches primary b0:8080",
-            ),
-            (policies(policy("p", ["t/a"], [])), "fail", "it names no broker"),
-            (
-                policies(policy("p", ["t/a"], ["b0", "b7"])),
-                "warn",
-                "no live broker matches primary b7 of isolation policy p",
-            ),
-            (
-                policies(policy("p", ["t/a"], ["b0"], min_limit=2)),
-                "warn",
-                "1 primary and 0 secondary live brokers, and min_limit is 2",
-            ),
-            (policies(policy("p", ["t/a"], ["b0"], ["b1"], min_limit=2)), "ok", "1, each"),
-            (policies(policy("p", ["t/a"], ["("])), "fail", "p cannot be followed"),
-            (policies(policy("p", ["t/a"], ["b.*"])), "warn", "every live broker is primary"),
-        ],
-    )
-    def test_isolation_policies(self, view: PoliciesView, status: str, said: str) -> None:
-        (found,) = check_isolation(view, LIVE)
-        assert (found.check, found.status) == ("isolation policies", status)
-        assert said in found.text
-        assert (found.remedy == "") == (status == "ok")
-
-    @pytest.mark.parametrize(
-        ("groups", "status", "said"),
-        [
-            ({}, "ok", "none are set"),
-            ({"t/a": "g", "t/b": "G", "t/c": "g"}, "ok", "1, each with enough live brokers"),
-            (
-                {"t/a": "g", "t/b": "G", "t/c": "g", "t/d": "g"},
-                "warn",
-                "g has 4 namespaces, and 3 live brokers may take them",
-            ),
-            ({"t/x": "g", "t/y": "g"}, "warn", "g has 2 namespaces, and 1 live brokers may take"),
-        ],
-    )
-    def test_anti_affinity_groups(self, groups: dict[str, str], status: str, said: str) -> None:
-        view = policies(policy("p", ["t/x", "t/y"], ["b0"]), groups=groups)
-        if "t/a" in groups:
-            view = policies(groups=groups)
-        (found,) = check_groups(view, LIVE)
-        assert (found.check, found.status) == ("anti-affinity groups", status)
-        assert said in found.text
-
-    def test_failure_domains_name_brokers_by_id(self) -> None:
-        right = policies(domains={"b0:8080": "east", "b1:8080": "west"})
-        assert [one.status for one in check_domains(right, LIVE)] == ["ok"]
-        (found,) = check_domains(policies(domains={"b0": "east", "b1:8080": "west"}), LIVE)
-        assert (found.status, "east of 2 have no live broker" in found.text) == ("warn", True)
-        assert "such as b0:8080" in found.text
 
     @pytest.fixture
     def pulsar(self) -> Iterator[FakePulsar]:

@@ -5,7 +5,7 @@ has no command.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,15 +18,6 @@ from pulsar_rebalancer.decisions.explain.executor_limits import (
     LimitsVerdict,
     limits_verdicts,
 )
-from pulsar_rebalancer.decisions.explain.history import (
-    DecisionHistory,
-    Source,
-    is_there,
-    read_history,
-    source_of,
-    values_of,
-    with_outcomes,
-)
 from pulsar_rebalancer.decisions.explain.owners import owners_in
 from pulsar_rebalancer.decisions.explain.sentences import broker_lines, bundle_lines, located_lines
 from pulsar_rebalancer.decisions.explain.subject import (
@@ -37,7 +28,17 @@ from pulsar_rebalancer.decisions.explain.subject import (
     UnknownSubject,
     locate,
 )
-from pulsar_rebalancer.decisions.plans import noted, pauses_of, plans_of, read_approvals
+from pulsar_rebalancer.decisions.log import (
+    DecisionLog,
+    Kind,
+    Source,
+    is_there,
+    read_log,
+    source_of,
+    values_of,
+    with_records,
+)
+from pulsar_rebalancer.decisions.plans import noted, pauses_of, plans_of
 from pulsar_rebalancer.decisions.round_texts import sentences
 from pulsar_rebalancer.settings.load import Settings
 from sinks.executor.settings import admission_rules
@@ -47,7 +48,6 @@ from sinks.wall_clock import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, Round
 from strategies.errors import SinkError
-from strategies.executor.approvals import Approval
 from strategies.round.proof import proof_of
 
 app = typer.Typer()
@@ -103,11 +103,9 @@ def explain_command(
     given = {kind: source_of(text) for kind, text in named.items() if text is not None}
     sources = _sources(given, folder, config, overrides)
     access = _access(sources, config, overrides)
-    whole = _read(sources, access, named=outcomes is not None)
-    approvals: tuple[Approval, ...] = ()
-    if folder is None and not given:
-        approvals = _approvals(options.settings(config, overrides))
-        whole = _with_plans(whole, approvals, options.settings(config, overrides))
+    whole = _read(sources, access, named=given)
+    if "approvals" in sources:
+        whole = noted(whole, plans_of(whole, wall_clock_ms()))
     console.warn(whole.skipped)
     located = locate(
         word, _of_cluster(whole, cluster), epoch, lambda: _owners(sources, access, cluster)
@@ -115,7 +113,7 @@ def explain_command(
     verdicts: list[LimitsVerdict] = []
     if located.subject.kind in ("bundle", "command"):
         verdicts = limits_verdicts(
-            located, whole, _limits(options.settings(config, overrides), whole, approvals)
+            located, whole, _limits(options.settings(config, overrides), whole)
         )
     if as_json:
         limits = [one.as_object() for one in verdicts]
@@ -127,16 +125,14 @@ def explain_command(
             console.say(f"  {verdict.line}")
 
 
-def _limits(
-    settings: Settings, history: DecisionHistory, approvals: Sequence[Approval]
-) -> ExecutorLimits:
+def _limits(settings: Settings, log: DecisionLog) -> ExecutorLimits:
     """The limits of an executor with these settings on this machine, now."""
     pause = pause_of(settings)
     if pause.exists is None:
         console.progress(f"warning: the executor may be paused: this user may not see {pause.file}")
     paused_by = {
         name: f"{order.by} ({order.reason})"
-        for name, order in pauses_of(history, approvals).items()
+        for name, order in pauses_of(log).items()
         if order.paused
     }
     return ExecutorLimits(
@@ -152,13 +148,17 @@ def _sources(
     given: Sources, folder: Path | None, config: Path | None, overrides: list[str] | None
 ) -> Sources:
     """Fills in missing sources from the folder or, unless rounds and commands are both given, from
-    the settings.
+    the settings. Approvals are a source only where plans of the settings' topics need them.
     """
     if folder is not None:
         return dict.fromkeys(("rounds", "commands", "outcomes", "telemetry"), folder) | given
     if given.keys() >= {"rounds", "commands"}:
         return given
-    return dict(options.installation(config, overrides).connections.topics.named()) | given
+    settings = options.installation(config, overrides)
+    sources: Sources = dict(settings.connections.topics.named())
+    if given or settings.executor.approval != "required":
+        del sources["approvals"]
+    return sources | given
 
 
 def _access(sources: Sources, config: Path | None, overrides: list[str] | None) -> TopicAccess:
@@ -169,42 +169,22 @@ def _access(sources: Sources, config: Path | None, overrides: list[str] | None) 
     return options.settings(config, overrides).connections.access if on_servers else NO_SECURITY
 
 
-def _read(sources: Sources, access: TopicAccess, *, named: bool) -> DecisionHistory:
-    """Reads rounds, commands and outcomes. Outcomes are optional, unless their source was
-    `named`.
+def _read(sources: Sources, access: TopicAccess, *, named: Collection[str]) -> DecisionLog:
+    """Reads rounds, commands, outcomes and approvals. The last two are optional, unless their
+    source was `named`.
     """
-    history = read_history(sources["rounds"], sources["commands"], access)
-    source = sources.get("outcomes")
-    if source is None or not (named or is_there("outcomes", source)):
-        return history
-    try:
-        return with_outcomes(history, source, access)
-    except SinkError as error:
-        if named:
-            raise
-        console.progress(f"warning: outcomes are not shown: {error}")
-        return history
-
-
-def _approvals(settings: Settings) -> tuple[Approval, ...]:
-    """The approval records, where plans need an approval."""
-    if settings.executor.approval != "required":
-        return ()
-    connections = settings.connections
-    try:
-        return tuple(read_approvals(connections.topics.approvals, connections.access))
-    except SinkError as error:
-        console.progress(f"warning: approvals are not shown: {error}")
-        return ()
-
-
-def _with_plans(
-    history: DecisionHistory, approvals: Sequence[Approval], settings: Settings
-) -> DecisionHistory:
-    """The history with what commands wait for, where plans need an approval."""
-    if settings.executor.approval != "required":
-        return history
-    return noted(history, plans_of(history, approvals, wall_clock_ms()))
+    log = read_log(sources["rounds"], sources["commands"], access)
+    optional: tuple[Kind, ...] = ("outcomes", "approvals")
+    for kind in optional:
+        source = sources.get(kind)
+        if source is not None and (kind in named or is_there(kind, source)):
+            try:
+                log = with_records(log, kind, source, access)
+            except SinkError as error:
+                if kind in named:
+                    raise
+                console.progress(f"warning: {kind} are not shown: {error}")
+    return log
 
 
 def _owners(sources: Sources, access: TopicAccess, cluster: str | None) -> dict[str, str]:
@@ -214,28 +194,28 @@ def _owners(sources: Sources, access: TopicAccess, cluster: str | None) -> dict[
     return owners_in(values_of("telemetry", source, access), cluster)
 
 
-def _of_cluster(history: DecisionHistory, cluster: str | None) -> DecisionHistory:
+def _of_cluster(log: DecisionLog, cluster: str | None) -> DecisionLog:
     if cluster is None:
-        return history
-    if cluster not in history.clusters:
+        return log
+    if cluster not in log.clusters:
         raise UnknownSubject(
-            f"{cluster}: no such cluster; there are {', '.join(history.clusters) or 'none'}"
+            f"{cluster}: no such cluster; there are {', '.join(log.clusters) or 'none'}"
         )
-    return history.of(cluster)
+    return log.of(cluster)
 
 
 def _as_json(located: Located) -> dict[str, Any]:
     """The records that mention the subject, as on the topics, and what each round proves in
     words.
     """
-    subject, history = located.subject, located.history
+    subject, log = located.subject, located.log
     if subject.kind == "latest":
-        rounds = history.newest_rounds()
+        rounds = log.newest_rounds()
         ids = {name for one in rounds for name in one.commands}
-        commands = [one for one in history.commands if one.id in ids]
+        commands = [one for one in log.commands if one.id in ids]
     else:
-        rounds = [one for one in history.rounds if _mentions(one, subject, history)]
-        commands = [one for one in history.commands if _is_about(one, subject)]
+        rounds = [one for one in log.rounds if _mentions(one, subject, log)]
+        commands = [one for one in log.commands if _is_about(one, subject)]
     return {
         "subject": {"kind": subject.kind, "name": subject.name},
         "owner": located.owner,
@@ -249,21 +229,21 @@ def _as_json(located: Located) -> dict[str, Any]:
         "outcomes": [
             json.loads(encode_outcome(answer))
             for one in commands
-            for answer in history.outcomes_of(one)
+            for answer in log.outcomes_of(one)
         ],
     }
 
 
-def _mentions(done: Round, subject: ExplainedSubject, history: DecisionHistory) -> bool:
+def _mentions(done: Round, subject: ExplainedSubject, log: DecisionLog) -> bool:
     match subject.kind:
         case "round":
             return done.round == int(subject.name)
         case "command":
             return subject.name in done.commands
         case "broker":
-            return bool(broker_lines(subject.name, done, history))
+            return bool(broker_lines(subject.name, done, log))
         case _:
-            return bool(bundle_lines(subject.name, done, history))
+            return bool(bundle_lines(subject.name, done, log))
 
 
 def _is_about(command: Command, subject: ExplainedSubject) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 from uuid import uuid4
 
@@ -33,7 +33,7 @@ from sinks.wire.encoding import encode_command, encode_outcome
 from sinks.wire.signing import SigningKey, approvals_key
 from strategies.errors import SettingsError
 from strategies.executor.approvals import DONE, Approval
-from strategies.figures.describe import counted_with
+from strategies.figures.describe import counted, counted_with
 
 app = typer.Typer(
     no_args_is_help=True, help="Show, approve and deny plans; pause and resume an executor."
@@ -186,7 +186,7 @@ def _decide(
     key, now_ms = _key(settings), wall_clock_ms()
     plan = plan_named(_read(settings, now_ms).plans, name, cluster)
     approval = approval_for(
-        plan, action, by=by or _login(), reason=reason, now_ms=now_ms, new_id=uuid4().hex
+        plan, action, by=options.person(by), reason=reason, now_ms=now_ms, new_id=uuid4().hex
     )
     if plan.decision is not None:
         before = f"{_decided(plan.decision)} before, and no executor has answered yet"
@@ -196,8 +196,8 @@ def _decide(
     done = DONE[action]
     _say(
         approval,
-        f"{done} plan {plan.id} ({_count(plan)}) as {approval.by}; it expires in {left}. The "
-        f"executor's answer: rebalancer plans show {plan.id}",
+        f"{done} plan {plan.id} ({counted(len(plan.commands), 'command')}) as {approval.by}; it "
+        f"expires in {left}. The executor's answer: rebalancer plans show {plan.id}",
         as_json,
     )
 
@@ -218,7 +218,7 @@ def _order(
     approval = pause_for(
         name,
         action,
-        by=by or _login(),
+        by=options.person(by),
         reason=reason,
         now_ms=wall_clock_ms(),
         new_id=uuid4().hex,
@@ -257,13 +257,6 @@ def _key(settings: Settings) -> SigningKey:
             ]
         )
     return key
-
-
-def _login() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        raise SettingsError(["--by: this user has no login; write your name"]) from None
 
 
 def _table(plans: list[Plan], now_ms: int) -> console.Sheet:
@@ -310,11 +303,6 @@ def _state(plan: Plan) -> str:
 
 def _decided(decision: PlanDecision) -> str:
     return f"{'approved' if decision.action == 'approve' else 'denied'} by {decision.by}"
-
-
-def _count(plan: Plan) -> str:
-    number = len(plan.commands)
-    return f"{number} command{'' if number == 1 else 's'}"
 
 
 def plan_lines(plan: Plan, now_ms: int) -> Iterator[str]:
@@ -385,8 +373,8 @@ def _as_object(plan: Plan) -> dict[str, Any]:
         "spread": plan.spread_before,
         "spread_after": plan.spread_after,
         "counted": plan.counted,
-        "decision": None if plan.decision is None else _as_decision(plan.decision),
-        "attempts": [_as_decision(one) for one in plan.attempts],
+        "decision": None if plan.decision is None else asdict(plan.decision),
+        "attempts": [asdict(one) for one in plan.attempts],
         "commands": [
             {
                 "command": json.loads(encode_command(one.command)),
@@ -395,16 +383,4 @@ def _as_object(plan: Plan) -> dict[str, Any]:
             }
             for one in plan.commands
         ],
-    }
-
-
-def _as_decision(decision: PlanDecision) -> dict[str, Any]:
-    return {
-        "approval_id": decision.approval_id,
-        "action": decision.action,
-        "by": decision.by,
-        "reason": decision.reason,
-        "ts": decision.ts,
-        "status": decision.status,
-        "answer": decision.answer,
     }

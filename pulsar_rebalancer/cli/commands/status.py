@@ -155,7 +155,7 @@ def _approval_lines(one: ClusterStatus, now_ms: int) -> Iterator[str]:
 def _round_lines(
     one: ClusterStatus, newest: Round, now_ms: int, rounds: RoundSettings
 ) -> Iterator[str]:
-    late = _is_late(newest, now_ms, rounds)
+    late = now_ms > late_after_ms(newest, rounds)
     state, was = newest.state, "was " if late else ""
     code = f"without a state (a round of version {newest.version})" if state is None else state.code
     yield f"{was}{code}"
@@ -173,11 +173,6 @@ def _round_lines(
     yield _spread(newest)
     yield from (reason_of(skip) for skip in newest.skips if skip.code in TO_MEND)
     yield from (describe_intent(one) for one in newest.intents if is_active(one))
-
-
-def _is_late(newest: Round, now_ms: int, rounds: RoundSettings) -> bool:
-    """Whether the newest round is too old to be the present state; `doctor` has the same limit."""
-    return now_ms > late_after_ms(newest, rounds)
 
 
 def _spread(newest: Round) -> str:
@@ -262,7 +257,7 @@ def _as_object(one: ClusterStatus, now_ms: int, rounds: RoundSettings) -> dict[s
     return {
         "cluster": one.cluster,
         "state": state,
-        "late": one.newest is not None and _is_late(one.newest, now_ms, rounds),
+        "late": one.newest is not None and now_ms > late_after_ms(one.newest, rounds),
         "since_ms": one.since_ms,
         "rounds": one.rounds,
         "round": newest,

@@ -5,42 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.decisions.log import DecisionLog
 from strategies.cluster.model import Command, Outcome
 
-#: `applied` precedes `already-done`, which an executor publishes for a repeated command; then all
-#: others; a dry run comes last.
-_PRECEDENCE = {"applied": 3, "already-done": 2, "dry-run": 0}
 
-
-def decisive(given: Sequence[Outcome]) -> Outcome | None:
-    """The decisive outcome of a command: the one that applied it, otherwise the newest without dry
-    runs, otherwise any.
-    """
-    return (
-        max(enumerate(given), key=lambda one: (_PRECEDENCE.get(one[1].status, 1), one[0]))[1]
-        if given
-        else None
-    )
-
-
-def verdict_words(command: Command, history: DecisionHistory) -> str:
-    """`: refused (paused: …)`, to append to a line about the command; empty if the history has no
+def verdict_words(command: Command, log: DecisionLog) -> str:
+    """`: refused (paused: …)`, to append to a line about the command; empty if the log has no
     outcomes.
     """
-    if not history.has_outcomes:
+    if not log.has_outcomes:
         return ""
-    found = decisive(history.outcomes_of(command))
-    return f": {why_missing(command, history)}" if found is None else f": {in_short(found)}"
+    found = log.outcome_of(command)
+    return f": {why_missing(command, log)}" if found is None else f": {in_short(found)}"
 
 
-def verdict_counts(commands: Sequence[Command], history: DecisionHistory) -> str:
-    """` [2 applied, 1 refused: paused]`, for commands that share a line; empty if the history has
+def verdict_counts(commands: Sequence[Command], log: DecisionLog) -> str:
+    """` [2 applied, 1 refused: paused]`, for commands that share a line; empty if the log has
     no outcomes.
     """
-    if not history.has_outcomes or not commands:
+    if not log.has_outcomes or not commands:
         return ""
-    counts = Counter(_kind(decisive(history.outcomes_of(one))) for one in commands)
+    counts = Counter(_kind(log.outcome_of(one)) for one in commands)
     return f" [{', '.join(f'{count} {kind}' for kind, count in counts.items())}]"
 
 
@@ -82,11 +67,11 @@ def _why(outcome: Outcome) -> str:
     return f" ({outcome.reason})" if outcome.reason else ""
 
 
-def why_missing(command: Command, history: DecisionHistory) -> str:
+def why_missing(command: Command, log: DecisionLog) -> str:
     """The reason why a command has no outcome."""
-    if not history.has_outcomes:
+    if not log.has_outcomes:
         return "unknown: no outcomes were read; name their topic with --outcomes"
-    if history.last_ms < command.expires_at_ms:
-        waits_for = history.waits_for.get(command.id, "")
+    if log.last_ms < command.expires_at_ms:
+        waits_for = log.waits_for.get(command.id, "")
         return f"none yet: {waits_for}" if waits_for else "none yet"
     return "none: no executor answered before it expired"

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pulsar_rebalancer.decisions.explain.answers import decisive
-from pulsar_rebalancer.decisions.explain.history import DecisionHistory
 from pulsar_rebalancer.decisions.explain.subject import Located
+from pulsar_rebalancer.decisions.log import DecisionLog
 from strategies.cluster.model import Command, Expected, OutcomeStatus
 from strategies.executor.admission import AdmissionRules, CommandFacts, Objection, may_be_considered
 
@@ -85,14 +84,14 @@ class LimitsVerdict:
 
 
 def limits_verdicts(
-    located: Located, whole: DecisionHistory, limits: ExecutorLimits
+    located: Located, whole: DecisionLog, limits: ExecutorLimits
 ) -> list[LimitsVerdict]:
     """Verdicts on a command, or on a bundle: on its newest command while that has no outcome and
     has not expired, otherwise on all actions. Empty for other subjects and for decided commands.
 
     `whole`: all epochs, because executors refuse commands of older ones.
     """
-    subject, commands = located.subject, located.history.commands
+    subject, commands = located.subject, located.log.commands
     if subject.kind == "command":
         named = [one for one in commands if one.id == subject.name]
         return [_on_topic(one, whole, limits) for one in named if _is_open(one, whole)]
@@ -105,7 +104,7 @@ def limits_verdicts(
     ]
     if waiting:
         return [_on_topic(waiting[-1], whole, limits)]
-    clusters = located.history.clusters
+    clusters = located.log.clusters
     only = clusters[0] if len(clusters) == 1 else ""
     return list(verdicts_on_bundle(subject.name, only, limits))
 
@@ -122,15 +121,15 @@ def verdicts_on_bundle(
         yield LimitsVerdict(tuple(actions), None, objection, limits.approval)
 
 
-def _on_topic(command: Command, whole: DecisionHistory, limits: ExecutorLimits) -> LimitsVerdict:
+def _on_topic(command: Command, whole: DecisionLog, limits: ExecutorLimits) -> LimitsVerdict:
     newest_epoch = max(whole.of(command.cluster).epochs, default=0)
     objection = limits.objection(command, newest_epoch)
     return LimitsVerdict((command.action,), command.id, objection, limits.approval)
 
 
-def _is_open(command: Command, whole: DecisionHistory) -> bool:
+def _is_open(command: Command, whole: DecisionLog) -> bool:
     """Whether the command has no outcome yet, or only that of a dry run."""
-    outcome = decisive(whole.outcomes_of(command))
+    outcome = whole.outcome_of(command)
     status: OutcomeStatus | None = None if outcome is None else outcome.status
     return status in (None, "dry-run")
 

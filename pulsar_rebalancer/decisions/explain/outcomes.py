@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from pulsar_rebalancer.decisions.explain.answers import decisive
+from pulsar_rebalancer.decisions.log import decisive
 from sinks.topics.readable import Placed
 from sinks.wire.codec import decode
 from strategies.cluster.model import Outcome, OutcomeReport

@@ -6,19 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from sinks.wire.codec import decode
-from strategies.cluster.model import LoadReport, Note, Owned
+from strategies.cluster.model import LoadReport, Owned
 from strategies.errors import WireError
-
-
-class _OwnedBundlesNote(msgspec.Struct, tag_field="note", tag="owned-bundles"):
-    broker: str
-    report: dict[str, msgspec.Raw]
-
-
-_OWNED = msgspec.json.Decoder(_OwnedBundlesNote)
 
 
 def owners_in(lines: Iterable[bytes], cluster: str | None = None) -> dict[str, str]:
@@ -33,14 +23,6 @@ def owners_in(lines: Iterable[bytes], cluster: str | None = None) -> dict[str, s
             continue
         if isinstance(record, LoadReport) and record.bundles is not None:
             found |= dict.fromkeys(record.bundles.names, record.broker)
-        elif isinstance(record, Note | Owned):
-            found |= _noted(line)
+        elif isinstance(record, Owned):
+            found |= dict.fromkeys(record.bundles, record.broker)
     return found
-
-
-def _noted(line: bytes) -> dict[str, str]:
-    try:
-        note = _OWNED.decode(line)
-    except msgspec.DecodeError:
-        return {}
-    return dict.fromkeys(note.report, note.broker)

@@ -11,8 +11,8 @@ from pulsar_rebalancer.decisions.explain.answers import (
     verdict_words,
     why_missing,
 )
-from pulsar_rebalancer.decisions.explain.history import DecisionHistory
 from pulsar_rebalancer.decisions.explain.subject import ExplainedSubject, Located
+from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.move_costs import move_costs
 from pulsar_rebalancer.decisions.round_texts import sentences
 from strategies.cluster.model import Command, Evidence, Round, Skip
@@ -33,28 +33,28 @@ _CLOSED_BY = {
 
 
 def explain(
-    subject: ExplainedSubject, history: DecisionHistory, last: int, *, newest_first: bool = False
+    subject: ExplainedSubject, log: DecisionLog, last: int, *, newest_first: bool = False
 ) -> list[str]:
     """Lines about the subject; of brokers and bundles, only the newest `last` rounds that mention
     them.
     """
     match subject.kind:
         case "command":
-            found = next(command for command in history.commands if command.id == subject.name)
-            return command_lines(found, history)
+            found = next(command for command in log.commands if command.id == subject.name)
+            return command_lines(found, log)
         case "round":
             return [
                 line
-                for one in history.rounds
+                for one in log.rounds
                 if one.round == int(subject.name)
-                for line in round_lines(one, history)
+                for line in round_lines(one, log)
             ]
         case "latest":
-            newest = [line for one in history.newest_rounds() for line in round_lines(one, history)]
-            return [*newest, *cost_lines(history)]
+            newest = [line for one in log.newest_rounds() for line in round_lines(one, log)]
+            return [*newest, *cost_lines(log)]
         case "broker" | "bundle":
             lines_of = broker_lines if subject.kind == "broker" else bundle_lines
-            about = [(one, lines_of(subject.name, one, history)) for one in history.rounds]
+            about = [(one, lines_of(subject.name, one, log)) for one in log.rounds]
             return [f"{subject.kind} {subject.name}", *_by_round(about, last, newest_first)]
 
 
@@ -65,9 +65,9 @@ def located_lines(located: Located, last: int, *, newest_first: bool = False) ->
     older = ", ".join(str(epoch) for epoch in located.elsewhere)
     more = [f"epoch {older} also has it; --epoch N shows it"] if older else []
     if located.owner is None:
-        return [*note, *explain(subject, located.history, last, newest_first=newest_first), *more]
+        return [*note, *explain(subject, located.log, last, newest_first=newest_first), *more]
     owner = ExplainedSubject("broker", located.owner)
-    about = explain(owner, located.history, last, newest_first=newest_first)
+    about = explain(owner, located.log, last, newest_first=newest_first)
     return [
         *note,
         f"bundle {subject.name}",
@@ -76,9 +76,9 @@ def located_lines(located: Located, last: int, *, newest_first: bool = False) ->
     ]
 
 
-def command_lines(command: Command, history: DecisionHistory) -> list[str]:
+def command_lines(command: Command, log: DecisionLog) -> list[str]:
     """A command's instruction, time, strategy, reason, expected effect and outcomes."""
-    decided = history.round_of(command)
+    decided = log.round_of(command)
     return [
         f"command {command.id} of cluster {command.cluster}, round {command.round}, epoch "
         f"{command.epoch}",
@@ -90,13 +90,13 @@ def command_lines(command: Command, history: DecisionHistory) -> list[str]:
         *_figures(command.evidence),
         *_figures(command.limits or {}, "limits"),
         *expected_usage(command, 0 if decided is None else decided.counted),
-        *(f"  {line}" for line in outcome_lines(command, history)),
+        *(f"  {line}" for line in outcome_lines(command, log)),
     ]
 
 
-def round_lines(done: Round, history: DecisionHistory) -> list[str]:
+def round_lines(done: Round, log: DecisionLog) -> list[str]:
     """A round's input, what it proves, its commands with outcomes, and its skips with reasons."""
-    commands, proof = history.commands_of(done), proof_of(done)
+    commands, proof = log.commands_of(done), proof_of(done)
     spread = f"spread {points(reported_spread(done))} points"
     if changes(done):
         after = points(expected_spread(done))
@@ -112,10 +112,9 @@ def round_lines(done: Round, history: DecisionHistory) -> list[str]:
         *(f"  {line}" for line in _two_bases(done)),
         *(f"  broker {broker}: {_usage(broker, done)}" for broker in done.brokers),
         *(f"  broker {broker} was left out: {reason}" for broker, reason in done.stale.items()),
-        *(line for group in _by_pair(_moves(commands)) for line in _pair_lines(group, history)),
+        *(line for group in _by_pair(_moves(commands)) for line in _pair_lines(group, log)),
         *(
-            f"  command {one.id}: {instruction(one)}, because "
-            f"{one.text}{verdict_words(one, history)}"
+            f"  command {one.id}: {instruction(one)}, because {one.text}{verdict_words(one, log)}"
             for one in commands
             if one not in _moves(commands)
         ),
@@ -124,17 +123,17 @@ def round_lines(done: Round, history: DecisionHistory) -> list[str]:
     ]
 
 
-def cost_lines(history: DecisionHistory) -> list[str]:
+def cost_lines(log: DecisionLog) -> list[str]:
     """What moves have cost their clients; empty if no executor has measured it."""
-    found = move_costs(history.outcomes)
+    found = move_costs(log.outcomes)
     return ["what moves have cost:", *(f"  {one.line}" for one in found)] if found else []
 
 
-def broker_lines(broker: str, done: Round, history: DecisionHistory) -> list[str]:
+def broker_lines(broker: str, done: Round, log: DecisionLog) -> list[str]:
     """One round's decisions about a broker and its bundles; empty if the round did not have the
     broker.
     """
-    commands = history.commands_of(done)
+    commands = log.commands_of(done)
     asked = [describe_intent(one) for one in done.intents if one.broker == broker]
     if broker in done.stale:
         return [f"was left out: {done.stale[broker]}", *asked]
@@ -150,15 +149,13 @@ def broker_lines(broker: str, done: Round, history: DecisionHistory) -> list[str
     )
     gave = [
         f"gives {_goods(group)} to {_destination(group[0])}, because "
-        f"{group[0].text}{verdict_counts(group, history)}"
+        f"{group[0].text}{verdict_counts(group, log)}"
         for group in _by_pair(moves, source=broker)
     ]
-    gave += [
-        f"{instruction(one)}, because {one.text}{verdict_words(one, history)}" for one in others
-    ]
+    gave += [f"{instruction(one)}, because {one.text}{verdict_words(one, log)}" for one in others]
     took = [
         f"takes {_goods(group)} from {group[0].source}, because "
-        f"{group[0].text}{verdict_counts(group, history)}"
+        f"{group[0].text}{verdict_counts(group, log)}"
         for group in _by_pair(moves, destination=broker)
     ]
     left = [line for skip in done.skips if (line := _about_broker(broker, skip)) is not None]
@@ -166,17 +163,17 @@ def broker_lines(broker: str, done: Round, history: DecisionHistory) -> list[str
     return [f"usage {_usage(broker, done)}", *_counting(done), *decided]
 
 
-def bundle_lines(bundle: str, done: Round, history: DecisionHistory) -> list[str]:
+def bundle_lines(bundle: str, done: Round, log: DecisionLog) -> list[str]:
     """One round's decisions about a bundle; empty if it does not mention it."""
     moved = [
         line
-        for one in history.commands_of(done)
+        for one in log.commands_of(done)
         if one.bundle == bundle
-        for line in _bundle_command_lines(one, history)
+        for line in _bundle_command_lines(one, log)
     ]
     left = [
         f"left alone on {skip.broker or 'its broker'}: {skip.text} "
-        f"[{skip.code}]{_resting_since(bundle, skip, done, history)}"
+        f"[{skip.code}]{_resting_since(bundle, skip, done, log)}"
         for skip in done.skips
         if skip.subject == "bundle" and bundle in skip.names
     ]
@@ -188,36 +185,36 @@ def bundle_lines(bundle: str, done: Round, history: DecisionHistory) -> list[str
     return [*_counting(done), *moved, *left, *about] if moved or left else []
 
 
-def _bundle_command_lines(command: Command, history: DecisionHistory) -> list[str]:
-    outcomes = outcome_lines(command, history) if history.has_outcomes else []
+def _bundle_command_lines(command: Command, log: DecisionLog) -> list[str]:
+    outcomes = outcome_lines(command, log) if log.has_outcomes else []
     return [
         f"command {command.id}: {instruction(command)}, because {command.text}",
         *(f"  {line}" for line in outcomes),
     ]
 
 
-def _resting_since(bundle: str, skip: Skip, done: Round, history: DecisionHistory) -> str:
+def _resting_since(bundle: str, skip: Skip, done: Round, log: DecisionLog) -> str:
     """The command that started a bundle's cool-down, and its verdict."""
-    if skip.code != "cooling-down" or not history.has_outcomes:
+    if skip.code != "cooling-down" or not log.has_outcomes:
         return ""
     earlier = [
         one
-        for one in history.commands
+        for one in log.commands
         if one.bundle == bundle and one.cluster == done.cluster and one.issued_at_ms < done.ts
     ]
     if not earlier:
         return ""
     return (
         f", since command {earlier[-1].id} of round "
-        f"{earlier[-1].round}{verdict_words(earlier[-1], history)}"
+        f"{earlier[-1].round}{verdict_words(earlier[-1], log)}"
     )
 
 
-def outcome_lines(command: Command, history: DecisionHistory) -> list[str]:
+def outcome_lines(command: Command, log: DecisionLog) -> list[str]:
     """All outcomes of a command, oldest first, or the reason why there are none."""
-    return [
-        f"outcome: {when(one.ts)}: {in_short(one)}" for one in history.outcomes_of(command)
-    ] or [f"outcome: {why_missing(command, history)}"]
+    return [f"outcome: {when(one.ts)}: {in_short(one)}" for one in log.outcomes_of(command)] or [
+        f"outcome: {why_missing(command, log)}"
+    ]
 
 
 def when(ms: int) -> str:
@@ -271,15 +268,15 @@ def _by_pair(
     return list(pairs.values())
 
 
-def _pair_lines(group: Sequence[Command], history: DecisionHistory) -> Iterator[str]:
+def _pair_lines(group: Sequence[Command], log: DecisionLog) -> Iterator[str]:
     first = group[0]
     gives = (
         f"{first.source} gives {counted(len(group), 'bundle')} to {_destination(first)}, because "
         f"{first.text}"
     )
-    yield f"  {gives}{verdict_counts(group, history)}"
+    yield f"  {gives}{verdict_counts(group, log)}"
     for one in group:
-        yield f"    command {one.id}: {one.action} {one.bundle}{verdict_words(one, history)}"
+        yield f"    command {one.id}: {one.action} {one.bundle}{verdict_words(one, log)}"
 
 
 def _goods(group: Sequence[Command]) -> str:

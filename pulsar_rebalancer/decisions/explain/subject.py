@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
 
-from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.decisions.log import DecisionLog
 from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.errors import RebalancerError
 from strategies.filters.contract import namespace_of
@@ -46,21 +46,21 @@ class ExplainedSubject:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A subject, and the part of the history that mentions it: one epoch per cluster.
+    """A subject, and the part of the log that mentions it: one epoch per cluster.
 
     `elsewhere`: older epochs that mention it too. `owner`: the broker of a bundle that no round
     mentions.
     """
 
     subject: ExplainedSubject
-    history: DecisionHistory
+    log: DecisionLog
     elsewhere: tuple[int, ...] = ()
     owner: str | None = None
 
 
 def locate(
     word: str,
-    history: DecisionHistory,
+    log: DecisionLog,
     epoch: int | None = None,
     owners: Callable[[], Owners] = dict,
 ) -> Located:
@@ -70,11 +70,11 @@ def locate(
     `owners`: returns bundle → broker, also for bundles that no round mentions; called only if no
     record mentions the word.
     """
-    parts = history.generations() if epoch is None else [history.of_epoch(epoch)]
+    parts = log.generations() if epoch is None else [log.of_epoch(epoch)]
     # A number is first matched with rounds of all epochs, then with the start of command ids.
     asked = [part for part in parts if _is_round(word, part)] or parts
     if word == LATEST and epoch is None:
-        asked = [history.of_newest_rounds()]
+        asked = [log.of_newest_rounds()]
     for age, part in enumerate(asked):
         if (subject := meaning(word, part)) is not None:
             return Located(subject, part, _elsewhere(subject, asked[age + 1 :]))
@@ -84,10 +84,10 @@ def locate(
         and (subject := _bundle(word, known := owners())) is not None
     ):
         return Located(subject, parts[0], owner=known[subject.name])
-    raise UnknownSubject(_not_found(word, history, epoch))
+    raise UnknownSubject(_not_found(word, log, epoch))
 
 
-def _elsewhere(subject: ExplainedSubject, older: Sequence[DecisionHistory]) -> tuple[int, ...]:
+def _elsewhere(subject: ExplainedSubject, older: Sequence[DecisionLog]) -> tuple[int, ...]:
     """Epochs, newest first."""
     return tuple(
         sorted(
@@ -97,44 +97,40 @@ def _elsewhere(subject: ExplainedSubject, older: Sequence[DecisionHistory]) -> t
     )
 
 
-def _knows(subject: ExplainedSubject, history: DecisionHistory) -> bool:
+def _knows(subject: ExplainedSubject, log: DecisionLog) -> bool:
     match subject.kind:
         case "round":
-            return _is_round(subject.name, history)
+            return _is_round(subject.name, log)
         case "broker":
-            return subject.name in _brokers(history)
+            return subject.name in _brokers(log)
         case "bundle":
-            return subject.name in _bundles(history)
+            return subject.name in _bundles(log)
         case _:
             return False
 
 
-def _is_round(word: str, history: DecisionHistory) -> bool:
+def _is_round(word: str, log: DecisionLog) -> bool:
     return (
         word.isdecimal()
         and len(word) <= _LONGEST_NUMBER
-        and any(one.round == int(word) for one in history.rounds)
+        and any(one.round == int(word) for one in log.rounds)
     )
 
 
-def meaning(word: str, history: DecisionHistory) -> ExplainedSubject | None:
+def meaning(word: str, log: DecisionLog) -> ExplainedSubject | None:
     """The subject of a word; None if no record mentions it. Raises UnknownSubject with all
     candidates if it is ambiguous.
     """
-    if word == LATEST and history.rounds:
+    if word == LATEST and log.rounds:
         return ExplainedSubject("latest", LATEST)
-    if _is_round(word, history):
+    if _is_round(word, log):
         return ExplainedSubject("round", str(int(word)))
-    return (
-        _command(word, history)
-        or _broker(word, _brokers(history))
-        or _bundle(word, _bundles(history))
-    )
+    return _command(word, log) or _broker(word, _brokers(log)) or _bundle(word, _bundles(log))
 
 
-def _command(word: str, history: DecisionHistory) -> ExplainedSubject | None:
+def _command(word: str, log: DecisionLog) -> ExplainedSubject | None:
     ids = (
-        [command.id for command in history.commands if command.id.startswith(word)]
+        [command.id for command in log.commands if command.id.startswith(word)]
         if len(word) >= _ID_BEGINS
         else []
     )
@@ -212,16 +208,16 @@ def _only(kind: Kind, word: str, candidates: list[str]) -> ExplainedSubject | No
     return ExplainedSubject(kind, candidates[0]) if candidates else None
 
 
-def _not_found(word: str, history: DecisionHistory, epoch: int | None) -> str:
+def _not_found(word: str, log: DecisionLog, epoch: int | None) -> str:
     """One sentence with the records searched, the accepted forms and the next step."""
-    searched = history if epoch is None else history.of_epoch(epoch)
-    if not history.rounds and not history.commands:
+    searched = log if epoch is None else log.of_epoch(epoch)
+    if not log.rounds and not log.commands:
         return (
             f"{word}: no rounds and no commands yet; start the job (rebalancer run), or name the "
             "folder of a replay with --from."
         )
     if not searched.rounds and not searched.commands:
-        return f"{word}: no epoch {epoch}; name one of {_listed(history.epochs)} with --epoch."
+        return f"{word}: no epoch {epoch}; name one of {_listed(log.epochs)} with --epoch."
     if word == LATEST:
         return (
             f"{word}: no rounds of epoch {_listed(searched.epochs)}, only "
@@ -243,43 +239,38 @@ def _not_found(word: str, history: DecisionHistory, epoch: int | None) -> str:
     return f"{word}: {_searched(searched)} do not mention it{hint}; name {FORMS}{unnamed}."
 
 
-def _searched(history: DecisionHistory) -> str:
-    numbers = [one.round for one in history.rounds]
+def _searched(log: DecisionLog) -> str:
+    numbers = [one.round for one in log.rounds]
     rounds = f"{len(numbers)} rounds ({min(numbers)} to {max(numbers)})" if numbers else "0 rounds"
-    return f"{rounds} and {len(history.commands)} commands of epoch {_listed(history.epochs)}"
+    return f"{rounds} and {len(log.commands)} commands of epoch {_listed(log.epochs)}"
 
 
 def _listed(epochs: Sequence[int]) -> str:
     return ", ".join(str(epoch) for epoch in epochs)
 
 
-def _brokers(history: DecisionHistory) -> dict[str, None]:
+def _brokers(log: DecisionLog) -> dict[str, None]:
     """Brokers of rounds, including those that a round left out, and of commands."""
     moved = (
-        name
-        for one in history.commands
-        for name in (one.source, one.destination)
-        if name is not None
+        name for one in log.commands for name in (one.source, one.destination) if name is not None
     )
     return dict.fromkeys(
         [
-            *(broker for one in history.rounds for broker in (*one.brokers, *one.stale)),
-            *_skipped(history, "broker"),
+            *(broker for one in log.rounds for broker in (*one.brokers, *one.stale)),
+            *_skipped(log, "broker"),
             *moved,
         ]
     )
 
 
-def _bundles(history: DecisionHistory) -> dict[str, None]:
-    return dict.fromkeys(
-        [*(command.bundle for command in history.commands), *_skipped(history, "bundle")]
-    )
+def _bundles(log: DecisionLog) -> dict[str, None]:
+    return dict.fromkeys([*(command.bundle for command in log.commands), *_skipped(log, "bundle")])
 
 
-def _skipped(history: DecisionHistory, subject: str) -> Iterator[str]:
+def _skipped(log: DecisionLog, subject: str) -> Iterator[str]:
     return (
         name
-        for one in history.rounds
+        for one in log.rounds
         for skip in one.skips
         if skip.subject == subject
         for name in skip.names

@@ -8,12 +8,12 @@ may be read again after an outage.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from pulsar_rebalancer.decisions.live.packed import PackedRound, packed
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveDecisions
+from pulsar_rebalancer.decisions.log import DecisionLog, DecisionRecord, LoggedCommand
 from pulsar_rebalancer.decisions.status import CollectionPass
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.executor.approvals import Approval, ApprovalOutcome
@@ -59,6 +59,20 @@ class LiveFold:
         self._clusters: dict[str, _ClusterFold] = {}
         self.version = 0
         self.left_out = 0
+
+    def add(self, record: DecisionRecord) -> None:
+        """Adds a record of any kind."""
+        match record:
+            case Round():
+                self.add_round(record)
+            case LoggedCommand():
+                self.add_command(record.command, record.digest)
+            case Outcome():
+                self.add_outcome(record)
+            case Approval():
+                self.add_approval(record)
+            case ApprovalOutcome():
+                self.add_answer(record)
 
     def add_round(self, done: Round) -> None:
         """Adds a round; the oldest one leaves if there are too many. A cluster that decides takes
@@ -225,16 +239,15 @@ def _made(name: str, found: _ClusterFold, now_ms: int) -> LiveCluster:
 
 
 def _decisions(found: _ClusterFold) -> LiveDecisions:
-    return LiveDecisions(
-        found.decided,
-        rounds=tuple(found.rounds[key] for key in sorted(found.rounds)),
-        commands=_ordered(found.commands.values()),
-        outcomes=dict(found.outcomes),
-        digests=dict(found.digests),
+    rounds = tuple(found.rounds[key] for key in sorted(found.rounds))
+    commands = sorted(found.commands.values(), key=lambda one: (one.epoch, one.round))
+    log = DecisionLog(
+        rounds=tuple(one.round for one in rounds),
+        commands=tuple(commands),
+        outcomes=tuple(one for given in found.outcomes.values() for one in given),
+        has_outcomes=True,
         approvals=tuple(found.approvals.values()),
         answers=tuple(found.answers),
+        digests=dict(found.digests),
     )
-
-
-def _ordered(commands: Iterable[Command]) -> dict[str, Command]:
-    return {one.id: one for one in sorted(commands, key=lambda one: (one.epoch, one.round))}
+    return LiveDecisions(found.decided, rounds, log)

@@ -7,7 +7,7 @@ one is missing, and why.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -15,6 +15,7 @@ import msgspec
 
 from pulsar_rebalancer.decisions.live.fold import LiveFold
 from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot, TopicHealth
+from pulsar_rebalancer.decisions.log import decode_decision
 from pulsar_rebalancer.decisions.status import (
     REPORT_KINDS,
     CollectionPass,
@@ -25,15 +26,11 @@ from sinks.topics.access import Reader, TopicRecord, open_reader
 from sinks.topics.connections import Connections
 from sinks.topics.readable import check_read
 from sinks.topics.uri import TopicUri
-from sinks.wire.codec import decode_answer, decode_approval, decode_command, decode_round
-from sinks.wire.command_digest import command_digest
 from sinks.wire.names import is_cluster
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningKey, signing_key
 from strategies.errors import RebalancerError, SettingsError, WireError
-from strategies.executor.approvals import ApprovalOutcome
 
-Add = Callable[[LiveFold, bytes], None]
 #: Telemetry and rejected records published within this time are read.
 _RECENT_MS = 600_000
 #: Pause (s) after a read that brought nothing, between two snapshots, and between two looks at what
@@ -56,26 +53,6 @@ class FollowSettings:
     history_ms: int = 86_400_000
 
 
-def _round(fold: LiveFold, value: bytes) -> None:
-    fold.add_round(decode_round(value))
-
-
-def _command(fold: LiveFold, value: bytes) -> None:
-    fold.add_command(decode_command(value), command_digest(value))
-
-
-def _outcome(fold: LiveFold, value: bytes) -> None:
-    answer = decode_answer(value)
-    if isinstance(answer, ApprovalOutcome):
-        fold.add_answer(answer)
-    else:
-        fold.add_outcome(answer)
-
-
-def _approval(fold: LiveFold, value: bytes) -> None:
-    fold.add_approval(decode_approval(value))
-
-
 def _telemetry(fold: LiveFold, value: bytes) -> None:
     head = _TELEMETRY.decode(value)
     if not is_cluster(head.cluster):
@@ -90,17 +67,6 @@ def _telemetry(fold: LiveFold, value: bytes) -> None:
 def _rejected(fold: LiveFold, value: bytes) -> None:
     head = _REJECTED.decode(value)
     fold.add_rejected(head.cluster or "", head.code)
-
-
-#: Kind of topic → what its records do to the fold.
-_ADDS: Mapping[str, Add] = {
-    "rounds": _round,
-    "commands": _command,
-    "outcomes": _outcome,
-    "telemetry": _telemetry,
-    "rejected": _rejected,
-    "approvals": _approval,
-}
 
 
 class LiveTopics:
@@ -123,14 +89,13 @@ class LiveTopics:
         self._connections, self._settings, self._now_ms = connections, settings, now_ms
         self._paused, self._starting, self._log = paused, starting, log
         self._fold = LiveFold(settings.rounds)
-        self._key = self._usable_key()
+        #: Signatures of approvals are checked by executors.
+        self._keys = {"commands": self._usable_key()}
         self._lock = threading.Lock()
         self._stop, self._dirty = threading.Event(), threading.Event()
         self._skipped = 0
         self._health = {
-            name: TopicHealth(name, str(topic))
-            for name, topic in connections.topics.named()
-            if name in _ADDS
+            name: TopicHealth(name, str(topic)) for name, topic in connections.topics.named()
         }
         self._snapshot = LiveSnapshot(topics=tuple(self._health.values()))
 
@@ -154,10 +119,9 @@ class LiveTopics:
         """Follows the topics during the block. `on_turn`: called with each snapshot, and every few
         seconds without a new one.
         """
-        topics = [(n, t) for n, t in self._connections.topics.named() if n in _ADDS]
         threads = [
             threading.Thread(target=self._follow, args=(name, topic), name=name, daemon=True)
-            for name, topic in topics
+            for name, topic in self._connections.topics.named()
         ]
         threads.append(
             threading.Thread(target=self._keep, args=(on_turn,), name="snapshots", daemon=True)
@@ -211,20 +175,26 @@ class LiveTopics:
                 self._stop.wait(_IDLE_S)
 
     def _add(self, name: str, records: Sequence[TopicRecord]) -> None:
-        add = _ADDS[name]
         for record in records:
             with self._lock:
                 try:
                     check_read(record)
-                    if name == "commands" and self._key is not None:
-                        _check_signed(self._key, record.value)
-                    add(self._fold, record.value)
+                    self._add_record(name, record.value)
                 except (WireError, ValueError, RecursionError):
                     self._skipped += 1
         with self._lock:
             health = self._health[name]
             self._health[name] = replace(health, records=health.records + len(records))
         self._dirty.set()
+
+    def _add_record(self, name: str, value: bytes) -> None:
+        match name:
+            case "telemetry":
+                _telemetry(self._fold, value)
+            case "rejected":
+                _rejected(self._fold, value)
+            case _:
+                self._fold.add(decode_decision(name, value, self._keys.get(name)))
 
     def _found(self, name: str, *, caught_up: bool) -> None:
         health = self._health[name]
@@ -269,8 +239,3 @@ class LiveTopics:
                 left_out=self._fold.left_out,
                 skipped=self._skipped,
             )
-
-
-def _check_signed(key: SigningKey, value: bytes) -> None:
-    if key.check(value) != "signed":
-        raise WireError("wrong-signature", "It is not signed with signing.key_file.")

@@ -102,7 +102,7 @@ def bundles_over_time(decisions: LiveDecisions, now_ms: int) -> Document:
     edges = [len(rounds) * place // count for place in range(count)] if count else []
     column_of = _columns(rounds, edges)
     by_bundle: dict[str, list[Command]] = {}
-    for one in decisions.commands.values():
+    for one in decisions.log.commands:
         if (one.epoch, one.round) in column_of:
             by_bundle.setdefault(one.bundle, []).append(one)
     newest = sorted(by_bundle.items(), key=lambda item: (-item[1][-1].issued_at_ms, item[0]))
@@ -111,7 +111,7 @@ def bundles_over_time(decisions: LiveDecisions, now_ms: int) -> Document:
         for one in commands:
             cell = cells.setdefault((row, column_of[one.epoch, one.round]), [0, 0])
             cell[0] += 1
-            cell[1] = ANSWERS.index(answer_of(one, decisions, now_ms))
+            cell[1] = ANSWERS.index(answer_of(one, decisions.log, now_ms))
     return {
         "version": decisions.version,
         "answers": list(ANSWERS),

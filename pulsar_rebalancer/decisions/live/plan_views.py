@@ -31,9 +31,7 @@ def plans_now(one: LiveCluster) -> list[Plan]:
     """All plans of the rounds that are kept, the newest first."""
     decisions = one.decisions
     # What changes with time only, the fold marks as a change (`LiveFold.tick`).
-    return decisions.made.get(
-        "plans", lambda: plans_of(decisions.history, decisions.approvals, one.now_ms)
-    )
+    return decisions.made.get("plans", lambda: plans_of(decisions.log, one.now_ms))
 
 
 def plans(one: LiveCluster, settings: PlanSettings) -> Document:
@@ -87,10 +85,10 @@ def _decision(one: PlanDecision) -> Document:
 
 def _pending_pause(one: LiveCluster) -> Document | None:
     """The newest pause or resume without an answer."""
-    answered = {answer.approval_id for answer in one.decisions.answers}
+    answered = {answer.approval_id for answer in one.decisions.log.answers}
     asked = [
         given
-        for given in one.decisions.approvals
+        for given in one.decisions.log.approvals
         if not given.is_about_plan and given.id not in answered and given.expires_at_ms > one.now_ms
     ]
     if not asked:
@@ -120,6 +118,6 @@ def _command(given: PlannedCommand, one: LiveCluster) -> Document:
             expected.destination_before,
             expected.destination_after,
         ],
-        "answer": answer_of(command, one.decisions, one.now_ms),
+        "answer": answer_of(command, one.decisions.log, one.now_ms),
         "outcome": "" if outcome is None else in_short(outcome),
     }

@@ -28,11 +28,11 @@ def answer(
     `approval_required`: whether plans wait for people. `found`: false if no record mentions the
     subject, or it is ambiguous.
     """
-    word, history = subject.strip()[:LONGEST_SUBJECT] or LATEST, one.decisions.history
+    word, log = subject.strip()[:LONGEST_SUBJECT] or LATEST, one.decisions.log
+    if approval_required:
+        log = noted(log, plans_now(one))
     try:
-        located = locate(
-            word, noted(history, plans_now(one)) if approval_required else history, epoch
-        )
+        located = locate(word, log, epoch)
     except UnknownSubject as error:
         return {"found": False, "subject": word, "kind": "", "lines": [str(error)]}
     lines = located_lines(located, LAST_ROUNDS, newest_first=True)

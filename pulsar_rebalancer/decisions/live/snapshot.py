@@ -5,15 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TypeVar
 
-from pulsar_rebalancer.decisions.explain.answers import decisive
-from pulsar_rebalancer.decisions.explain.history import DecisionHistory
 from pulsar_rebalancer.decisions.live.packed import PackedRound
+from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.status import CollectionPass
-from strategies.cluster.model import Command, Outcome
-from strategies.executor.approvals import Approval, ApprovalOutcome
 
 T = TypeVar("T")
 
@@ -38,42 +34,13 @@ class OnceMade:
 @dataclass(frozen=True)
 class LiveDecisions:
     """The decisions about one cluster. `version`: number of the newest change; `rounds`: the newest
-    ones, oldest first; `commands`, `outcomes` and `digests` (SHA-256 of the command's record) of
-    these rounds by the command's id; `approvals`: what people decided, with the executors' answers.
+    ones, oldest first; `log`: the same with their commands and outcomes, and what people decided.
     """
 
     version: int = 0
     rounds: tuple[PackedRound, ...] = ()
-    commands: Mapping[str, Command] = field(default_factory=dict)
-    outcomes: Mapping[str, tuple[Outcome, ...]] = field(default_factory=dict)
-    digests: Mapping[str, str] = field(default_factory=dict)
-    approvals: tuple[Approval, ...] = ()
-    answers: tuple[ApprovalOutcome, ...] = ()
+    log: DecisionLog = DecisionLog(has_outcomes=True)
     made: OnceMade = field(default_factory=OnceMade, repr=False, compare=False)
-
-    @cached_property
-    def history(self) -> DecisionHistory:
-        """The same, as `explain` reads it."""
-        return DecisionHistory(
-            rounds=tuple(one.round for one in self.rounds),
-            commands=tuple(self.commands.values()),
-            outcomes=tuple(one for given in self.outcomes.values() for one in given),
-            has_outcomes=True,
-            approval_outcomes=self.answers,
-            digests=self.digests,
-        )
-
-    @cached_property
-    def by_round(self) -> Mapping[tuple[int, int], tuple[Command, ...]]:
-        """Epoch and number → the commands of the round."""
-        found: dict[tuple[int, int], list[Command]] = {}
-        for one in self.commands.values():
-            found.setdefault((one.epoch, one.round), []).append(one)
-        return {key: tuple(commands) for key, commands in found.items()}
-
-    def outcome_of(self, command: Command) -> Outcome | None:
-        """The decisive outcome of a command, or None."""
-        return decisive(self.outcomes.get(command.id, ()))
 
 
 @dataclass(frozen=True, slots=True)

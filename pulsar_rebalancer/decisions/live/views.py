@@ -16,6 +16,7 @@ from pulsar_rebalancer.decisions.explain.answers import in_short
 from pulsar_rebalancer.decisions.intents import what_of
 from pulsar_rebalancer.decisions.live.packed import PackedRound
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveDecisions, LiveSnapshot
+from pulsar_rebalancer.decisions.log import DecisionLog, state_since
 from pulsar_rebalancer.decisions.plans import pauses_of
 from pulsar_rebalancer.decisions.round_texts import proves_bound, sentences
 from pulsar_rebalancer.decisions.status import INTERVALS, counted, late_after_ms
@@ -96,6 +97,7 @@ def overview(
     `starting`: what a job that starts says.
     """
     decisions, newest = one.decisions, newest_of(one.decisions)
+    since_ms, same = state_since(packed.round for packed in reversed(decisions.rounds))
     return {
         "cluster": one.cluster,
         "version": one.version,
@@ -103,13 +105,14 @@ def overview(
         "empty": _no_round(starting) if newest is None else "",
         "state": None if newest is None else _state(newest),
         "paused": _paused(one, paused),
-        **_since(decisions),
+        "since_ms": since_ms,
+        "same": same,
         "newest": None if newest is None else _newest(newest),
         "late_after_ms": None if newest is None else late_after_ms(newest, settings.round),
         "kept": len(decisions.rounds),
         "waiting": sum(
-            answer_of(given, decisions, one.now_ms) == "open"
-            for given in decisions.commands.values()
+            answer_of(given, decisions.log, one.now_ms) == "open"
+            for given in decisions.log.commands
         ),
         "health": [
             _collector(one, settings),
@@ -142,8 +145,7 @@ def _intent(status: IntentStatus) -> Document:
 
 def pause_of_cluster(one: LiveCluster) -> PauseOrder | None:
     """The newest accepted pause or resume, None without any."""
-    decisions = one.decisions
-    return pauses_of(decisions.history, decisions.approvals).get(one.cluster)
+    return pauses_of(one.decisions.log).get(one.cluster)
 
 
 def _paused(one: LiveCluster, file: bool | None) -> str:
@@ -165,18 +167,6 @@ def _state(newest: Round) -> Document:
         "text": newest.state.text,
         "advice": newest.state.advice,
     }
-
-
-def _since(decisions: LiveDecisions) -> Document:
-    """Since when the state lasts, as far as rounds are kept, and for how many rounds."""
-    newest, same, since_ms = newest_of(decisions), 0, None
-    for one in reversed(decisions.rounds):
-        if newest is None or newest.state is None or one.round.state is None:
-            break
-        if one.round.state.code != newest.state.code:
-            break
-        same, since_ms = same + 1, one.round.ts
-    return {"since_ms": since_ms, "same": same}
 
 
 def _newest(newest: Round) -> Document:
@@ -241,14 +231,14 @@ def history(decisions: LiveDecisions, now_ms: int, after: int = 0) -> Document:
     return {
         "version": decisions.version,
         "oldest": oldest,
-        "rounds": [_in_history(one, decisions, now_ms) for one in changed],
+        "rounds": [_in_history(one, decisions.log, now_ms) for one in changed],
     }
 
 
-def _in_history(one: PackedRound, decisions: LiveDecisions, now_ms: int) -> Document:
+def _in_history(one: PackedRound, log: DecisionLog, now_ms: int) -> Document:
     done = one.round
-    given = decisions.by_round.get(one.key, ())
-    answers = Counter(answer_of(command, decisions, now_ms) for command in given)
+    given = log.by_round.get((done.cluster, *one.key), ())
+    answers = Counter(answer_of(command, log, now_ms) for command in given)
     state = _state(done)
     return {
         "epoch": done.epoch,
@@ -263,9 +253,9 @@ def _in_history(one: PackedRound, decisions: LiveDecisions, now_ms: int) -> Docu
     }
 
 
-def answer_of(command: Command, decisions: LiveDecisions, now_ms: int) -> Answer:
+def answer_of(command: Command, log: DecisionLog, now_ms: int) -> Answer:
     """What happened to a command, in one word."""
-    outcome = decisions.outcome_of(command)
+    outcome = log.outcome_of(command)
     if command.action == "throttle":
         return "advice"
     if outcome is None:
@@ -321,45 +311,41 @@ def _executor(one: LiveCluster, paused: str) -> Document:
     """The executor writes only outcomes, so that its age alone is no sign: unanswered commands
     are.
     """
-    answered = [one.decisions.outcome_of(given) for given in one.decisions.commands.values()]
-    newest = max((given for given in answered if given is not None), key=_time, default=None)
+    log = one.decisions.log
+    answered = [outcome for given in log.commands if (outcome := log.outcome_of(given)) is not None]
+    newest = max(answered, key=lambda outcome: outcome.ts, default=None)
     text, doubt = _executor_text(one, newest, paused)
     found = _health("executor", None if newest is None else newest.ts, 0, fresh=text, late=text)
     return {**found, "late_after_ms": None, "doubt": doubt}
 
 
-def _time(outcome: Outcome) -> int:
-    return outcome.ts
-
-
 def _executor_text(one: LiveCluster, newest: Outcome | None, paused: str) -> tuple[str, bool]:
-    commands = [given for given in one.decisions.commands.values() if given.action != "throttle"]
+    log = one.decisions.log
+    commands = [given for given in log.commands if given.action != "throttle"]
     last = max((given.issued_at_ms for given in commands), default=0)
     unanswered = [
         given
         for given in commands
-        if given.issued_at_ms == last and answer_of(given, one.decisions, one.now_ms) == "expired"
+        if given.issued_at_ms == last and answer_of(given, log, one.now_ms) == "expired"
     ]
     if paused:
         return f"Paused, it refuses all commands: {paused}.", True
-    if unanswered and one.decisions.outcome_of(unanswered[0]) is None:
+    if unanswered and log.outcome_of(unanswered[0]) is None:
         text = f"{counted(len(unanswered), 'command')} of the newest plan expired without an answer"
         return f"{text}. Start `rebalancer execute`.", True
     if newest is None:
         return "No outcome yet: it has had nothing to apply, or does not run.", False
     if newest.status == "dry-run":
         return "A dry run: it changes nothing. `rebalancer execute --apply` moves bundles.", True
-    return _answers(one, newest)
+    return _answers(log, log.by_id[newest.command_id])
 
 
-def _answers(one: LiveCluster, newest: Outcome) -> tuple[str, bool]:
-    """What happened to the commands of the round with the newest outcome."""
-    decisions = one.decisions
-    command = decisions.commands[newest.command_id]
+def _answers(log: DecisionLog, command: Command) -> tuple[str, bool]:
+    """What happened to the commands of the round that published this one."""
     given = [
         outcome
-        for other in decisions.by_round[command.epoch, command.round]
-        if (outcome := decisions.outcome_of(other)) is not None
+        for other in log.by_round[command.cluster, command.epoch, command.round]
+        if (outcome := log.outcome_of(other)) is not None
     ]
     counts = Counter(outcome.status for outcome in given)
     text = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.decisions.explain.history import DecisionHistory, read_history
+from pulsar_rebalancer.decisions.log import DecisionLog, read_log
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.replay import decisions, plain
 from pulsar_rebalancer.lab.shadow.agreement import compare
@@ -110,7 +110,7 @@ class _Input:
     watch: OwnershipWatch
     traffic: TrafficWatch
     moved: list[Moved]
-    history: DecisionHistory
+    history: DecisionLog
 
 
 def _read_input(recording: str | None, settings: Settings) -> _Input:
@@ -126,7 +126,7 @@ def _read_input(recording: str | None, settings: Settings) -> _Input:
             ),
             skipped,
         )
-        history = read_history(topics.rounds, topics.commands, settings.connections.access)
+        history = read_log(topics.rounds, topics.commands, settings.connections.access)
     else:
         moved = _moves(watch, traffic, of_recording(recording), skipped)
         history = _decided(recording, lab_options.in_recorded_release(settings, recording))
@@ -158,12 +158,12 @@ def _moves(
     return [*found, *watch.rest()]
 
 
-def _decided(recording: str, settings: Settings) -> DecisionHistory:
+def _decided(recording: str, settings: Settings) -> DecisionLog:
     # Pulsar's shedder is what is compared with, not a rival.
     engine = replace(settings.engine, rivals=replace(settings.engine.rivals, moves_per_hour=0))
     rows = plain.decide(of_recording(recording), engine, settings.connections.wire)
     made = decisions.collect(row for answer in rows for row in answer)
-    return DecisionHistory(
+    return DecisionLog(
         tuple(decode_round(row.value) for row in made.rounds),
         tuple(decode_command(row.value) for row in made.commands),
     )

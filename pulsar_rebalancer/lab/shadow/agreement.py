@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from pulsar_rebalancer.decisions.explain.history import DecisionHistory
+from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.lab.shadow.ownership import Moved
 from pulsar_rebalancer.lab.shadow.window import ComparedWindow
 from strategies.cluster.model import Command, Round
@@ -144,7 +144,7 @@ class Agreement:
 
 def compare(
     moved: Sequence[Moved],
-    history: DecisionHistory,
+    history: DecisionLog,
     within_ms: int,
     *,
     bundles: Mapping[str, int] | None = None,

@@ -1,0 +1,207 @@
+"""Checks of the keys that sign commands, approvals and intents: whether they are usable, who else
+may read their files, and for commands whether the newest ones are signed with theirs.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Literal
+
+from pulsar_rebalancer.cli.finding import Finding, Rule, age, evaluate, ok
+from sinks.executor.settings import ExecutorSettings, check_approval
+from sinks.topics.access import open_reader
+from sinks.topics.connections import Connections
+from sinks.wire.signing import (
+    SigningKey,
+    SigningSettings,
+    Verdict,
+    approvals_key,
+    intents_key,
+    signing_key,
+)
+from strategies.errors import RebalancerError, SettingsError
+from strategies.settings import RoundSettings
+
+#: A person who has less time rarely sees a plan before it expires.
+SHORT_MS = 600_000
+_SIGNING, _APPROVALS, _INTENTS = "signing key", "approvals", "intents key"
+_OTHERS = stat.S_IWGRP | stat.S_IRWXO
+_CORRECT = "correct that setting"
+_NEWEST = 20
+_DAY_MS = 86_400_000
+_Signed = Verdict | Literal["previous"]
+
+
+def check_approvals(
+    executor: ExecutorSettings, signing: SigningSettings, rounds: RoundSettings
+) -> Iterator[Finding]:
+    """The most severe finding about the key, and the time that people have to approve; none if
+    neither a key nor an approval is asked for.
+    """
+    required = executor.approval == "required"
+    if not required and not signing.approvals_key_file:
+        return
+    try:
+        check_approval(executor, approvals_key(signing))
+    except SettingsError as error:
+        yield Finding(_APPROVALS, "fail", error.complaints[0], _CORRECT)
+        return
+    path, previous = signing.approvals_key_file, signing.previous_approvals_key_file
+    waits = "plans wait for approval" if required else "not required"
+    expire, rest = age(rounds.command_ttl_ms), age(rounds.cool_down_ms)
+    yield evaluate(
+        _APPROVALS,
+        f"{waits}; {path} is usable"
+        + _and_previous(previous, "signing.previous_approvals_key_file"),
+        *_open_to_others((path, previous), ", so they can approve"),
+        Rule(
+            required and rounds.command_ttl_ms < SHORT_MS,
+            "warn",
+            f"required, and commands expire after {expire}: people have this time to approve a "
+            "plan",
+            "raise round.command_ttl_ms of the job, for example to 1800000 (30 min)",
+        ),
+        Rule(
+            required and rounds.cool_down_ms <= rounds.command_ttl_ms,
+            "warn",
+            f"a bundle rests for {rest} from its command on, and its command may be approved for "
+            f"{expire}: it may not rest at all",
+            "raise round.cool_down_ms of the job above round.command_ttl_ms",
+        ),
+    )
+
+
+def check_intents(signing: SigningSettings) -> Iterator[Finding]:
+    """The most severe finding about the key of drains and rolls; none without a key."""
+    if not signing.intents_key_file:
+        return
+    try:
+        intents_key(signing)
+    except SettingsError as error:
+        yield Finding(_INTENTS, "fail", error.complaints[0], _CORRECT)
+        return
+    path, previous = signing.intents_key_file, signing.previous_intents_key_file
+    yield evaluate(
+        _INTENTS,
+        f"{path} is usable: the job refuses drains and rolls without it"
+        + _and_previous(previous, "signing.previous_intents_key_file"),
+        *_open_to_others((path, previous), ", so they can drain brokers"),
+    )
+
+
+def check_signing(connections: Connections, now_ms: int, *, compare: bool = True) -> Finding:
+    """The most severe finding about the key of commands. `now_ms`: since the epoch; commands of
+    the last day are compared.
+
+    `compare`: False where the topic is known to be unreadable.
+    """
+    path = connections.signing.key_file
+    try:
+        key = signing_key(connections.signing)
+    except SettingsError as error:
+        return Finding(_SIGNING, "fail", error.complaints[0], _CORRECT)
+    if key is None:
+        return ok(
+            _SIGNING,
+            "none: commands are not signed, and executors without a key apply every command "
+            "on topics.commands",
+        )
+    try:
+        newest = _newest(connections, now_ms - _DAY_MS) if compare else ()
+        found = _compared(path, [_verdict(key, value) for value in newest])
+    except RebalancerError as error:
+        return Finding(
+            _SIGNING,
+            "warn",
+            f"{path} is usable; commands cannot be read: {error}",
+            "see the finding about topic commands",
+        )
+    if found.status != "ok":
+        return found
+    files = (path, connections.signing.previous_key_file)
+    return evaluate(_SIGNING, found.text, *_open_to_others(files, "", f"{found.text};"))
+
+
+def _open_to_others(files: Iterable[str], harm: str, begin: str = "") -> Iterator[Rule]:
+    """A rule about each of these files that others may read or change; empty names are left out.
+    `begin`: of the text, otherwise the file.
+    """
+    for file in filter(None, files):
+        mode = stat.S_IMODE(Path(file).stat().st_mode)
+        text = f"{begin or f'{file}:'} mode {mode:04o} lets others read or change the key{harm}"
+        yield Rule(bool(mode & _OTHERS), "warn", text, f"chmod 600 {file}")
+
+
+def _and_previous(previous: str, setting: str) -> str:
+    """The end of a sentence about a usable key; empty without a previous one."""
+    return f"; the previous one is accepted too: remove {setting} after the change" * bool(previous)
+
+
+def _verdict(key: SigningKey, value: bytes) -> _Signed:
+    """By which of the keys, or as SigningKey says."""
+    if key.current.check(value) == "signed":
+        return "signed"
+    verdict = key.check(value)
+    return "previous" if verdict == "signed" else verdict
+
+
+def _newest(connections: Connections, since_ms: int) -> Sequence[bytes]:
+    topic = connections.topics.commands
+    if topic.scheme == "file" and not topic.folder.is_dir():
+        return ()
+    newest: deque[bytes] = deque(maxlen=_NEWEST)
+    with closing(open_reader(topic, connections.access, since_ms=since_ms)) as reader:
+        while records := reader.read():
+            newest.extend(record.value for record in records if not record.unread)
+    return newest
+
+
+def _compared(path: str, verdicts: Sequence[_Signed]) -> Finding:
+    if not verdicts:
+        return ok(
+            _SIGNING, f"{path} is usable; there are no commands of the last day to compare with"
+        )
+    counts, last = Counter(verdicts), verdicts[-1]
+    if counts["signed"] == len(verdicts):
+        return ok(_SIGNING, f"{path} is usable and signed the newest {len(verdicts)} commands")
+    parts = ", ".join(
+        f"{counts[verdict]} {words}" for verdict, words in _WORDS.items() if counts[verdict]
+    )
+    text = f"{path}: of the newest {len(verdicts)} commands {parts}"
+    if last not in _NEXT_STEPS:
+        return Finding(_SIGNING, "fail", f"{text}, including the newest", _REMEDIES[last])
+    return evaluate(
+        _SIGNING,
+        f"{text}; {_NEXT_STEPS[last]}",
+        Rule(
+            counts["signed"] + counts["previous"] < len(verdicts),
+            "warn",
+            text,
+            "find the program that writes to topics.commands; right after a change of the "
+            "key, this is normal",
+        ),
+    )
+
+
+_WORDS: dict[_Signed, str] = {
+    "signed": "are signed with it",
+    "previous": "are signed with the key in signing.previous_key_file",
+    "wrong": "are signed with another key",
+    "unsigned": "are not signed",
+}
+_NEXT_STEPS: dict[_Signed, str] = {
+    "signed": "remove signing.previous_key_file when the older ones have expired",
+    "previous": "next, start the job with the new signing.key_file",
+}
+_REMEDIES: dict[_Signed, str] = {
+    "wrong": "give the job and all executors the same key, and restart "
+    "the job: executors refuse other "
+    "commands (wrong-signature)",
+    "unsigned": "start the job with this signing.key_file too: "
+    "executors with a key refuse unsigned "
+    "commands (unsigned)",
+}

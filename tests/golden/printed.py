@@ -1,0 +1,40 @@
+"""Commands with their exit codes and print-outs as text, which a golden file holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.unit.command_line import Answer
+
+#: What differs from run to run, and what stands for it.
+_CHANGING = (
+    (re.compile(r"(decided by \S+) \d\S*"), r"\1 VERSION"),
+    (re.compile(r"expired \d+ s ago"), "expired N s ago"),
+    (re.compile(r'("version": )"\d[^"]*"'), r'\1"VERSION"'),
+    (re.compile(r"\d+\.\d GiB free"), "N GiB free"),
+    (re.compile(r"byte [1-9]\d*"), "byte N"),
+)
+
+
+def steady(text: str, folder: Path) -> str:
+    """The text without what differs from run to run. `folder`: of the test."""
+    text = text.replace(str(folder), "FOLDER")
+    for pattern, stands_for in _CHANGING:
+        text = pattern.sub(stands_for, text)
+    return text
+
+
+def printed(title: object, answer: Answer, folder: Path) -> str:
+    """A command's title, its outputs, and its exit code unless it is 0."""
+    ended = f"exit code {answer.code}\n" if answer.code else ""
+    return steady(f"$ {title}\n{answer.out}{answer.err}{ended}\n", folder)
+
+
+def compare(file: Path, parts: Iterable[str], rewrite: bool) -> None:
+    """Compares the parts with the file, which `make golden` rewrites."""
+    text = "".join(parts)
+    if rewrite:
+        file.write_text(text, "utf-8")
+    assert text == file.read_text("utf-8"), "read the difference; `make golden` rewrites the file"
