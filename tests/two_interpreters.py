@@ -24,8 +24,8 @@ from tempfile import TemporaryDirectory
 from pulsar_rebalancer.lab.demo.plan import TOPICS, DemoPlan, prepare_folder, write_settings
 from pulsar_rebalancer.lab.demo.run import run_demo
 from pulsar_rebalancer.lab.goal import goal_of
-from pulsar_rebalancer.lab.replay.plain import decide
-from pulsar_rebalancer.lab.simulate.run_requests import RunRequest
+from pulsar_rebalancer.lab.replay.decisions import decide
+from pulsar_rebalancer.lab.simulate.runs import RunRequest
 from pulsar_rebalancer.lab.simulation.closed_loop import Step
 from pulsar_rebalancer.lab.simulation.run import run
 from pulsar_rebalancer.settings.load import load

@@ -113,7 +113,7 @@ def modelling(
     """The modelled cluster of `--demo`. Raises ModuleNotFoundError at once where the laboratory is
     not installed.
     """
-    modelled_cluster = laboratory("demo.watched_cluster").modelled_cluster
+    modelled_cluster = laboratory("demo.installation").modelled_cluster
 
     @contextmanager
     def opened() -> Iterator[CommandsAnswerer]:

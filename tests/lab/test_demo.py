@@ -22,7 +22,7 @@ from typer.testing import CliRunner, Result
 
 from pulsar_rebalancer.cli.child_process import ChildProcess
 from pulsar_rebalancer.cli.main import app
-from pulsar_rebalancer.lab.demo.deciders import DemoTopics, JobDecider
+from pulsar_rebalancer.lab.demo.installation import DemoTopics, JobDecider
 from pulsar_rebalancer.lab.demo.plan import (
     SETTINGS_NAME,
     DemoPlan,

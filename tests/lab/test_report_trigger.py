@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsar_rebalancer.lab.simulation.report_trigger import Reported, ReportTrigger
+from pulsar_rebalancer.lab.simulation.broker_reports import Reported, ReportTrigger
 from strategies.cluster.model import Traffic
 
 AT_ONCE = 0

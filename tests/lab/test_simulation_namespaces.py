@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulate.run_requests import RunRequest, StrategyChoice
-from pulsar_rebalancer.lab.simulate.runs import make
+from pulsar_rebalancer.lab.simulate.runs import RunRequest, StrategyChoice, make
 from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
 from pulsar_rebalancer.lab.simulation.run import run
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.lab.simulate.run_requests import RunRequest, StrategyChoice
-from pulsar_rebalancer.lab.simulate.runs import Made, make
+from pulsar_rebalancer.lab.simulate.runs import Made, RunRequest, StrategyChoice, make
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from strategies.errors import SettingsError
 

@@ -19,7 +19,7 @@ from pulsar_rebalancer.lab.conformance.averaging import (
 from strategies.averages.bundle_order import lightest_first, newest_order, ranks
 from strategies.cluster.model import Figures, Resource, Traffic
 from strategies.figures.usage import unweighted_usage, weighted_usage
-from strategies.settings import Mode, Weights
+from strategies.settings import Weights
 
 NOTHING = np.zeros(1, dtype=np.int64)
 
@@ -111,21 +111,14 @@ def test_heap_memory_counts_only_in_the_extensible_maximum() -> None:
     assert extensible_weighted(figures, Weights(), 0.0) == extensible_maximum(figures) == 0.1
 
 
-def smoothed(mode: Mode, *samples: Figures) -> list[float]:
+def smoothed(*samples: Figures) -> list[float]:
     load, seen = SmoothedLoad(), []
     for sample in samples:
-        load = load.after(sample, Weights(), SmoothingSettings(), mode)
+        load = load.after(sample, Weights(), SmoothingSettings())
         seen.append(round(load.weighted, 6))
     return seen
 
 
-@pytest.mark.parametrize("mode", ["parity", "fixed"])
-def test_the_first_sample_counts_alone(mode: Mode) -> None:
+def test_the_first_sample_counts_alone() -> None:
     assert SmoothedLoad().weighted == 1.0
-    assert smoothed(mode, cpu(80.0), cpu(50.0), cpu(50.0), cpu(50.0)) == [0.8, 0.77, 0.743, 0.7187]
-
-
-def test_a_sample_that_is_no_number_changes_nothing_in_fixed_mode() -> None:
-    broken = cpu(50.0, throughput=nan)
-    assert smoothed("fixed", cpu(80.0), broken, cpu(50.0)) == [0.8, 0.8, 0.77]
-    assert smoothed("parity", cpu(80.0), broken, cpu(50.0)) == [0.8, 0.77, 0.743]
+    assert smoothed(cpu(80.0), cpu(50.0), cpu(50.0), cpu(50.0)) == [0.8, 0.77, 0.743, 0.7187]

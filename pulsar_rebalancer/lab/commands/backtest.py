@@ -55,10 +55,9 @@ def backtest(
     The table has one row per run and cluster: how even the brokers were, and how much was moved.
     Large recordings are read many times faster after `rebalancer convert`.
     """
-    from pulsar_rebalancer.lab.backtest.recording_source import columnar
-    from pulsar_rebalancer.lab.backtest.run import BacktestJob
-    from pulsar_rebalancer.lab.backtest.run_figures import check_rounds
+    from pulsar_rebalancer.lab.backtest.run import BacktestJob, check_rounds
     from pulsar_rebalancer.lab.backtest.several_clusters import run_all
+    from pulsar_rebalancer.lab.recorded_release import columnar
 
     check_target(html)
     wanted = options.settings(config, overrides)
@@ -125,7 +124,7 @@ def _show(
     answers: Sequence[BacktestResult],
     as_json: bool,
 ) -> None:
-    from pulsar_rebalancer.lab.backtest.run_figures import LOOPS, run_as_json
+    from pulsar_rebalancer.lab.backtest.run import LOOPS, run_as_json
     from pulsar_rebalancer.lab.report.chart_data import comparison
     from pulsar_rebalancer.lab.report.figure_texts import FORESIGHT
     from pulsar_rebalancer.lab.report.summary import Summary

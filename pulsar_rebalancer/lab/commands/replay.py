@@ -18,7 +18,7 @@ from pulsar_rebalancer.cli.lines import put
 from pulsar_rebalancer.decisions.explain.outcomes import OutcomeCollector
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.goal import goal_of
-from pulsar_rebalancer.lab.replay import decisions, plain
+from pulsar_rebalancer.lab.replay import decisions
 from pulsar_rebalancer.lab.report.target import check_target
 from pulsar_rebalancer.lab.tables import replay as report
 from pulsar_rebalancer.settings.load import Settings
@@ -189,7 +189,7 @@ def _answers(
     records: Iterable[Placed], settings: Settings, engine: EngineKind
 ) -> Iterator[list[OutputRow]]:
     if engine == "plain":
-        return plain.decide(records, settings.engine, settings.connections.wire)
+        return decisions.decide(records, settings.engine, settings.connections.wire)
     from pulsar_rebalancer.lab.replay import spark
 
     return spark.decide(records, settings.engine, settings.job, console.progress)

@@ -15,10 +15,9 @@ from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.report.target import check_target
 from pulsar_rebalancer.lab.simulate import published_comparison, runs, shedder_ratings
-from pulsar_rebalancer.lab.simulate.run_requests import checked, run_requests
+from pulsar_rebalancer.lab.simulate.runs import checked, run_requests
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.tables.simulate import (
-    operation_tables,
     published_tables,
     rating_tables,
     tables,
@@ -170,7 +169,7 @@ def _show(made: Sequence[runs.Made], as_json: bool) -> None:
         rated = {} if found is None else {"ratings": rating_tables.as_json(found)}
         console.print_json("simulate", 1, {**tables.as_json(made), **rated})
         return
-    console.show(*tables.by_scenario(made), tables.LEGEND, *operation_tables.operations(made))
+    console.show(*tables.by_scenario(made), tables.LEGEND, *tables.operations(made))
     if found is not None:
         console.show(
             rating_tables.table(found), rating_tables.legend(found), rating_tables.verdict(found)

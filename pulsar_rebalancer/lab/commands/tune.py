@@ -53,8 +53,8 @@ def tune(
     beats, and whether one of them is better than the current settings. The report of --html shows
     the best set on the test part.
     """
-    from pulsar_rebalancer.lab.backtest.recording_source import columnar
     from pulsar_rebalancer.lab.backtest.several_clusters import run_all
+    from pulsar_rebalancer.lab.recorded_release import columnar
     from pulsar_rebalancer.lab.tune.search import drawn, search
 
     check_target(html)

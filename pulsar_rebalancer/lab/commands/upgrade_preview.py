@@ -56,10 +56,9 @@ def upgrade_preview(
     Back-tests the recording in the closed loop with the rules and the defaults of both versions, as
     `backtest` does with shedding.mode = parity. Reads only.
     """
-    from pulsar_rebalancer.lab.backtest.recording_source import columnar
-    from pulsar_rebalancer.lab.backtest.run import BacktestJob
-    from pulsar_rebalancer.lab.backtest.run_figures import check_rounds
+    from pulsar_rebalancer.lab.backtest.run import BacktestJob, check_rounds
     from pulsar_rebalancer.lab.backtest.several_clusters import run_all
+    from pulsar_rebalancer.lab.recorded_release import columnar
     from pulsar_rebalancer.lab.upgrade_preview.planned_runs import is_of_extensible, plan_of
 
     check_target(html)
@@ -150,7 +149,7 @@ def _show(plan: PreviewPlan, clusters: Sequence[Sequence[RunEffects]]) -> None:
 
 
 def _table(effects: Sequence[RunEffects]) -> console.Sheet:
-    from pulsar_rebalancer.lab.upgrade_preview.tables import effect_rows
+    from pulsar_rebalancer.lab.upgrade_preview.page import effect_rows
 
     heads: list[tuple[str, console.Side]] = [("", "left")]
     heads += [(one.run.title, "right") for one in effects]
@@ -176,7 +175,7 @@ def _show_moves(upgrade: Upgrade, after: RunEffects) -> None:
 
 def _show_keys(upgrade: Upgrade) -> None:
     """A list, because Pulsar's keys are too long for a table in a terminal."""
-    from pulsar_rebalancer.lab.upgrade_preview.tables import key_rows
+    from pulsar_rebalancer.lab.upgrade_preview.page import key_rows
 
     if not upgrade.omitted:
         console.say("", "broker.conf sets every key whose default changes: all keep their values.")
@@ -207,7 +206,7 @@ def _print_json(
     made: Sequence[tuple[BacktestJob, BacktestResult]],
     shown: Sequence[Sequence[RunEffects]],
 ) -> None:
-    from pulsar_rebalancer.lab.backtest.run_figures import LOOPS
+    from pulsar_rebalancer.lab.backtest.run import LOOPS
     from pulsar_rebalancer.lab.upgrade_preview.sentences import NOT_SHOWN, details, headline
     from pulsar_rebalancer.settings.broker_conf.show import upgrade_as_json
 
@@ -236,7 +235,7 @@ def _print_json(
 def _run_as_json(
     place: int, plan: PreviewPlan, job: BacktestJob, answer: BacktestResult
 ) -> dict[str, Any]:
-    from pulsar_rebalancer.lab.backtest.run_figures import run_as_json
+    from pulsar_rebalancer.lab.backtest.run import run_as_json
     from pulsar_rebalancer.lab.upgrade_preview.effects import RunEffects
 
     made, run = run_as_json(job, answer), plan.runs[place]

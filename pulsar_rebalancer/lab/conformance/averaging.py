@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf
 from typing import Annotated, Any
 
 import msgspec
@@ -44,7 +44,7 @@ from strategies.bundles.bundle_loads import (
 )
 from strategies.cluster.model import Figures
 from strategies.figures.usage import percent, unweighted_usage, weighted_usage
-from strategies.settings import Mode, Setting, Weights
+from strategies.settings import Setting, Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +83,14 @@ class SmoothedLoad:
     sampled: bool = False
 
     def after(
-        self, figures: Figures, weights: Weights, settings: SmoothingSettings, mode: Mode
+        self, figures: Figures, weights: Weights, settings: SmoothingSettings
     ) -> SmoothedLoad:
-        """The load after one more sample. In fixed mode a sample that is not finite changes
-        nothing.
-        """
+        """The load after one more sample."""
         weighted, throughput = (
             extensible_weighted(figures, weights, settings.memory_weight),
             figures.traffic.msg_throughput,
         )
         maximum = extensible_maximum(figures)
-        if mode == "fixed" and not (
-            isfinite(weighted) and isfinite(throughput) and isfinite(maximum)
-        ):
-            return self
         if self.sampled:
             history = settings.history
             weighted = self.weighted * history + (1 - history) * weighted
@@ -247,11 +241,7 @@ def smoothed_load(case: Case) -> dict[str, Any]:
     conf, load, states = case.envelope.conf, SmoothedLoad(), []
     weights, settings = weights_of(conf), settings_of(SmoothingSettings, conf)
     for sample in case.read(_Samples).samples:
-        load = (
-            SmoothedLoad()
-            if sample.clear
-            else load.after(sample.figures(), weights, settings, "parity")
-        )
+        load = SmoothedLoad() if sample.clear else load.after(sample.figures(), weights, settings)
         states.append(
             {
                 "maxResourceUsage": float(load.maximum),

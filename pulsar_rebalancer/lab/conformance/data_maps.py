@@ -4,7 +4,7 @@ order of their keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from pulsar_rebalancer.lab.conformance.vectors import Number
-from strategies.bundles.bundle_loads import BundleLoads
+from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Memory, Resource, Traffic
 from strategies.placement.contract import Averages
 
@@ -161,15 +161,21 @@ def only_active(
 def _table(owned: list[str], bundles: Mapping[str, Averages]) -> BundleLoads:
     """The averages of a broker's bundles; a bundle without averages has no row."""
     names = tuple(name for name in dict.fromkeys(owned) if name in bundles)
-    rows = [bundles[name] for name in names]
-    short = np.array([row.short for row in rows], dtype=np.float64).reshape(-1, 4)
-    return BundleLoads(
-        names,
-        short,
-        np.array([row.long for row in rows], dtype=np.float64).reshape(-1, 4),
-        np.array([row.short_samples for row in rows], dtype=np.int64),
-        np.array([row.long_samples for row in rows], dtype=np.int64),
-        np.array([row.topics for row in rows], dtype=np.int64),
-        np.zeros(len(rows), dtype=np.int64),
-        short,
+    short, long, counts, topics = averages_columns([bundles[name] for name in names])
+    return BundleLoads(names, short, long, *counts, topics, np.zeros_like(topics), short)
+
+
+def averages_columns(
+    rows: Sequence[Averages],
+) -> tuple[Floats, Floats, tuple[Ints, Ints], Ints]:
+    """Short and long averages (float64[bundles, 4] each), their numbers of samples, and the
+    topics.
+    """
+    short, long = (
+        np.array(averages, dtype=np.float64).reshape(-1, 4)
+        for averages in ([row.short for row in rows], [row.long for row in rows])
     )
+    counts = np.array(
+        [(row.short_samples, row.long_samples, row.topics) for row in rows], dtype=np.int64
+    ).reshape(-1, 3)
+    return short, long, (counts[:, 0], counts[:, 1]), counts[:, 2]

@@ -15,14 +15,22 @@ from pulsar_rebalancer.lab.conformance.averaging import (
     usages,
 )
 from pulsar_rebalancer.lab.conformance.filters import (
+    AffinityQuery,
+    IsolationQuery,
+    SpreadQuery,
+    TopicCountQuery,
     anti_affinity,
     even_distribution,
     filtered,
     isolation,
     topic_count,
 )
-from pulsar_rebalancer.lab.conformance.placement import placed, planned, smoothed_usage
-from pulsar_rebalancer.lab.conformance.plan_by_name import planned_by_name
+from pulsar_rebalancer.lab.conformance.placement import (
+    placed,
+    planned,
+    planned_by_name,
+    smoothed_usage,
+)
 from pulsar_rebalancer.lab.conformance.shedding import averages, hits_and_plan, nothing_else, shed
 from pulsar_rebalancer.lab.conformance.splitting import (
     algorithms,
@@ -65,10 +73,10 @@ SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
         ("splits", "DefaultNamespaceBundleSplitStrategyImpl"): own_splits,
         ("topk", "TopKBundles"): top_bundles,
         ("transfer", "TransferShedder"): transfers,
-        ("filters", "antiAffinity"): partial(filtered, anti_affinity),
-        ("filters", "evenDistribution"): partial(filtered, even_distribution),
-        ("filters", "isolation"): partial(filtered, isolation),
-        ("filters", "topicCount"): partial(filtered, topic_count),
+        ("filters", "antiAffinity"): partial(filtered, AffinityQuery, anti_affinity),
+        ("filters", "evenDistribution"): partial(filtered, SpreadQuery, even_distribution),
+        ("filters", "isolation"): partial(filtered, IsolationQuery, isolation),
+        ("filters", "topicCount"): partial(filtered, TopicCountQuery, topic_count),
         ("placement50", "AvgShedder50"): planned_by_name,
         ("splits50", "algorithms50"): algorithms,
         ("throttling", "AsyncTokenBucket"): bucket,

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
-from pulsar_rebalancer.lab.demo.deciders import open_decider
+from pulsar_rebalancer.lab.demo.installation import open_decider
 from pulsar_rebalancer.lab.demo.plan import BUNDLES, DemoPlan
 from pulsar_rebalancer.lab.demo.result import Result, is_settled
 from pulsar_rebalancer.lab.goal import Goal

@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sinks.full_disk import naming
-from sinks.topics.readable import place
+from sinks.plain_loop import PlainLoop
+from sinks.topics.readable import Placed, place
 from sinks.wire.codec import decode_command, decode_rejected, decode_round
 from sinks.wire.encoding import encode_outcome
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
+from sinks.wire.size_limits import WireLimits
 from strategies.cluster.model import Outcome, Round
 from strategies.describe import describe_command, describe_round
 from strategies.errors import SinkError
+from strategies.fold.engine import EngineSettings
 
 #: Rejected records that are kept: their rows, and what Python needs for each.
 _MOST_REJECTED_BYTES, _ROW_BYTES = 256 * 2**20, 300
@@ -155,3 +158,12 @@ def _replace(path: Path, values: Sequence[bytes]) -> None:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def decide(
+    records: Iterable[Placed], engine: EngineSettings, limits: WireLimits
+) -> Iterator[list[OutputRow]]:
+    """Yields the rows of each record as soon as it is read."""
+    loop = PlainLoop(engine, limits)
+    for position, value in records:
+        yield loop.feed(position, value)

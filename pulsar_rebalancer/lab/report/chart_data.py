@@ -30,7 +30,6 @@ _KINDS: Mapping[str, str] = {
     "re-assigned": "closed loop on a recording: the recorded load of "
     "every bundle follows its moves",
     "recorded": "open loop on a recording: the reports do not react to decisions",
-    "live": "the cluster as it ran",
 }
 
 

@@ -7,11 +7,12 @@ without a previous owner and halves of split bundles were not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
 
+from pulsar_rebalancer.lab.shadow.traffic import TrafficWatch
 from sinks.wire.codec import decode
 from strategies.bundles.system_bundles import is_system_bundle
 from strategies.cluster.model import LoadReport, Note, OutcomeReport, Owned, Sweep, TelemetryRecord
@@ -28,24 +29,24 @@ class Moved:
     ts: int
 
 
-class _Ownership(msgspec.Struct, tag_field="note", tag="owned-bundles"):
-    cluster: str
-    broker: str
-    ts: int
-    report: dict[str, msgspec.Raw]
-
-
 class _Brokers(msgspec.Struct):
     brokers: list[str]
 
 
 class _ClusterView(msgspec.Struct, tag_field="note", tag="cluster-view"):
-    cluster: str
-    ts: int
     report: _Brokers
 
 
-_NOTES = msgspec.json.Decoder(_Ownership | _ClusterView)
+class _Unload(msgspec.Struct, tag_field="event", tag="unload"):
+    bundle: str
+
+
+class _Event(msgspec.Struct, tag_field="note", tag="event"):
+    report: _Unload
+
+
+#: Notes for people, which the codec does not read.
+_NOTES = msgspec.json.Decoder(_ClusterView | _Event)
 
 
 @dataclass(slots=True)
@@ -73,6 +74,7 @@ class OwnershipWatch:
         self.last_ms = 0
         #: Bundles that an executor moved: a recording with such moves is not one of shadow mode.
         self.applied = 0
+        self.traffic = TrafficWatch()
 
     def feed(self, line: bytes) -> list[Moved]:
         """The moves that are certain after this record. Raises WireError for records that are not
@@ -84,11 +86,16 @@ class OwnershipWatch:
         self.first_ms = record.ts if self.first_ms is None else self.first_ms
         self.last_ms = max(self.last_ms, record.ts)
         cluster = self._clusters.setdefault(record.cluster, _ClusterOwners())
+        if isinstance(record, LoadReport) and record.figures is not None:
+            self.traffic.report(record.cluster, record.broker, record.ts, record.figures.traffic)
         match record:
             case LoadReport() if record.figures is not None and record.bundles is not None:
                 self._own(cluster, record.cluster, record.broker, record.bundles.names, record.ts)
-            case Note() | Owned():
-                yield from self._note(cluster, line)
+            case Owned():
+                cluster.noted = True
+                self._own(cluster, record.cluster, record.broker, record.bundles, record.ts)
+            case Note():
+                yield from self._note(cluster, record, line)
             case Sweep():
                 cluster.mute = set(record.missing) if cluster.noted else ()
                 yield from self._census(cluster, set(record.brokers))
@@ -105,23 +112,22 @@ class OwnershipWatch:
         for cluster in self._clusters.values():
             yield from self._census(cluster, cluster.alive)
 
-    def _note(self, cluster: _ClusterOwners, line: bytes) -> Iterator[Moved]:
+    def _note(self, cluster: _ClusterOwners, note: Note, line: bytes) -> Iterator[Moved]:
         try:
-            note = _NOTES.decode(line)
+            report = _NOTES.decode(line).report
         except msgspec.DecodeError:
             return
-        if isinstance(note, _Ownership):
-            cluster.noted = True
-            self._own(cluster, note.cluster, note.broker, note.report, note.ts)
+        if isinstance(report, _Unload):
+            self.traffic.unload(note.cluster, report.bundle, note.ts)
         else:
-            yield from self._census(cluster, set(note.report.brokers))
+            yield from self._census(cluster, set(report.brokers))
 
     def _own(
         self,
         cluster: _ClusterOwners,
         name: str,
         broker: str,
-        bundles: Collection[str] | Mapping[str, object],
+        bundles: Collection[str],
         ts: int,
     ) -> None:
         # A broker's report is seconds to minutes old: a broker that still lists a bundle of another

@@ -9,37 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import msgspec
-
-
-class _Carried(msgspec.Struct, rename="camel"):
-    msg_rate_in: float = 0.0
-    msg_rate_out: float = 0.0
-    msg_throughput_in: float = 0.0
-    msg_throughput_out: float = 0.0
-
-
-class _Report(msgspec.Struct):
-    kind: str
-    cluster: str
-    broker: str
-    ts: int
-    report: _Carried
-
-
-class _Unload(msgspec.Struct, tag_field="event", tag="unload"):
-    bundle: str
-
-
-class _Event(msgspec.Struct, tag_field="note", tag="event"):
-    cluster: str
-    ts: int
-    report: _Unload
-
-
-_EVENT = msgspec.json.Decoder(_Event)
-_REPORT = msgspec.json.Decoder(_Report)
-_KINDS = ("load-report", "broker-load-data")
+from strategies.cluster.model import Traffic
 
 
 @dataclass(slots=True)
@@ -52,41 +22,28 @@ class _Column:
 
 
 class TrafficWatch:
-    """Collects traffic from the same records as `OwnershipWatch`. Decodes only four figures of a
-    report.
-    """
+    """Traffic of the brokers over time, and manual unloads; `OwnershipWatch` feeds it."""
 
     def __init__(self) -> None:
         self._clusters: dict[str, dict[str, _Column]] = {}
         self._unloads: dict[tuple[str, str], list[int]] = {}
 
-    def feed(self, line: bytes) -> None:
-        """Adds a record. Ignores records that are not reports, and reports older than the broker's
-        newest.
-        """
-        try:
-            record = _REPORT.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            self._note(line)
+    def report(self, cluster: str, broker: str, ts: int, traffic: Traffic) -> None:
+        """Adds a report; ignores those older than the broker's newest."""
+        column = self._clusters.setdefault(cluster, {}).setdefault(broker, _Column())
+        if column.times and ts < column.times[-1]:
             return
-        column = self._clusters.setdefault(record.cluster, {}).setdefault(record.broker, _Column())
-        if record.kind not in _KINDS or (column.times and record.ts < column.times[-1]):
-            return
-        carried = record.report
-        column.times.append(record.ts)
-        column.rates.append(carried.msg_rate_in + carried.msg_rate_out)
-        column.throughputs.append(carried.msg_throughput_in + carried.msg_throughput_out)
+        column.times.append(ts)
+        column.rates.append(traffic.msg_rate)
+        column.throughputs.append(traffic.msg_throughput)
+
+    def unload(self, cluster: str, bundle: str, ts: int) -> None:
+        """Adds a manual unload, as a note reports it."""
+        self._unloads.setdefault((cluster, bundle), []).append(ts)
 
     def unloaded(self, cluster: str, bundle: str, since_ms: int, until_ms: int) -> bool:
         """Whether a note reports a manual unload of the bundle in that time."""
         return any(since_ms <= ts <= until_ms for ts in self._unloads.get((cluster, bundle), ()))
-
-    def _note(self, line: bytes) -> None:
-        try:
-            event = _EVENT.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return
-        self._unloads.setdefault((event.cluster, event.report.bundle), []).append(event.ts)
 
     def between(self, cluster: str, since_ms: int, until_ms: int) -> Iterator[dict[str, float]]:
         """The maximum of each broker in that time: first messages/s, then bytes/s."""

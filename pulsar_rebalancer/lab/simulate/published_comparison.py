@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
-from pulsar_rebalancer.lab.simulate.groups import grouped
-from pulsar_rebalancer.lab.simulate.runs import Made
+from pulsar_rebalancer.lab.simulate.runs import Made, grouped
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Published
 

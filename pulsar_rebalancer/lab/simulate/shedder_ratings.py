@@ -10,8 +10,7 @@ from itertools import permutations
 from math import isfinite, nan
 from typing import get_args
 
-from pulsar_rebalancer.lab.simulate.groups import grouped
-from pulsar_rebalancer.lab.simulate.runs import Made
+from pulsar_rebalancer.lab.simulate.runs import Made, grouped
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Property
 from strategies.ordered_sum import ordered_sum

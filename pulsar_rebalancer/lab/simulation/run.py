@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports
+from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports, ReportTrigger
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
 from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, RoundAnswer, outcome_reports
 from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
@@ -26,14 +26,13 @@ from pulsar_rebalancer.lab.simulation.metrics.figures import (
     figures_of,
 )
 from pulsar_rebalancer.lab.simulation.metrics.operations import Operation, operations_of
-from pulsar_rebalancer.lab.simulation.report_trigger import ReportTrigger
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
 from pulsar_rebalancer.lab.simulation.scenarios.noise_schema import Disturbances
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening, Scenario
 from pulsar_rebalancer.lab.simulation.timeline import Membership, Move, Timeline
 from pulsar_rebalancer.lab.simulation.tracing import Measured, Tracer
 from pulsar_rebalancer.lab.simulation.world import World
-from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.bundles.bundle_loads import Floats
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Policies, Round, Scalar, Sweep, TelemetryRecord
 from strategies.cluster.store import InMemoryStore
@@ -65,30 +64,16 @@ class SimulationTask:
     shown: Mapping[str, Scalar] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
-    """The true state at the end of a round: `owner`: int64[bundles]; `traffic`: float64[4, bundles]
-    without noise; present brokers.
-    """
-
-    round: int
-    owner: Ints
-    traffic: Floats
-    present: tuple[bool, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class SimulatedRun:
-    """The result of a task. `snapshots`: the first and last round, and all rounds with moves or
-    events.
-
+    """The result of a task. `traffic`: float64[4, bundles], at the end and without noise;
     `backlog`: unread messages at the end; `operations`: the drains and rolls of the scenario.
     """
 
     scenario: Scenario
     timeline: Timeline
     world: World
-    snapshots: tuple[Snapshot, ...]
+    traffic: Floats
     backlog: float = 0.0
     operations: tuple[Operation, ...] = ()
 
@@ -97,7 +82,7 @@ class SimulatedRun:
         """Sizes of bundles at the end, in percent of the first broker, and the brokers'
         capacity.
         """
-        fleet, traffic = self.world.fleet, self.snapshots[-1].traffic
+        fleet, traffic = self.world.fleet, self.traffic
         rows = [fleet.names.index(name) for name in self.timeline.brokers]
         sizes = (traffic[0] + traffic[1]) * fleet.per_message[0] + (
             traffic[2] + traffic[3]
@@ -175,14 +160,13 @@ class _Running:
         self._operators = Operators(self._cluster, self._world.fleet.names)
         self._said: dict[int, tuple[IntentStatus, ...]] = {}
         self._loads: list[tuple[float, Happening]] = []
-        self._snapshots: list[Snapshot] = []
         self._pending: list[CommandDone] = []
 
     def to_the_end(self) -> SimulatedRun:
-        rounds = self._scenario.minutes
-        for number in range(rounds):
+        traffic = np.zeros((4, 0))
+        for number in range(self._scenario.minutes):
             now_s = number * PERIOD_S
-            placed = self._happen(now_s)
+            self._happen(now_s)
             self._world.measure(now_s)
             answer = self._decided(self._records(now_s))
             usage, traffic = self._world.lasting(now_s)
@@ -190,19 +174,10 @@ class _Running:
             done = self._executor.carry_out(() if answer is None else answer.commands, now_s)
             if answer is not None and answer.round.intents:
                 self._said[number] = answer.round.intents
-                placed += self._roll_on(answer.round, now_s)
+                self._roll_on(answer.round, now_s)
             for one in done:
                 self._tracer.outcome(one.outcome, one.topics, int(one.blip_s * 1000))
             self._pending += done
-            if done or placed or number in (0, rounds - 1):
-                self._snapshots.append(
-                    Snapshot(
-                        number,
-                        self._world.ownership.owner.copy(),
-                        traffic,
-                        tuple(self._world.present.tolist()),
-                    )
-                )
         backlog = float(self._world.backlog.sum())
         timeline = self._tracer.timeline(len(self._world.names))
         if self._world.dispatching is not None:
@@ -211,7 +186,7 @@ class _Running:
             self._scenario,
             timeline,
             self._world,
-            tuple(self._snapshots),
+            traffic,
             backlog,
             operations_of(timeline, self._said),
         )
@@ -271,7 +246,7 @@ class _Running:
             answer.round, answer.commands, self._task.reached(answer.round), measured, traffic
         )
 
-    def _happen(self, now_s: float) -> list[BundlePlaced]:
+    def _happen(self, now_s: float) -> None:
         """Applies all happenings that are due, in order of time."""
         placed: list[BundlePlaced] = []
         back = self._operators.back(START_MS + int(now_s * 1000))
@@ -287,15 +262,13 @@ class _Running:
             for name in load.brokers:
                 self._world.foreign[self._world.fleet.names.index(self._id(name))] += load.points
         self._note_placed(placed, now_s)
-        return placed
 
-    def _roll_on(self, done: Round, now_s: float) -> list[BundlePlaced]:
+    def _roll_on(self, done: Round, now_s: float) -> None:
         """Lets the processes of rolls act on a round: brokers leave, to restart."""
         now_ms = START_MS + int(now_s * 1000)
         leaving = self._operators.restarts(done, self._present(), now_ms)
-        placed = self._leave(leaving, now_s, "restarts") if leaving else []
-        self._note_placed(placed, now_s)
-        return placed
+        if leaving:
+            self._note_placed(self._leave(leaving, now_s, "restarts"), now_s)
 
     def _note_placed(self, placed: Iterable[BundlePlaced], now_s: float) -> None:
         for one in placed:

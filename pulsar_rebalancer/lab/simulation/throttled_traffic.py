@@ -208,7 +208,7 @@ class Dispatching:
         self.backlog = self.backlog + self._sent * (part * seconds)
 
     def _out(self, messages: Floats) -> Floats:
-        sizes = np.array([[flow.message_bytes] for flow in self._demand.flows])
+        sizes = np.array([[flow.course.message_bytes] for flow in self._demand.flows])
         return np.stack([messages.sum(axis=0), (messages * sizes).sum(axis=0)])
 
     def _through(
@@ -268,9 +268,9 @@ class Dispatching:
         asked = np.stack(
             [
                 each,
-                each * flow.message_bytes,
+                each * flow.course.message_bytes,
                 each / rule.subscriptions,
-                each * flow.message_bytes / rule.subscriptions,
+                each * flow.course.message_bytes / rule.subscriptions,
             ]
         )
         return np.asarray((asked > rule.sure[:, brokers]).any(axis=0))
@@ -326,11 +326,11 @@ class Dispatching:
         topics = float(flow.topics[row])
         return _TopicGroup(
             rate,
-            flow.message_bytes,
+            flow.course.message_bytes,
             *gates,
             topics,
             self._rules[number].subscriptions,
-            PublishRate(rate_in / topics, rate_in / topics * flow.message_bytes),
+            PublishRate(rate_in / topics, rate_in / topics * flow.course.message_bytes),
         )
 
     def _rest(self, requests: Floats) -> _TopicGroup:

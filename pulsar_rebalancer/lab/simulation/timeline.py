@@ -12,13 +12,11 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.cluster.model import Expected, OutcomeStatus, Scalar
-from strategies.errors import ContractError
 from strategies.round.proof import Proof
 
 #: `simulated`: a modelled cluster; `re-assigned`: recorded loads of bundles on the brokers that the
-#: moves assign; `recorded`: recorded reports, on which decisions have no effect; `live`: a real
-#: cluster or that of the demo.
-Kind = Literal["simulated", "re-assigned", "recorded", "live"]
+#: moves assign; `recorded`: recorded reports, on which decisions have no effect.
+Kind = Literal["simulated", "re-assigned", "recorded"]
 #: Why a bundle changed its broker: a round's command, the leader's placement of a bundle without an
 #: owner, or something else.
 MoveKind = Literal["unload", "transfer", "placed", "foreign"]
@@ -30,10 +28,10 @@ class Move:
 
     `round`: row of the timeline in which it was decided. `destination`: the new owner; before that
     is known, the destination of the command; None = unknown. `outcome`: None = not reported.
-    `traffic`: bytes/s in + out of the bundle; NaN = unknown. `load`: its part (0–1) of the source's
-    traffic. `code`, `reason`: as in the command; empty if there is no reason. `topics`, `blip_ms`:
-    number of topics that lost their clients, and the duration; 0 = unknown. `clients`: producers
-    and consumers of the bundle before the move; NaN = unknown.
+    `traffic`: bytes/s in + out of the bundle; NaN = unknown. `code`, `reason`: as in the command;
+    empty if there is no reason. `topics`, `blip_ms`: number of topics that lost their clients, and
+    the duration; 0 = unknown. `clients`: producers and consumers of the bundle before the move;
+    NaN = unknown.
     """
 
     round: int
@@ -46,7 +44,6 @@ class Move:
     reason: str = ""
     outcome: OutcomeStatus | None = None
     traffic: float = float("nan")
-    load: float = float("nan")
     expected: Expected = Expected()
     topics: int = 0
     blip_ms: int = 0
@@ -119,12 +116,6 @@ class Timeline:
     unjudged: str = ""
 
     def __post_init__(self) -> None:
-        shape = (len(self.times_ms), len(self.brokers))
-        for name in ("usage", "msg_rate", "msg_throughput", "lasting"):
-            if getattr(self, name).shape != shape:
-                raise ContractError(
-                    f"{name} is {getattr(self, name).shape}, not rounds × brokers {shape}"
-                )
         for name in ("times_ms", "usage", "msg_rate", "msg_throughput", "lasting", "reached"):
             getattr(self, name).setflags(write=False)
 

@@ -4,21 +4,21 @@ seed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
-from pulsar_rebalancer.lab.simulation.clusters.initial_owners import initial_owners
 from pulsar_rebalancer.lab.simulation.demand import demand_of
-from pulsar_rebalancer.lab.simulation.fleet import fleet_of
+from pulsar_rebalancer.lab.simulation.fleet import Fleet, fleet_of
 from pulsar_rebalancer.lab.simulation.noise import Drifting, Stream
 from pulsar_rebalancer.lab.simulation.ownership import Ownership
-from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario, Start
 from pulsar_rebalancer.lab.simulation.throttled_traffic import limits_of
 from pulsar_rebalancer.lab.simulation.world import Layout, World
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.bundles.ranges import KeyRange, initial_boundaries
 
 
@@ -72,3 +72,87 @@ def bundle_names(namespace: str, bundles: int) -> Iterator[str]:
     return (
         f"{namespace}/{KeyRange(low, high)}" for low, high in pairwise(initial_boundaries(bundles))
     )
+
+
+def initial_owners(scenario: Scenario, traffic: Floats, fleet: Fleet, stream: Stream) -> Ints:
+    """int64[bundles]: the owner of each. `traffic`: float64[4 or more, bundles]. Only brokers that
+    are present at minute 0 get bundles.
+
+    A bundle goes to a broker on which the isolation policies allow its namespace.
+    """
+    there = np.flatnonzero(fleet.joins_s == 0)
+    homes = _homes(scenario, there)
+    match scenario.start.deal:
+        case "random":
+            return np.array(
+                [
+                    home[int(place * len(home))]
+                    for home, place in zip(
+                        homes, stream.uniform(scenario.bundles).tolist(), strict=True
+                    )
+                ],
+                dtype=np.int64,
+            )
+        case "even":
+            return _in_turn(homes, np.argsort(stream.uniform(scenario.bundles), kind="stable"))
+        case "traffic" | "usage":
+            return _by_size(scenario.start, traffic, fleet, there, homes)
+
+
+def _homes(scenario: Scenario, there: Ints) -> list[Ints]:
+    """The brokers that may serve each bundle."""
+    names = scenario.broker_names
+    found: list[Ints] = []
+    for namespace, rows in scenario.places.items():
+        allowed = set(scenario.allowed_at_first(namespace))
+        found += [
+            np.array(
+                [broker for broker in there.tolist() if names[broker] in allowed], dtype=np.int64
+            )
+        ] * len(rows)
+    return found
+
+
+def _in_turn(homes: list[Ints], order: Ints) -> Ints:
+    """Assigns bundles that may go to the same brokers to these in turn."""
+    turns: Counter[bytes] = Counter()
+    owner = np.empty(len(order), dtype=np.int64)
+    for row in order.tolist():
+        home = homes[row]
+        owner[row] = home[turns[home.tobytes()] % len(home)]
+        turns[home.tobytes()] += 1
+    return owner
+
+
+def _by_size(start: Start, traffic: Floats, fleet: Fleet, there: Ints, homes: list[Ints]) -> Ints:
+    shares = np.array(start.shares, dtype=np.float64)
+    messages, data = traffic[0] + traffic[1], traffic[2] + traffic[3]
+    if start.deal == "traffic":
+        size, wanted = data, shares / shares.sum() * data.sum()
+    else:
+        message, byte = fleet.per_message[there], fleet.per_byte[there]
+        size = messages * message.mean() + data * byte.mean()
+        # What each broker should carry above its idle usage, in usage of an average broker, scaled
+        # so that all traffic is placed.
+        carried = (
+            np.maximum(shares - fleet.idle[there], 0.0)
+            * (message.mean() + byte.mean())
+            / (message + byte)
+        )
+        wanted = carried / carried.sum() * size.sum()
+    missing = np.zeros(len(fleet.names))
+    missing[there] = wanted
+    return largest_first(size, missing, homes)
+
+
+def largest_first(size: Floats, missing: Floats, homes: Sequence[Ints]) -> Ints:
+    """int64[bundles]: assigns bundles from the largest on, each to the broker of its `homes` that
+    is furthest below its target load. `missing`: float64[brokers], the target load; `homes`: the
+    brokers that may serve each bundle.
+    """
+    missing, owner = missing.copy(), np.empty(len(size), dtype=np.int64)
+    for row in np.argsort(-size, kind="stable").tolist():
+        target = int(homes[row][missing[homes[row]].argmax()])
+        missing[target] -= size[row]
+        owner[row] = target
+    return owner

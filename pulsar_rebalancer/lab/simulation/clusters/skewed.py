@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
-from pulsar_rebalancer.lab.simulation.clusters.drawn import bundle_names
-from pulsar_rebalancer.lab.simulation.clusters.initial_owners import largest_first
+from pulsar_rebalancer.lab.simulation.clusters.drawn import bundle_names, largest_first
 from pulsar_rebalancer.lab.simulation.demand import steady_demand
 from pulsar_rebalancer.lab.simulation.fleet import FULL, fleet_from
 from pulsar_rebalancer.lab.simulation.noise import Stream, Wobble

@@ -12,9 +12,8 @@ from typing import Annotated, Literal
 
 from strategies.settings import Setting
 
-#: Scope of a limiter: all topics of a broker, a topic (one partition), one subscription of it, or
-#: one replicator of it.
-Scope = Literal["broker", "topic", "subscription", "replicator"]
+#: Scope of a limiter: all topics of a broker, a topic (one partition), or one subscription of it.
+Scope = Literal["broker", "topic", "subscription"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,6 @@ _TOPIC = _per("for a topic (each partition)", "dispatchThrottlingRatePerTopic")
 _SUBSCRIPTION = _per(
     "for a subscription (of each partition)", "dispatchThrottlingRatePerSubscription"
 )
-_REPLICATOR = _per("for a replicator (of each partition)", "dispatchThrottlingRatePerReplicator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +70,6 @@ class BrokerRates:
     topic_bytes: Annotated[int, _TOPIC[1]] = 0
     subscription_messages: Annotated[int, _SUBSCRIPTION[0]] = 0
     subscription_bytes: Annotated[int, _SUBSCRIPTION[1]] = 0
-    replicator_messages: Annotated[int, _REPLICATOR[0]] = 0
-    replicator_bytes: Annotated[int, _REPLICATOR[1]] = 0
 
     def of(self, scope: Scope) -> DispatchRate:
         """The rate of one scope."""
@@ -81,7 +77,6 @@ class BrokerRates:
             "broker": (self.messages, self.bytes),
             "topic": (self.topic_messages, self.topic_bytes),
             "subscription": (self.subscription_messages, self.subscription_bytes),
-            "replicator": (self.replicator_messages, self.replicator_bytes),
         }
         return DispatchRate(*parts[scope])
 

@@ -7,8 +7,8 @@ from math import isnan
 from typing import Any
 
 from pulsar_rebalancer.cli import console
-from pulsar_rebalancer.lab.simulate.groups import median
 from pulsar_rebalancer.lab.simulate.published_comparison import Compared, headlines
+from pulsar_rebalancer.lab.simulate.runs import median
 from pulsar_rebalancer.lab.tables.simulate.tables import shown
 
 

@@ -10,19 +10,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 
 from pulsar_rebalancer.cli.child_process import ChildProcess, rebalancer_command
-from pulsar_rebalancer.lab.demo.plan import TOPICS, DemoPlan
-from pulsar_rebalancer.lab.simulation.closed_loop import Decider, PolledCluster, RoundAnswer
+from pulsar_rebalancer.lab.demo.plan import BUNDLES, TOPICS, DemoPlan
+from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
+from pulsar_rebalancer.lab.simulation.closed_loop import (
+    Decider,
+    PolledCluster,
+    RoundAnswer,
+    outcome_reports,
+)
+from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.plain_loop import PlainLoop
-from sinks.topics.access import (
-    NO_SECURITY,
-    TopicAccess,
-    TopicRecord,
-    open_publisher,
-    open_reader,
-)
+from sinks.topics.access import NO_SECURITY, TopicAccess, TopicRecord, open_publisher, open_reader
 from sinks.topics.kafka.admin import TopicPlan, create_topic
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.uri import TopicUri
@@ -190,3 +192,52 @@ class DemoTopics:
         if record is None or not self._commands.keys() >= set(record.commands):
             return None
         return RoundAnswer(record, tuple(self._commands[id_] for id_ in record.commands))
+
+
+CLUSTER = "demo"
+#: Passes before the present.
+_HISTORY = 20
+
+
+@dataclass(slots=True)
+class ModelledCluster:
+    """One pass per statistics period; the next one begins when the job has answered the last."""
+
+    cluster: PolledCluster
+    topics: DemoTopics
+    clock_ms: Callable[[], int]
+    due_ms: int
+    #: Time of the round that the job has not answered yet.
+    waits_for: int | None = None
+
+    def step(self) -> list[Command]:
+        """Does what is due, and returns the commands that were applied."""
+        if self.waits_for is not None:
+            return self._applied(self.waits_for)
+        if self.clock_ms() >= self.due_ms:
+            records = self.cluster.collect()
+            self.topics.publish(records)
+            self.waits_for, self.due_ms = records[-1].ts, self.due_ms + PERIOD_MS
+        return []
+
+    def close(self) -> None:
+        """Closes the topics."""
+        self.topics.close()
+
+    def _applied(self, ts: int) -> list[Command]:
+        answer = self.topics.answer(ts)
+        if answer is None:
+            return []
+        self.waits_for = None
+        outcomes = self.cluster.carry_out(answer.commands, ts)
+        self.topics.publish(outcome_reports(outcomes))
+        return list(answer.commands)
+
+
+def modelled_cluster(
+    topics: Mapping[str, TopicUri], seed: int, clock_ms: Callable[[], int]
+) -> ModelledCluster:
+    """The demo's cluster, with records on these topics."""
+    start_ms = clock_ms() - _HISTORY * PERIOD_MS
+    cluster = PolledCluster(skewed_cluster(CLUSTER, seed, BUNDLES).world, CLUSTER, start_ms)
+    return ModelledCluster(cluster, DemoTopics(topics, cluster), clock_ms, start_ms)
