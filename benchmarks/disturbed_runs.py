@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.simulated_runs import counted_runs, uncertified_run
 from benchmarks.target_table import SCENARIOS
-from pulsar_rebalancer.lab.simulate.runs import RunRequest, StrategyChoice
+from pulsar_rebalancer.lab.runs import RunRequest, StrategyChoice
 from pulsar_rebalancer.lab.simulation.run import SimulatedRun
 from strategies.ordered_sum import ordered_sum
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S, START_MS
-from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.executor_model import ExecutorModel
 from pulsar_rebalancer.lab.simulation.leader import Leader
 from pulsar_rebalancer.lab.simulation.noise import Stream
@@ -357,7 +357,7 @@ class _Chaos:
         elif len(there) > _FEWEST:
             self._count("broker dies" if how > 0.75 else "broker leaves")
             executor.leave(
-                [world.fleet.names[int(there[int(which * len(there))])]], now_s, killed=how > 0.75
+                [world.fleet.names[int(there[int(which * len(there))])]], now_s, how > 0.75, 0
             )
 
     def _count(self, what: str, times: int = 1) -> None:

@@ -13,9 +13,8 @@ from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
 from pulsar_rebalancer.lab.simulation.demand import steady_demand
 from pulsar_rebalancer.lab.simulation.fleet import fleet_from
 from pulsar_rebalancer.lab.simulation.noise import Wobble
-from pulsar_rebalancer.lab.simulation.ownership import Ownership
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine
-from pulsar_rebalancer.lab.simulation.world import Layout, World
+from pulsar_rebalancer.lab.simulation.world import Layout, Ownership, World
 
 
 def steady_cluster(

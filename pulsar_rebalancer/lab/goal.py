@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pulsar_rebalancer.lab.simulation.tracing import unjudged
+from pulsar_rebalancer.lab.simulation.timeline import unjudged
 from strategies.cluster.model import Round
 from strategies.cluster.round_state import reason_of
 from strategies.fold.engine import EngineSettings

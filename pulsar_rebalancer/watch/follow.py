@@ -114,10 +114,4 @@ def modelling(
     not installed.
     """
     modelled_cluster = laboratory("demo.installation").modelled_cluster
-
-    @contextmanager
-    def opened() -> Iterator[CommandsAnswerer]:
-        with closing(modelled_cluster(dict(topics.named()), seed, clock_ms)) as model:
-            yield model
-
-    return opened()
+    return closing(modelled_cluster(dict(topics.named()), seed, clock_ms))

@@ -16,7 +16,7 @@ from pulsar_rebalancer.lab.simulation.dispatch_limits.classic import (
     unused,
 )
 from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import SECOND_NS
-from strategies.errors import ContractError, SettingsError
+from strategies.errors import SettingsError
 
 
 @dataclass
@@ -79,8 +79,3 @@ def test_a_change_keeps_what_was_used_and_starts_the_timer_anew() -> None:
 def test_a_period_of_nothing_is_refused() -> None:
     with pytest.raises(SettingsError, match="ratePeriodInSecond"):
         unused(10, 0)
-
-
-def test_negative_charges_are_a_bug() -> None:
-    with pytest.raises(ContractError):
-        charge(unused(10, SECOND_NS), -1, 0)

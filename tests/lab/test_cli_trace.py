@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulate.runs import RunRequest, make
+from pulsar_rebalancer.lab.runs import RunRequest, make
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from strategies.errors import SettingsError
 from tests.architecture.command_line import ROOT

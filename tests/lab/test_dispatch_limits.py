@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import LIMITERS, BucketLimiter
-from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import (
+from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
+    LIMITERS,
     BrokerRates,
+    BucketLimiter,
     DispatchRate,
     PublishRate,
     RatePolicies,

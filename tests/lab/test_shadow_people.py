@@ -12,8 +12,7 @@ import pytest
 from pulsar_rebalancer.decisions.explain.history import DecisionHistory
 from pulsar_rebalancer.lab.shadow.agreement import Agreement, ComparedWindow, compare, window
 from pulsar_rebalancer.lab.shadow.manual_moves import by_people, to_and_fro
-from pulsar_rebalancer.lab.shadow.ownership import OwnershipWatch
-from pulsar_rebalancer.lab.shadow.traffic import TrafficWatch
+from pulsar_rebalancer.lab.shadow.ownership import OwnershipWatch, TrafficWatch
 from sinks.wire.codec import decode_round
 from strategies.cluster.model import Command, Round
 from strategies.errors import SettingsError

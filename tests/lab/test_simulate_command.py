@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pulsar_rebalancer.cli.main import app
-from pulsar_rebalancer.lab.simulate.published_comparison import percentile
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.tables.simulate.published import percentile
 from strategies.errors import SettingsError
 
 SMALL = """

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulate.runs import RunRequest, StrategyChoice, make
-from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.runs import RunRequest, StrategyChoice, make
+from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.run import run
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.lab.simulate.runs import Made, RunRequest, StrategyChoice, make
+from pulsar_rebalancer.lab.runs import Made, RunRequest, StrategyChoice, make
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from strategies.errors import SettingsError
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_rebalancer.lab.simulate.runs import Made, RunRequest, StrategyChoice, make, run_requests
+from pulsar_rebalancer.lab.runs import Made, RunRequest, StrategyChoice, make, run_requests
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, closed_loop
-from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
-from pulsar_rebalancer.lab.simulation.timeline import Membership, Move, Timeline
-from pulsar_rebalancer.lab.simulation.tracing import Measured, Tracer
+from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.simulation.timeline import Measured, Membership, Move, Timeline, Tracer
 from strategies.cluster.model import Outcome, Round
 from strategies.cluster.round_figures import Spread
 from strategies.fold.engine import EngineSettings

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
-from pulsar_rebalancer.lab.upgrade_preview.effects import RunEffects
-from pulsar_rebalancer.lab.upgrade_preview.sentences import details, headline
+from pulsar_rebalancer.lab.upgrade_preview.page import RunEffects, details, headline
 from pulsar_rebalancer.settings.broker_conf.upgrade import upgrade_of
 from tests.lab.test_columnar_fold import an_hour
 from tests.separate_back_tests import DAY_MS, MINUTE_MS, check_defaults

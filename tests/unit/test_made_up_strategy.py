@@ -13,9 +13,9 @@ import pytest
 from pulsar_rebalancer.lab.backtest.run import BacktestJob, Loop, run
 from pulsar_rebalancer.lab.backtest.several_clusters import run_all
 from pulsar_rebalancer.lab.replay import decisions
-from pulsar_rebalancer.lab.replay.tracing import timelines
+from pulsar_rebalancer.lab.replay.decisions import timelines
 from pulsar_rebalancer.lab.report.page import render
-from pulsar_rebalancer.lab.simulate.runs import checked, make, run_requests
+from pulsar_rebalancer.lab.runs import checked, make, run_requests
 from pulsar_rebalancer.lab.tune.search import drawn, search
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import Settings, load

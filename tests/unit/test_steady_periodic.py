@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.lab.simulate.runs import RunRequest, StrategyChoice
+from pulsar_rebalancer.lab.runs import RunRequest, StrategyChoice
 from pulsar_rebalancer.lab.simulation.metrics.figures import RunFigures
 from pulsar_rebalancer.lab.simulation.run import run
 from pulsar_rebalancer.lab.simulation.scenarios.default_bundles import UNNAMED

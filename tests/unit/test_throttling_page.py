@@ -8,8 +8,11 @@ import re
 
 import pytest
 
-from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import LIMITERS
-from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import DispatchRate, PublishRate
+from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
+    LIMITERS,
+    DispatchRate,
+    PublishRate,
+)
 from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import SECOND_NS
 from pulsar_rebalancer.settings.broker_conf.keys import KEYS
 from tests.unit.strategies_page import PAGE, example

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from pulsar_rebalancer.lab.demo.installation import CLUSTER, DemoTopics, modelled_cluster
+from pulsar_rebalancer.lab.demo.installation import DemoTopics, modelled_cluster
+from pulsar_rebalancer.lab.demo.plan import CLUSTER
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
 from pulsar_rebalancer.settings.load import load
 from pulsar_rebalancer.watch.dry_runs import DryRuns

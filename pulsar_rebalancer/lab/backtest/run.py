@@ -17,8 +17,7 @@ from pulsar_rebalancer.lab.backtest.reassigned import Reassigned
 from pulsar_rebalancer.lab.goal import Goal, goal_of
 from pulsar_rebalancer.lab.report.settings import shown_settings
 from pulsar_rebalancer.lab.report.summary import Summary
-from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
-from pulsar_rebalancer.lab.simulation.tracing import Measured, Tracer
+from pulsar_rebalancer.lab.simulation.timeline import Measured, Move, Timeline, Tracer
 from pulsar_rebalancer.settings.load import Settings
 from sinks.rare_collections import rare_collections
 from sinks.recordings.columnar import KINDS

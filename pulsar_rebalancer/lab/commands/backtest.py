@@ -126,8 +126,7 @@ def _show(
 ) -> None:
     from pulsar_rebalancer.lab.backtest.run import LOOPS, run_as_json
     from pulsar_rebalancer.lab.report.chart_data import comparison
-    from pulsar_rebalancer.lab.report.figure_texts import FORESIGHT
-    from pulsar_rebalancer.lab.report.summary import Summary
+    from pulsar_rebalancer.lab.report.summary import FORESIGHT, Summary
 
     summaries = [Summary(line) for answer in answers for line in answer.timelines]
     if as_json:

@@ -235,7 +235,7 @@ def _write_html(
     settings: Settings,
     verdicts: Mapping[str, Outcome],
 ) -> dict[str, Path]:
-    from pulsar_rebalancer.lab.replay.tracing import timelines
+    from pulsar_rebalancer.lab.replay.decisions import timelines
     from pulsar_rebalancer.lab.report.page import render, write_page
 
     name = topic_name(origin)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -70,25 +70,23 @@ def shadow(
     computed with these settings. Moves are detected as changes of ownership.
     """
     settings = options.settings(config, overrides)
-    given = _read_input(recording, settings)
-    compared = window(since, until, given.watch.last_ms)
-    people = by_people(
-        given.moved, given.history.rounds, settings.engine.round.cool_down_ms, given.watch.traffic
-    )
-    bundles = {move.cluster: len(given.watch.known(move.cluster)) for move in given.moved}
+    watch, moved, history = _read_input(recording, settings)
+    compared = window(since, until, watch.last_ms)
+    people = by_people(moved, history.rounds, settings.engine.round.cool_down_ms, watch.traffic)
+    bundles = {move.cluster: len(watch.known(move.cluster)) for move in moved}
     agreement = compare(
-        given.moved,
-        given.history,
+        moved,
+        history,
         round(within * 1000),
         bundles=bundles,
         people=people,
         window=compared,
     )
-    wanderers = to_and_fro([move for move in given.moved if move.ts in compared])
+    wanderers = to_and_fro([move for move in moved if move.ts in compared])
     if as_json:
         body = {
-            "records": {"first_ms": given.watch.first_ms, "last_ms": given.watch.last_ms},
-            "rounds": len(given.history.rounds),
+            "records": {"first_ms": watch.first_ms, "last_ms": watch.last_ms},
+            "rounds": len(history.rounds),
             "window": {"since_ms": compared.since_ms, "until_ms": compared.until_ms},
             **agreement_as_json(agreement, wanderers),
         }
@@ -100,18 +98,9 @@ def shadow(
     console.say(sentence(agreement))
 
 
-@dataclass(frozen=True, slots=True)
-class _Input:
-    """The input of the comparison: moves and traffic in the telemetry, and our decisions of the
-    same time.
-    """
-
-    watch: OwnershipWatch
-    moved: list[Moved]
-    history: DecisionHistory
-
-
-def _read_input(recording: str | None, settings: Settings) -> _Input:
+def _read_input(
+    recording: str | None, settings: Settings
+) -> tuple[OwnershipWatch, list[Moved], DecisionHistory]:
     """Reads the input and prints warnings. Raises SinkError without telemetry."""
     watch, topic = OwnershipWatch(), settings.connections.topics.telemetry
     skipped = Skipped(recording or str(topic), "telemetry record")
@@ -134,7 +123,7 @@ def _read_input(recording: str | None, settings: Settings) -> _Input:
             f"warning: {watch.applied} of our commands were applied meanwhile; shadow mode "
             "requires that no executor applies commands"
         )
-    return _Input(watch, moved, history)
+    return watch, moved, history
 
 
 def _history(recording: str | None, settings: Settings) -> DecisionHistory:

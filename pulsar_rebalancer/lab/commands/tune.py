@@ -121,7 +121,7 @@ def sentence(found: SearchResult) -> str:
     and on how much data.
     """
     from pulsar_rebalancer.decisions.figure_texts import number
-    from pulsar_rebalancer.lab.report.figure_texts import duration, points
+    from pulsar_rebalancer.lab.report.summary import duration, points
     from pulsar_rebalancer.lab.report.verdict import FEW_ROUNDS
 
     now, best = found.current.test, found.best

@@ -17,7 +17,7 @@ from strategies.errors import SettingsError, SinkError
 
 if TYPE_CHECKING:
     from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult
-    from pulsar_rebalancer.lab.upgrade_preview.effects import RunEffects
+    from pulsar_rebalancer.lab.upgrade_preview.page import RunEffects
     from pulsar_rebalancer.lab.upgrade_preview.planned_runs import PreviewPlan
     from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
     from strategies.java.release_defaults import PulsarRelease
@@ -108,7 +108,7 @@ def _by_cluster(recording: Path, answers: Sequence[BacktestResult]) -> list[list
     """The runs of each cluster with load in its rounds, by name. Raises SinkError if there is
     none.
     """
-    from pulsar_rebalancer.lab.upgrade_preview.effects import RunEffects
+    from pulsar_rebalancer.lab.upgrade_preview.page import RunEffects
 
     by_run = [{line.cluster: line for line in one.timelines} for one in answers]
     names = [name for name in by_run[0] if all(one[name].rounds for one in by_run)]
@@ -129,7 +129,7 @@ def _by_cluster(recording: Path, answers: Sequence[BacktestResult]) -> list[list
 
 
 def _show(plan: PreviewPlan, clusters: Sequence[Sequence[RunEffects]]) -> None:
-    from pulsar_rebalancer.lab.upgrade_preview.sentences import NOT_SHOWN, details, headline
+    from pulsar_rebalancer.lab.upgrade_preview.page import NOT_SHOWN, details, headline
 
     upgrade = plan.upgrade
     for effects in clusters:
@@ -158,7 +158,7 @@ def _table(effects: Sequence[RunEffects]) -> console.Sheet:
 
 def _show_moves(upgrade: Upgrade, after: RunEffects) -> None:
     """The first moves after the upgrade."""
-    from pulsar_rebalancer.lab.upgrade_preview.sentences import clock
+    from pulsar_rebalancer.lab.upgrade_preview.page import clock
 
     moves = after.summary.moves
     if not moves:
@@ -207,7 +207,7 @@ def _print_json(
     shown: Sequence[Sequence[RunEffects]],
 ) -> None:
     from pulsar_rebalancer.lab.backtest.run import LOOPS
-    from pulsar_rebalancer.lab.upgrade_preview.sentences import NOT_SHOWN, details, headline
+    from pulsar_rebalancer.lab.upgrade_preview.page import NOT_SHOWN, details, headline
     from pulsar_rebalancer.settings.broker_conf.show import upgrade_as_json
 
     upgrade = plan.upgrade
@@ -236,7 +236,7 @@ def _run_as_json(
     place: int, plan: PreviewPlan, job: BacktestJob, answer: BacktestResult
 ) -> dict[str, Any]:
     from pulsar_rebalancer.lab.backtest.run import run_as_json
-    from pulsar_rebalancer.lab.upgrade_preview.effects import RunEffects
+    from pulsar_rebalancer.lab.upgrade_preview.page import RunEffects
 
     made, run = run_as_json(job, answer), plan.runs[place]
     clusters = [

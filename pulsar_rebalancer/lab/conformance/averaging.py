@@ -19,12 +19,13 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from pulsar_rebalancer.lab.conformance.broker_conf import settings_of, weights_of
-from pulsar_rebalancer.lab.conformance.data_maps import (
+from pulsar_rebalancer.lab.conformance.case_data import (
     BrokerData,
     BundleData,
     TrafficData,
     averages_of,
+    settings_of,
+    weights_of,
 )
 from pulsar_rebalancer.lab.conformance.vectors import Case, Played
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from pulsar_rebalancer.lab.conformance.broker_conf import settings_of
+from pulsar_rebalancer.lab.conformance.case_data import settings_of
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
 from strategies.filters.anti_affinity import (
     anti_affine,

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from pulsar_rebalancer.lab.conformance.broker_conf import settings_of, weights_of
-from pulsar_rebalancer.lab.conformance.data_maps import (
+from pulsar_rebalancer.lab.conformance.case_data import (
     AverageData,
     BrokerData,
     BundleData,
@@ -23,6 +22,8 @@ from pulsar_rebalancer.lab.conformance.data_maps import (
     averages_of,
     only_active,
     patched,
+    settings_of,
+    weights_of,
 )
 from pulsar_rebalancer.lab.conformance.shedding import hits, targets, unloads
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played

@@ -13,12 +13,12 @@ import msgspec
 import numpy as np
 
 from pulsar_rebalancer.lab.conformance.averaging import StatsData
-from pulsar_rebalancer.lab.conformance.broker_conf import settings_of
-from pulsar_rebalancer.lab.conformance.data_maps import (
+from pulsar_rebalancer.lab.conformance.case_data import (
     BundleData,
     TrafficData,
     averages_columns,
     averages_of,
+    settings_of,
 )
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
 from strategies.bundles.bundle_loads import BundleLoads

@@ -10,15 +10,13 @@ from typing import Any
 
 import msgspec
 
-from pulsar_rebalancer.lab.conformance.broker_conf import settings_of
+from pulsar_rebalancer.lab.conformance.case_data import settings_of
 from pulsar_rebalancer.lab.conformance.vectors import Case, Played
 from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
     LIMITERS,
+    BrokerRates,
     BucketLimiter,
     ClassicLimiter,
-)
-from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import (
-    BrokerRates,
     DispatchRate,
     PublishRate,
 )

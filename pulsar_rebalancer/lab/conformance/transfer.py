@@ -12,8 +12,7 @@ import msgspec
 import numpy as np
 
 from pulsar_rebalancer.lab.conformance.averaging import StatsData, stats_columns
-from pulsar_rebalancer.lab.conformance.broker_conf import settings_of
-from pulsar_rebalancer.lab.conformance.data_maps import patched
+from pulsar_rebalancer.lab.conformance.case_data import patched, settings_of
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
 from strategies.cluster.model import BundleStats
 from strategies.filters.policies import PoliciesView, isolation_policy

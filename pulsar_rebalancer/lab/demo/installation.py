@@ -7,23 +7,31 @@ and commands.
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from types import FrameType
 
 from pulsar_rebalancer.cli.child_process import ChildProcess, rebalancer_command
-from pulsar_rebalancer.lab.demo.plan import BUNDLES, TOPICS, DemoPlan
+from pulsar_rebalancer.lab.demo.plan import BUNDLES, CLUSTER, TOPICS, DemoPlan
+from pulsar_rebalancer.lab.demo.result import Result, is_settled
+from pulsar_rebalancer.lab.demo.screen import Screen
+from pulsar_rebalancer.lab.goal import Goal
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
 from pulsar_rebalancer.lab.simulation.closed_loop import (
     Decider,
     PolledCluster,
     RoundAnswer,
+    Step,
+    closed_loop,
     outcome_reports,
 )
-from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.plain_loop import PlainLoop
+from sinks.stopping import handling
 from sinks.topics.access import NO_SECURITY, TopicAccess, TopicRecord, open_publisher, open_reader
 from sinks.topics.kafka.admin import TopicPlan, create_topic
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
@@ -31,7 +39,7 @@ from sinks.topics.uri import TopicUri
 from sinks.wire.codec import decode_command, decode_round, encode_outcome
 from sinks.wire.output_rows import OutputRow
 from strategies.cluster.model import Command, OutcomeReport, Round, TelemetryRecord
-from strategies.errors import ContractError, PublishTimeout
+from strategies.errors import PublishTimeout
 from strategies.fold.engine import EngineSettings
 from streaming.starting import StartNews
 
@@ -80,11 +88,7 @@ class PlainDecider:
         ]
         self._topics.publish_rows(rows)
         answer = self._topics.answer(_ts(records))
-        if answer is None:
-            raise ContractError(
-                "the plain loop closed no round at the end of a collection pass: this is a "
-                "bug, please report it"
-            )
+        assert answer is not None, "each pass of an undisturbed cluster closes a round"
         return answer
 
 
@@ -194,7 +198,6 @@ class DemoTopics:
         return RoundAnswer(record, tuple(self._commands[id_] for id_ in record.commands))
 
 
-CLUSTER = "demo"
 #: Passes before the present.
 _HISTORY = 20
 
@@ -241,3 +244,42 @@ def modelled_cluster(
     start_ms = clock_ms() - _HISTORY * PERIOD_MS
     cluster = PolledCluster(skewed_cluster(CLUSTER, seed, BUNDLES).world, CLUSTER, start_ms)
     return ModelledCluster(cluster, DemoTopics(topics, cluster), clock_ms, start_ms)
+
+
+def run_demo(plan: DemoPlan, settings: EngineSettings, goal: Goal, screen: Screen) -> Result:
+    """Runs the demo. Raises ChildFailed or PublishTimeout when the job fails, KeyboardInterrupt
+    when the demo is stopped.
+    """
+    began, steps = time.monotonic(), list[Step]()
+    cluster = skewed_cluster(CLUSTER, plan.seed, BUNDLES)
+
+    def say(line: str) -> None:
+        screen.wait(f"Starting the Spark job: {line} …")
+
+    with stoppable(), open_decider(plan, settings, cluster, say) as decider:
+        if plan.engine == "spark":
+            screen.wait("Starting the Spark job, which takes 15 to 30 seconds …")
+        try:
+            for step in closed_loop(cluster, decider):
+                steps.append(step)
+                screen.step(step)
+                if len(steps) == plan.rounds or is_settled(steps, goal):
+                    break
+        finally:
+            if plan.engine == "spark":
+                screen.wait("Stopping the Spark job …")
+    return Result(plan, goal, BUNDLES, tuple(steps), time.monotonic() - began)
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the demo as Ctrl-C does: every `with` block is left properly.
+
+    SIGINT is set as well, because a shell starts background processes with SIGINT ignored.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    with handling(interrupt, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        yield

@@ -5,10 +5,15 @@ engines.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pulsar_rebalancer.lab.goal import goal_of
+from pulsar_rebalancer.lab.report.settings import shown_settings
+from pulsar_rebalancer.lab.simulation.timeline import Timeline, Tracer
+from pulsar_rebalancer.settings.load import Settings
 from sinks.full_disk import naming
 from sinks.plain_loop import PlainLoop
 from sinks.topics.readable import Placed, place
@@ -17,10 +22,10 @@ from sinks.wire.encoding import encode_outcome
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
-from strategies.cluster.model import Outcome, Round
+from strategies.cluster.model import Command, Outcome, Round
 from strategies.describe import describe_command, describe_round
 from strategies.errors import SinkError
-from strategies.fold.engine import EngineSettings
+from strategies.fold.engine import EngineSettings, placement_of
 
 #: Rejected records that are kept: their rows, and what Python needs for each.
 _MOST_REJECTED_BYTES, _ROW_BYTES = 256 * 2**20, 300
@@ -167,3 +172,41 @@ def decide(
     loop = PlainLoop(engine, limits)
     for position, value in records:
         yield loop.feed(position, value)
+
+
+def timelines(
+    made: Decisions, settings: Settings, verdicts: Mapping[str, Outcome]
+) -> list[Timeline]:
+    """One timeline per cluster, by name. `verdicts`: recorded outcomes of commands with the same
+    id.
+    """
+    commands: dict[str, dict[str, Command]] = defaultdict(dict)
+    for row in made.commands:
+        command = decode_command(row.value)
+        commands[row.key][command.id] = command
+    tracers: dict[str, Tracer] = {}
+    goal = goal_of(settings.engine)
+    for row in made.rounds:
+        record = decode_round(row.value)
+        tracer = tracers.setdefault(row.key, _tracer(row.key, settings, goal.text))
+        tracer.round(
+            record, [commands[row.key][one] for one in record.commands], goal.reached(record)
+        )
+        for name in record.commands:
+            if name in verdicts:
+                tracer.outcome(verdicts[name])
+    return [tracer.timeline() for _, tracer in sorted(tracers.items())]
+
+
+def _tracer(cluster: str, settings: Settings, goal: str) -> Tracer:
+    engine = settings.engine
+    return Tracer(
+        title=f"{cluster}: {engine.strategy}",
+        kind="recorded",
+        strategy=f"{engine.strategy}/{engine.mode}",
+        placement=placement_of(engine)[0],
+        goal=goal,
+        interval_ms=engine.round.interval_ms,
+        settings=shown_settings(settings),
+        notes=("The recorded reports do not react to these moves: their effect is unknown.",),
+    )

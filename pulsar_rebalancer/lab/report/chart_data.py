@@ -11,8 +11,7 @@ import numpy as np
 
 from pulsar_rebalancer.decisions.figure_texts import data_rate, figure, number
 from pulsar_rebalancer.decisions.round_texts import proves_bound, sentences
-from pulsar_rebalancer.lab.report.figure_texts import count, share
-from pulsar_rebalancer.lab.report.summary import Summary
+from pulsar_rebalancer.lab.report.summary import Summary, count, share
 from pulsar_rebalancer.lab.report.thinning import bin_edges, counts, extremes, peaks
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
 from strategies.bundles.bundle_loads import Floats, Ints

@@ -14,10 +14,9 @@ import numpy as np
 from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports, ReportTrigger
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
 from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, RoundAnswer, outcome_reports
-from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.disturbances import DisturbedReports, Rival
-from pulsar_rebalancer.lab.simulation.executor_model import BundlePlaced, CommandDone, ExecutorModel
-from pulsar_rebalancer.lab.simulation.intents.operators import Operators
+from pulsar_rebalancer.lab.simulation.executor_model import CommandDone, ExecutorModel
 from pulsar_rebalancer.lab.simulation.leader import Leader
 from pulsar_rebalancer.lab.simulation.metrics.figures import (
     RunFigures,
@@ -26,11 +25,10 @@ from pulsar_rebalancer.lab.simulation.metrics.figures import (
     figures_of,
 )
 from pulsar_rebalancer.lab.simulation.metrics.operations import Operation, operations_of
+from pulsar_rebalancer.lab.simulation.operators import Operators
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
-from pulsar_rebalancer.lab.simulation.scenarios.noise_schema import Disturbances
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening, Scenario
-from pulsar_rebalancer.lab.simulation.timeline import Membership, Move, Timeline
-from pulsar_rebalancer.lab.simulation.tracing import Measured, Tracer
+from pulsar_rebalancer.lab.simulation.timeline import Measured, Membership, Move, Timeline, Tracer
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles.bundle_loads import Floats
 from strategies.cluster.intent_contract import IntentStatus
@@ -168,7 +166,7 @@ class _Running:
             now_s = number * PERIOD_S
             self._happen(now_s)
             self._world.measure(now_s)
-            answer = self._decided(self._records(now_s))
+            answer = self._decider.decide_if_closed(self._records(now_s))
             usage, traffic = self._world.lasting(now_s)
             self._trace(answer, usage, now_s)
             done = self._executor.carry_out(() if answer is None else answer.commands, now_s)
@@ -190,12 +188,6 @@ class _Running:
             backlog,
             operations_of(timeline, self._said),
         )
-
-    def _decided(self, records: Sequence[TelemetryRecord]) -> RoundAnswer | None:
-        """The answer to a pass; None if no round closed, which only disturbances may cause."""
-        if self._scenario.disturbances == Disturbances():
-            return self._decider.decide(records)
-        return self._decider.decide_if_closed(records)
 
     def _records(self, now_s: float) -> list[TelemetryRecord]:
         """Records that arrive in a round, in order."""
@@ -248,48 +240,29 @@ class _Running:
 
     def _happen(self, now_s: float) -> None:
         """Applies all happenings that are due, in order of time."""
-        placed: list[BundlePlaced] = []
+        placed: list[Move] = []
         back = self._operators.back(START_MS + int(now_s * 1000))
         self._executor.join(back)
         self._member(back, now_s, "joined", "restarted")
         while self._due and self._due[0].minute * 60.0 <= now_s:
-            placed += self._one(self._due.pop(0))
+            placed += self._one(self._due.pop(0), int(now_s // PERIOD_S))
         self._world.foreign = np.zeros(len(self._world.present))
         self._loads = [(end, load) for end, load in self._loads if now_s < end]
-        for moved in self._rival.moves(self._world, now_s):
+        for moved in [*self._rival.moves(self._world, now_s), *placed]:
             self._tracer.add(moved)
         for _, load in self._loads:
             for name in load.brokers:
                 self._world.foreign[self._world.fleet.names.index(self._id(name))] += load.points
-        self._note_placed(placed, now_s)
 
     def _roll_on(self, done: Round, now_s: float) -> None:
         """Lets the processes of rolls act on a round: brokers leave, to restart."""
         now_ms = START_MS + int(now_s * 1000)
         leaving = self._operators.restarts(done, self._present(), now_ms)
         if leaving:
-            self._note_placed(self._leave(leaving, now_s, "restarts"), now_s)
+            for moved in self._leave(leaving, now_s, "restarts", int(now_s // PERIOD_S)):
+                self._tracer.add(moved)
 
-    def _note_placed(self, placed: Iterable[BundlePlaced], now_s: float) -> None:
-        for one in placed:
-            self._tracer.add(
-                Move(
-                    round=int(now_s // PERIOD_S),
-                    ts=START_MS + int(one.at_s * 1000),
-                    bundle=one.bundle,
-                    source=one.source,
-                    destination=one.destination,
-                    kind="placed",
-                    code="broker-left",
-                    reason=f"{one.source} left; the leader placed the bundle when its "
-                    "clients looked it up",
-                    traffic=one.traffic,
-                    topics=one.topics,
-                    blip_ms=int(one.blip_s * 1000),
-                )
-            )
-
-    def _one(self, happening: Happening) -> list[BundlePlaced]:
+    def _one(self, happening: Happening, round_: int) -> list[Move]:
         brokers = [self._id(name) for name in happening.brokers]
         at_s = happening.minute * 60.0
         match happening.kind:
@@ -303,17 +276,17 @@ class _Running:
                     self._operators.joined(name, START_MS + int(at_s * 1000))
                 return []
             case "leave" | "kill":
-                return self._leave(brokers, at_s, _WHY_LEFT[happening.kind])
+                return self._leave(brokers, at_s, _WHY_LEFT[happening.kind], round_)
             case "drain" | "undrain" | "roll":
                 now_ms = START_MS + int(at_s * 1000)
                 self._operators.happen(happening, brokers, self._present(), now_ms)
                 return []
 
-    def _leave(self, brokers: Sequence[str], at_s: float, why: str) -> list[BundlePlaced]:
+    def _leave(self, brokers: Sequence[str], at_s: float, why: str, round_: int) -> list[Move]:
         for name in brokers:
             self._reports.forget(self._world.fleet.names.index(name))
         self._member(brokers, at_s, "left", why)
-        return self._executor.leave(brokers, at_s, why == _WHY_LEFT["kill"])
+        return self._executor.leave(brokers, at_s, why == _WHY_LEFT["kill"], round_)
 
     def _present(self) -> list[str]:
         return [

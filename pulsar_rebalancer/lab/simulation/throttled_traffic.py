@@ -17,11 +17,9 @@ import numpy as np
 from pulsar_rebalancer.lab.simulation.demand import Demand, Part
 from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
     LIMITERS,
+    BrokerRates,
     BucketLimiter,
     ClassicLimiter,
-)
-from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import (
-    BrokerRates,
     DispatchRate,
     PublishRate,
     RatePolicies,
@@ -30,7 +28,8 @@ from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import (
 )
 from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import SECOND_NS
 from pulsar_rebalancer.lab.simulation.fleet import Fleet, rate_of
-from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario, TopicDispatch
+from pulsar_rebalancer.lab.simulation.scenarios.common_schema import TopicDispatch
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
 
 #: A throttled dispatcher reads again after a second. Timers fire slightly late; a bucket adds

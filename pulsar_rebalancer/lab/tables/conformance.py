@@ -11,8 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_rebalancer.cli import console, exit_codes
-from pulsar_rebalancer.lab.conformance.comparing import CaseResult, Difference, compare
-from pulsar_rebalancer.lab.conformance.suites import NOT_LIVE, SUITES
+from pulsar_rebalancer.lab.conformance.suites import (
+    NOT_LIVE,
+    SUITES,
+    CaseResult,
+    Difference,
+    compare,
+)
 from pulsar_rebalancer.lab.conformance.vectors import read_cases
 from strategies.describe import counted
 from strategies.java.release_defaults import PulsarRelease

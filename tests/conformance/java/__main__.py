@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.pulsar_jars import NoPulsarError
-from pulsar_rebalancer.lab.conformance.comparing import Difference, compare
+from pulsar_rebalancer.lab.conformance.suites import Difference, compare
 from pulsar_rebalancer.lab.conformance.vectors import read_cases
 from strategies.errors import SettingsError
 from tests.conformance.java.histories import HISTORIES, written

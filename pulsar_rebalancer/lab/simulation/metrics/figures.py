@@ -10,9 +10,18 @@ from math import inf, isfinite, nan
 import numpy as np
 import numpy.typing as npt
 
-from pulsar_rebalancer.lab.simulation.metrics import bounds, churn
-from pulsar_rebalancer.lab.simulation.metrics.overshoot import over_placement, over_unloading
-from pulsar_rebalancer.lab.simulation.metrics.predictions import prediction_error, useless_moves
+from pulsar_rebalancer.lab.simulation.metrics import bounds
+from pulsar_rebalancer.lab.simulation.metrics.moves import (
+    back_and_forth,
+    most_in_an_hour,
+    moved_twice,
+    over_placement,
+    over_unloading,
+    prediction_error,
+    returns,
+    traffic_moved,
+    useless_moves,
+)
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from strategies.bundles.bundle_loads import Floats
 from strategies.ordered_sum import ordered_sum
@@ -123,7 +132,7 @@ def figures_of(
     balanced = _balanced(lasting <= 100 * by.target + 1e-9, onset)
     attainable = nan if truth is None else _attainable(timeline, truth)
     moved, least = (
-        churn.traffic_moved(moves),
+        traffic_moved(moves),
         _least(timeline, onset, float(lasting[-1]) / 100, truth),
     )
     days = (float(timeline.times_ms[-1] - timeline.times_ms[onset]) + timeline.interval_ms) / DAY_MS
@@ -142,7 +151,7 @@ def figures_of(
         if rounds
         else 0.0,
         unloads_per_hour=len(moves) / days / 24,
-        most_unloads_per_hour=float(churn.most_in_an_hour(moves)),
+        most_unloads_per_hour=float(most_in_an_hour(moves)),
         moved_mib=moved / 2**20,
         least_mib=least / 2**20,
         churn_ratio=moved / least if least > 0 else (1.0 if moved == 0 else nan),
@@ -161,9 +170,9 @@ def figures_of(
         rate_ratio_end=_ratio(_mean_of_last(timeline.msg_rate)),
         usage_ratio_end=_ratio(timeline.lasting[-1]),
         peak_over_mean=_peak_over_mean(timeline.lasting[-1]),
-        moved_twice=float(churn.moved_twice(moves)),
-        back_and_forth=float(churn.back_and_forth(moves)),
-        returns=float(churn.returns(moves)),
+        moved_twice=float(moved_twice(moves)),
+        back_and_forth=float(back_and_forth(moves)),
+        returns=float(returns(moves)),
         false_unloads_a_day=sum(
             bool(by.calm or lasting[move.round] <= 100 * by.target) for move in moves
         )

@@ -9,8 +9,8 @@ from math import inf, isfinite, isnan
 from typing import Any
 
 from pulsar_rebalancer.cli import console
-from pulsar_rebalancer.lab.report.figure_texts import FORESIGHT
-from pulsar_rebalancer.lab.simulate.runs import Made, grouped, median
+from pulsar_rebalancer.lab.report.summary import FORESIGHT
+from pulsar_rebalancer.lab.runs import Made, grouped, median
 from pulsar_rebalancer.lab.simulation.metrics.operations import Operation
 
 #: Heading, figure, and whether the column shows the range over the seeds.

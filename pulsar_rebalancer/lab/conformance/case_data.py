@@ -4,10 +4,11 @@ order of their keys.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_type_hints
 
 import msgspec
 import numpy as np
@@ -15,7 +16,56 @@ import numpy as np
 from pulsar_rebalancer.lab.conformance.vectors import Number
 from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Memory, Resource, Traffic
+from strategies.errors import SettingsError
+from strategies.java.release_defaults import RELEASES, PulsarRelease, defaults_in
 from strategies.placement.contract import Averages
+from strategies.settings import Setting, Weights
+
+_T = TypeVar("_T")
+_BANDWIDTH = ("loadBalancerBandwidthInResourceWeight", "loadBalancerBandwidthOutResourceWeight")
+
+
+def settings_of(cls: type[_T], conf: Mapping[str, Any], release: PulsarRelease = RELEASES[0]) -> _T:
+    """Settings of a dataclass from Pulsar's keys; keys that are not named have their default in
+    this release, keys of others are ignored.
+
+    Raises SettingsError for a value that is neither a number nor a truth value nor a list of names.
+    """
+    given = dict[str, Any]()
+    for name, hint in get_type_hints(cls, include_extras=True).items():
+        for mark in getattr(hint, "__metadata__", ()):
+            if isinstance(mark, Setting) and mark.pulsar is not None and mark.pulsar in conf:
+                given[name] = _plain(mark.pulsar, conf[mark.pulsar])
+    return dataclasses.replace(defaults_in(release, cls), **given)  # type: ignore[type-var]
+
+
+def weights_of(conf: Mapping[str, Any]) -> Weights:
+    """Resource weights. The newer of the two spellings of the bandwidth keys counts unless it is
+    1.0, as in Pulsar.
+    """
+    resolved = dict(conf)
+    for key in _BANDWIDTH:
+        old = conf.get(key.replace("Bandwidth", "Bandwith"), 1.0)
+        if conf.get(key, 1.0) == 1.0 and old != 1.0:
+            resolved[key] = old
+    weights = settings_of(Weights, resolved)
+    return dataclasses.replace(
+        weights,
+        **{
+            field.name: float(getattr(weights, field.name)) for field in dataclasses.fields(weights)
+        },
+    )
+
+
+def _plain(key: str, value: Any) -> float | bool | str:
+    """The value as a settings class takes it; a list of names as the text it is in broker.conf."""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ",".join(value)
+    if isinstance(value, int | float):
+        return value
+    if value in ("NaN", "Infinity", "-Infinity"):
+        return float(value)
+    raise SettingsError([f"conf.{key}: {value!r} is neither a number nor true or false"])
 
 
 class ResourceData(msgspec.Struct, frozen=True):

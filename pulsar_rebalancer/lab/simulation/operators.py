@@ -1,12 +1,16 @@
-"""A modelled process of `rebalancer roll`: it asks for the next step and returns what the step
-writes and restarts. It reads no topic and no clock.
+"""The operators of a scenario: their records, the processes of their rolls, and the restarts that
+these run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Literal
 
+from pulsar_rebalancer.lab.simulation.clock import START_MS
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import Round
 from strategies.roll.next_step import (
@@ -128,7 +132,10 @@ class ModelledRoll:
         for _ in range(_STEPS):
             if self.ended is not None:
                 break
-            step = self._next(seen)
+            step = next_step(
+                RollFacts(self.rounds, seen, self.memory, self.rules, self.max_unavailable)
+            )
+            self.said = getattr(step, "text", self.said)
             if isinstance(step, KeepWaiting):
                 break
             self._take(step, seen, records, restarts)
@@ -140,12 +147,6 @@ class ModelledRoll:
         if run is not None:
             run = replace(run, running=False, failed=failed)
             self.memory = with_restart(self.memory, broker, run)
-
-    def _next(self, seen: Observation) -> RollStep:
-        facts = RollFacts(self.rounds, seen, self.memory, self.rules, self.max_unavailable)
-        step = next_step(facts)
-        self.said = getattr(step, "text", self.said)
-        return step
 
     def _take(
         self, step: RollStep, seen: Observation, records: list[Intent], restarts: list[str]
@@ -172,3 +173,105 @@ class ModelledRoll:
     def _written(self, record: Intent) -> Intent:
         self.memory = with_record(self.memory, record)
         return record
+
+
+@dataclass(slots=True)
+class _Rolling:
+    """A process and what it sees. `away_ms`: how long a broker is away when it restarts."""
+
+    process: ModelledRoll
+    eyes: ModelledEyes
+    away_ms: int
+
+
+class Operators:
+    """Writes records for the drains and rolls of a scenario. Records reach the next round; a
+    process looks at the cluster after each round.
+    """
+
+    def __init__(self, cluster: str, brokers: Sequence[str]) -> None:
+        """`brokers`: all of the scenario."""
+        self._cluster, self._brokers = cluster, tuple(brokers)
+        self._records: list[Intent] = []
+        self._rolls: list[_Rolling] = []
+        self._back_ms: dict[str, int] = {}
+        self._started_ms = dict.fromkeys(brokers, START_MS)
+        self._count = 0
+
+    def happen(
+        self, happening: Happening, brokers: Sequence[str], present: Sequence[str], now_ms: int
+    ) -> None:
+        """Writes the records of a happening. `brokers`: those that it names."""
+        if happening.kind == "roll":
+            process = ModelledRoll(
+                self._cluster, self._next_id, now_ms, max_unavailable=happening.max_unavailable or 1
+            )
+            self._records.append(process.begin(brokers or present, "a scenario's roll", now_ms))
+            away_ms = int(happening.minutes * 60_000)
+            self._rolls.append(_Rolling(process, ModelledEyes(), away_ms))
+            return
+        for number, broker in enumerate(brokers):
+            action: Literal["drain", "undrain"] = (
+                "undrain" if happening.kind == "undrain" else "drain"
+            )
+            self._records.append(
+                Intent(
+                    self._cluster,
+                    now_ms,
+                    self._next_id(),
+                    action,
+                    _BY,
+                    f"a scenario's {action}",
+                    broker,
+                    together=action == "drain" and number > 0,
+                )
+            )
+
+    def joined(self, broker: str, now_ms: int) -> None:
+        """Notes that a broker has started."""
+        self._started_ms[broker] = now_ms
+
+    def records(self) -> list[Intent]:
+        """The records since the last call."""
+        records, self._records = self._records, []
+        return records
+
+    def restarts(self, done: Round, present: Sequence[str], now_ms: int) -> list[str]:
+        """Lets the processes read a round and act. Returns the brokers that leave now, to come back
+        later.
+        """
+        leaving: list[str] = []
+        for one in self._rolls:
+            one.process.heard(done)
+            expected = [name for name in self._brokers if name in present or name in done.stale]
+            acts = one.process.act(
+                one.eyes.look(
+                    now_ms,
+                    present,
+                    [*expected, *one.process.rounds.view.phases],
+                    leader=self._leader(present),
+                    started_ms=self._started_ms,
+                )
+            )
+            self._records += acts.records
+            leaving += acts.restarts
+            self._back_ms |= dict.fromkeys(acts.restarts, now_ms + one.away_ms)
+        return leaving
+
+    def back(self, now_ms: int) -> list[str]:
+        """The brokers whose restart is over, once."""
+        back = [name for name, due in self._back_ms.items() if due <= now_ms]
+        for name in back:
+            del self._back_ms[name]
+            self.joined(name, now_ms)
+            for one in self._rolls:
+                one.process.command_ended(name)
+        return back
+
+    def _leader(self, present: Sequence[str]) -> str | None:
+        """The broker that runs longest: who leads, leads until it leaves."""
+        return min(present, key=lambda name: self._started_ms[name], default=None)
+
+    def _next_id(self) -> str:
+        self._count += 1
+        return blake2b(f"{self._cluster} {self._count}".encode(), digest_size=16).hexdigest()
