@@ -264,7 +264,7 @@ def figures(case: Case) -> dict[str, float]:
     """The figures of one run, and those that only targets use."""
     with changed(case.change):
         done = uncertified_run(_request(case))
-    return {**{name: getattr(done.figures, name) for name in done.figures.__slots__}, **_more(done)}
+    return {**done.figures, **_more(done)}
 
 
 def _more(done: SimulatedRun) -> dict[str, float]:

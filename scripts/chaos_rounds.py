@@ -164,7 +164,11 @@ class _Chaos:
         self._wrong_clock = world.fleet.names[self.seed % _BROKERS]
         store, engine, chance = InMemoryStore(), Engine(self.settings), Stream(self.seed, 101)
         executor = ExecutorModel(world, Leader(self.settings, _CLUSTER, store), START_MS)
-        reports, imbalance, carried = BrokerReports(world, _CLUSTER, None), list[float](), 0.0
+        reports, imbalance, carried = (
+            BrokerReports(world, _CLUSTER, written=False),
+            list[float](),
+            0.0,
+        )
         harm, alive = Stream(self.seed, 102), _present(world)
         for number in range(rounds):
             now_s = number * PERIOD_S

@@ -58,7 +58,7 @@ def test_the_same_seed_gives_the_same_figures_in_any_number_of_processes(tmp_pat
         assert other.timeline is not None
         assert one.timeline.usage.tobytes() == other.timeline.usage.tobytes()
         assert repr(one.timeline.moves) == repr(other.timeline.moves)
-    assert alone[0].figures.start_spread != alone[1].figures.start_spread
+    assert alone[0].figures["start_spread"] != alone[1].figures["start_spread"]
 
 
 def test_pulsars_shedders_come_in_the_order_of_their_published_ratings(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def _world(**disturbances: float) -> World:
 def _rounds(**disturbances: float) -> list[tuple[list[LoadReport], frozenset[str]]]:
     """Reports that arrive and brokers that do not answer, a round a minute."""
     world = _world(**disturbances)
-    reports = BrokerReports(world, "c", None)
+    reports = BrokerReports(world, "c", written=False)
     arriving = DisturbedReports(Disturbances.model_validate(disturbances), 1, world.fleet.names)
     found = []
     for minute in range(_ROUNDS):

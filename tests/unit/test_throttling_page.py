@@ -29,7 +29,7 @@ def examples() -> list[tuple[str, int, list[int]]]:
 
 @pytest.mark.parametrize(("kind", "delivered", "periods"), examples())
 def test_the_worked_example(kind: str, delivered: int, periods: list[int]) -> None:
-    limiter = LIMITERS[kind](DispatchRate(10), 0, PublishRate(), "fixed").charged(delivered, 0, 0)
+    limiter = LIMITERS[kind](DispatchRate(10), 0, PublishRate()).charged(delivered, 0, 0)
     answers = []
     for period in range(1, len(periods) + 1):
         limiter = limiter.seen(period * (SECOND_NS + 1), PublishRate())

@@ -7,7 +7,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Literal
 
@@ -122,21 +121,10 @@ def replay(
     _report_policies(made)
     files = {} if out is None else _write(out, made, source)
     files |= {} if html is None else _write_html(html, origin, made, settings, source.verdicts())
-    _print_summary(_Replayed(origin, source.count, settings, made, files), as_json)
+    _print_summary(origin, source.count, settings, made=made, files=files, as_json=as_json)
     check_use(origin, source.count, len(made.rejected))
     if fail_on_imbalance:
         _fail_on_imbalance(made, settings)
-
-
-@dataclass(frozen=True, slots=True)
-class _Replayed:
-    """`records`: how many were read; `files`: what was written, by kind."""
-
-    recording: str
-    records: int
-    settings: Settings
-    made: decisions.Decisions
-    files: Mapping[str, Path]
 
 
 def _write(out: Path, made: decisions.Decisions, source: OutcomeCollector) -> dict[str, Path]:
@@ -203,29 +191,38 @@ def _shown(answers: Iterable[list[OutputRow]], quiet: bool) -> Iterator[OutputRo
             yield row
 
 
-def _print_summary(replayed: _Replayed, as_json: bool) -> None:
-    summaries = decisions.summarise(replayed.made)
+def _print_summary(
+    origin: str,
+    records: int,
+    settings: Settings,
+    *,
+    made: decisions.Decisions,
+    files: Mapping[str, Path],
+    as_json: bool,
+) -> None:
+    """`records`: how many were read; `files`: what was written, by kind."""
+    summaries = decisions.summarise(made)
     if as_json:
         body = report.as_json(
-            replayed.recording,
-            replayed.records,
-            replayed.settings.engine,
+            origin,
+            records,
+            settings.engine,
             summaries=summaries,
-            decisions=replayed.made,
-            files=replayed.files,
+            decisions=made,
+            files=files,
         )
         console.print_json("replay", 1, body)
         return
     if not summaries:
-        if replayed.records:
+        if records:
             console.say("Nothing was decided: no round closed and no record was rejected.")
         return
     console.show(
         report.as_table(summaries),
         "spread: highest minus lowest usage of the brokers, in percentage points",
     )
-    if replayed.files:
-        console.say(f"written: {', '.join(str(path) for path in replayed.files.values())}")
+    if files:
+        console.say(f"written: {', '.join(str(path) for path in files.values())}")
 
 
 def _write_html(

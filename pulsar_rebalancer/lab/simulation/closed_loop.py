@@ -86,7 +86,7 @@ class PolledCluster:
 
     def __init__(self, world: World, name: str, start_ms: int = START_MS) -> None:
         self.world, self.name, self.start_ms = world, name, start_ms
-        self._reports = BrokerReports(world, name, None)
+        self._reports = BrokerReports(world, name, written=False)
         self._leader = LongTermRates(world)
         self._executor = ExecutorModel(world, self._leader, start_ms)
         self._passes = 0
@@ -106,13 +106,12 @@ class PolledCluster:
             replace(one, ts=now_ms + ANSWER_MS * place, digest=_digest(one))
             for place, one in enumerate(reports, 1)
         ]
-        missing = {name: "no answer" for name in self.world.fleet.names if name in silent}
         return *arriving, Sweep(
             self.name,
             now_ms + ANSWER_MS * len(self.world.fleet.names),
             self._passes,
             tuple(report.broker for report in reports),
-            missing,
+            dict.fromkeys(silent, "no answer"),
         )
 
     def carry_out(self, commands: Sequence[Command], now_ms: int) -> tuple[Outcome, ...]:

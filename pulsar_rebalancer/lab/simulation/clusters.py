@@ -17,7 +17,7 @@ from pulsar_rebalancer.lab.simulation.fleet import FULL, Fleet, fleet_from, flee
 from pulsar_rebalancer.lab.simulation.noise import Drifting, Stream, Wobble
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine, Scenario, Start
 from pulsar_rebalancer.lab.simulation.throttled_traffic import limits_of
-from pulsar_rebalancer.lab.simulation.world import Layout, Ownership, World
+from pulsar_rebalancer.lab.simulation.world import Ownership, World
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.bundles.ranges import KeyRange, initial_boundaries
 
@@ -39,7 +39,7 @@ def drawn_world(scenario: Scenario, seed: int) -> World:
     costs = bundle_costs(scenario, streams["costs"])
     if costs is not None and scenario.start.deal == "usage":
         first = first * costs
-    layout = Layout(
+    return World(
         names=[
             name
             for namespace, rows in scenario.places.items()
@@ -56,7 +56,6 @@ def drawn_world(scenario: Scenario, seed: int) -> World:
         catch_up=scenario.catch_up,
         costs=costs,
     )
-    return World(layout)
 
 
 def bundle_costs(scenario: Scenario, stream: Stream) -> Floats | None:
@@ -187,7 +186,7 @@ def skewed_cluster(
     costs = _shares(bundles, seed) * wanted.sum()
     owner = largest_first(costs, wanted, [np.arange(len(usage))] * bundles)
     per_message = 2 * (fleet.per_message[0] + MESSAGE_BYTES * fleet.per_byte[0])
-    layout = Layout(
+    world = World(
         names=[
             name
             for place, namespace in enumerate(NAMESPACES)
@@ -200,7 +199,7 @@ def skewed_cluster(
         ownership=Ownership(owner, order=np.argsort(-costs, kind="stable")),
         chance=Wobble(seed),
     )
-    return PolledCluster(World(layout), cluster)
+    return PolledCluster(world, cluster)
 
 
 def _shares(bundles: int, seed: int) -> Floats:

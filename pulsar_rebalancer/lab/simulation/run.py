@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports, ReportTrigger
+from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
 from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, RoundAnswer, outcome_reports
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
@@ -133,9 +133,7 @@ class _Running:
         written = self._scenario.reports == "written" or (
             self._scenario.reports == "auto" and task.settings.mode == "parity"
         )
-        self._reports = BrokerReports(
-            self._world, self._cluster, ReportTrigger() if written else None
-        )
+        self._reports = BrokerReports(self._world, self._cluster, written)
         self._arriving = DisturbedReports(
             self._scenario.disturbances, task.seed, self._world.fleet.names
         )

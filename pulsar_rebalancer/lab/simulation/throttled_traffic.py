@@ -314,9 +314,7 @@ class Dispatching:
             RatePolicies() if flow is None else self._rules[flow].policies[scope],
             self._fleet.dispatch[broker],
         )
-        return Gate(
-            LIMITERS[self._limiter](rate, now_ns, PublishRate(), "parity") if rate.is_set else None
-        )
+        return Gate(LIMITERS[self._limiter](rate, now_ns, PublishRate()) if rate.is_set else None)
 
     def _topic_group(
         self, number: int, row: int, rate: float, rate_in: float, gates: tuple[Gate, Gate]

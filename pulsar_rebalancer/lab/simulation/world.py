@@ -5,7 +5,6 @@ its bundles.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -79,47 +78,39 @@ class Ownership:
         return np.where(mine, self.owner, np.where(theirs, self.before, NO_BROKER))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Layout:
-    """A cluster before its first minute. `names`: of its bundles, one per row; `present`:
-    bool[brokers].
-
-    `lag_s`: float64[brokers], time between a broker's measurement and the round. None: all brokers
-    measure at the round, and the next figures show the whole effect of a move. `catch_up`: factor
-    by which consumers read a backlog faster than usual. `costs`: float64[bundles], factor by which
-    a bundle uses more CPU than its traffic shows; None = 1.
-    """
-
-    names: Sequence[str]
-    fleet: Fleet
-    demand: Demand
-    ownership: Ownership
-    chance: Chance
-    lag_s: Floats | None = None
-    dispatching: Dispatching | None = None
-    catch_up: float = 1.0
-    costs: Floats | None = None
-
-
 class World:
     """Brokers, bundles and their traffic at one point of virtual time.
 
     `present`: bool[brokers]. Last measurement: `sampled` float64[4, bundles], `totals` float64[4,
     brokers], `cpu` (percent) float64[brokers], `listed` int64[bundles] (broker whose report lists
-    the bundle). `costs`: see `Layout`.
+    the bundle).
     """
 
-    def __init__(self, layout: Layout) -> None:
-        self.fleet, self.demand, self.ownership = layout.fleet, layout.demand, layout.ownership
-        self.dispatching, self.chance, self._catch_up_times = (
-            layout.dispatching,
-            layout.chance,
-            layout.catch_up,
-        )
-        self.names, self.costs = list(layout.names), layout.costs
+    def __init__(
+        self,
+        *,
+        names: Sequence[str],
+        fleet: Fleet,
+        demand: Demand,
+        ownership: Ownership,
+        chance: Chance,
+        lag_s: Floats | None = None,
+        dispatching: Dispatching | None = None,
+        catch_up: float = 1.0,
+        costs: Floats | None = None,
+    ) -> None:
+        """`names`: of the bundles, one per row. `lag_s`: float64[brokers], time between a broker's
+        measurement and the round; None: all brokers measure at the round, and the next figures show
+        the whole effect of a move. `catch_up`: factor by which consumers read a backlog faster than
+        usual. `costs`: float64[bundles], factor by which a bundle uses more CPU than its traffic
+        shows; None = 1.
+        """
+        self.fleet, self.demand, self.ownership = fleet, demand, ownership
+        self.dispatching, self.chance, self._catch_up_times = dispatching, chance, catch_up
+        self.names, self.costs = list(names), costs
         brokers, bundles = len(self.fleet.names), len(self.names)
-        self._at_once = layout.lag_s is None
-        self.lag_s = np.zeros(brokers) if layout.lag_s is None else layout.lag_s
+        self._at_once = lag_s is None
+        self.lag_s = np.zeros(brokers) if lag_s is None else lag_s
         self.present = self.fleet.joins_s == 0
         self.backlog, self.foreign = np.zeros(bundles), np.zeros(brokers)
         self.sampled, self.totals = np.zeros((4, bundles)), np.zeros((4, brokers))

@@ -19,7 +19,7 @@ from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import (
     Bucket,
     BucketRate,
 )
-from strategies.settings import Mode, Setting
+from strategies.settings import Setting
 
 #: Scope of a limiter: all topics of a broker, a topic (one partition), or one subscription of it.
 Scope = Literal["broker", "topic", "subscription"]
@@ -140,7 +140,6 @@ class BucketLimiter:
     rate: DispatchRate
     messages: Bucket | None
     bytes: Bucket | None
-    mode: Mode = "fixed"
 
     @classmethod
     def started(
@@ -148,15 +147,14 @@ class BucketLimiter:
         rate: DispatchRate,
         now_ns: int,
         published: PublishRate = PublishRate(),
-        mode: Mode = "fixed",
     ) -> BucketLimiter:
         """A limiter with full buckets. A policy without a period (0) has one of one second."""
-        messages, bytes_ = _bucket_rates(rate, published, mode)
-        return cls(rate, _full(messages, now_ns), _full(bytes_, now_ns), mode)
+        messages, bytes_ = _bucket_rates(rate, published)
+        return cls(rate, _full(messages, now_ns), _full(bytes_, now_ns))
 
     def seen(self, now_ns: int, published: PublishRate = PublishRate()) -> BucketLimiter:
         """The limiter with the tokens added up to `now_ns`."""
-        messages, bytes_ = _bucket_rates(self.rate, published, self.mode)
+        messages, bytes_ = _bucket_rates(self.rate, published)
         return replace(
             self,
             messages=_filled(self.messages, messages, now_ns),
@@ -176,7 +174,7 @@ class BucketLimiter:
         self, rate: DispatchRate, now_ns: int, published: PublishRate = PublishRate()
     ) -> BucketLimiter:
         """The limiter with new, full buckets: a change of policy clears all debt."""
-        return self.started(rate, now_ns, published, self.mode)
+        return self.started(rate, now_ns, published)
 
     @property
     def available(self) -> Permits:
@@ -207,14 +205,11 @@ class ClassicLimiter:
         rate: DispatchRate,
         now_ns: int,
         published: PublishRate = PublishRate(),
-        mode: Mode = "fixed",
     ) -> ClassicLimiter:
         """A limiter with nothing used; a relative rate is the configured one until the first tick.
         Raises SettingsError for a period of 0.
-
-        Both modes behave in the same way.
         """
-        del published, mode  # the first tick uses the publish rate
+        del published  # the first tick uses the publish rate
         return cls(rate, None, None).updated(rate, now_ns)
 
     def seen(self, now_ns: int, published: PublishRate = PublishRate()) -> ClassicLimiter:
@@ -272,17 +267,16 @@ class ClassicLimiter:
 #: Name in our settings → constructor of that limiter. Pulsar's classes are
 #: DispatchRateLimiterFactory<AsyncTokenBucket|Classic>.
 LIMITERS: Mapping[
-    str, Callable[[DispatchRate, int, PublishRate, Mode], BucketLimiter | ClassicLimiter]
+    str, Callable[[DispatchRate, int, PublishRate], BucketLimiter | ClassicLimiter]
 ] = MappingProxyType({"token_bucket": BucketLimiter.started, "classic": ClassicLimiter.started})
 
 
 def _bucket_rates(
-    rate: DispatchRate, published: PublishRate, mode: Mode
+    rate: DispatchRate, published: PublishRate
 ) -> tuple[BucketRate | None, BucketRate | None]:
     period = max(rate.period_s, 1) * SECOND_NS
     messages, bytes_ = (
-        BucketRate(part, period, period, mode=mode) if part else None
-        for part in absolute(rate, published)
+        BucketRate(part, period, period) if part else None for part in absolute(rate, published)
     )
     return messages, bytes_
 

@@ -4,7 +4,8 @@ bounds.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import inf, isfinite, nan
 
 import numpy as np
@@ -59,9 +60,21 @@ class Yardstick:
     calm: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RunFigures:
-    """Of the strategy's moves, without those of drains, which `client_cost` alone counts. NaN:
+#: Figures of a run by name, see `figures_of`. NaN: unknown; ∞: never happened.
+RunFigures = Mapping[str, float]
+
+
+def known(figures: RunFigures) -> dict[str, float | None]:
+    """Figures by name; None for unknown ones and for what never happened."""
+    return {name: value if isfinite(value) else None for name, value in figures.items()}
+
+
+def figures_of(
+    timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | None = None
+) -> RunFigures:
+    """All figures of a run; without `truth`, figures that need it are NaN.
+
+    Of the strategy's moves, without those of drains, which `client_cost` alone counts. NaN:
     unknown; ∞: never happened. Spreads are in points, times in rounds after the onset unless stated
     otherwise.
 
@@ -75,56 +88,6 @@ class RunFigures:
     `prediction_error`: difference between predicted and measured usage, in points. `useless_moves`:
     brought less than a tenth of the predicted gain; `returns`: moves back within the rest time.
     """
-
-    rounds_to_detect: float
-    rounds_to_first_command: float
-    rounds_to_balance: float
-    seconds_to_balance: float
-    operations: float
-    bundles_moved: float
-    bundles_at_first: float
-    bundles_placed: float
-    minutes_moving: float
-    unloads_per_hour: float
-    most_unloads_per_hour: float
-    moved_mib: float
-    least_mib: float
-    churn_ratio: float
-    start_spread: float
-    end_spread: float
-    typical_spread: float
-    lasting_spread: float
-    attainable_spread: float
-    residual_gap: float
-    largest_bundle: float
-    ratio_start: float
-    ratio_end: float
-    rate_ratio_start: float
-    rate_ratio_end: float
-    usage_ratio_end: float
-    peak_over_mean: float
-    moved_twice: float
-    back_and_forth: float
-    returns: float
-    false_unloads_a_day: float
-    over_unloading: float
-    over_placement: float
-    overload_minutes: float
-    overload_ratio: float
-    client_cost: float
-    prediction_error: float
-    useless_moves: float
-    share_with_reason: float
-
-    def known(self) -> dict[str, float | None]:
-        """Figures by name; None for unknown ones and for what never happened."""
-        return {name: value if isfinite(value) else None for name, value in asdict(self).items()}
-
-
-def figures_of(
-    timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | None = None
-) -> RunFigures:
-    """All figures of a run; without `truth`, figures that need it are NaN."""
     onset = min(by.onset, timeline.rounds - 1)
     spread, lasting = timeline.spread() * 100, timeline.spread("lasting") * 100
     moves = [move for move in timeline.moved() if move.round >= onset and not move.is_drain]
@@ -136,66 +99,68 @@ def figures_of(
         _least(timeline, onset, float(lasting[-1]) / 100, truth),
     )
     days = (float(timeline.times_ms[-1] - timeline.times_ms[onset]) + timeline.interval_ms) / DAY_MS
-    return RunFigures(
-        rounds_to_detect=_first(spread[onset:] > 100 * by.target),
-        rounds_to_first_command=float(rounds[0] - onset) if rounds else inf,
-        rounds_to_balance=balanced,
-        seconds_to_balance=balanced * timeline.interval_ms / 1000,
-        operations=float(len(rounds)),
-        bundles_moved=float(len(moves)),
-        bundles_at_first=float(sum(move.round == rounds[0] for move in moves)) if rounds else 0.0,
-        bundles_placed=float(
-            sum(move.kind == "placed" and move.round >= onset for move in timeline.moves)
-        ),
-        minutes_moving=(rounds[-1] - rounds[0] + 1) * timeline.interval_ms / 60_000
+    return {
+        "rounds_to_detect": _first(spread[onset:] > 100 * by.target),
+        "rounds_to_first_command": float(rounds[0] - onset) if rounds else inf,
+        "rounds_to_balance": balanced,
+        "seconds_to_balance": balanced * timeline.interval_ms / 1000,
+        "operations": float(len(rounds)),
+        "bundles_moved": float(len(moves)),
+        "bundles_at_first": float(sum(move.round == rounds[0] for move in moves))
         if rounds
         else 0.0,
-        unloads_per_hour=len(moves) / days / 24,
-        most_unloads_per_hour=float(most_in_an_hour(moves)),
-        moved_mib=moved / 2**20,
-        least_mib=least / 2**20,
-        churn_ratio=moved / least if least > 0 else (1.0 if moved == 0 else nan),
-        start_spread=float(spread[onset]),
-        end_spread=_tail(spread),
-        typical_spread=float(np.nanmedian(spread[onset:])),
-        lasting_spread=_tail(lasting),
-        attainable_spread=attainable,
-        residual_gap=_tail(lasting) - attainable,
-        largest_bundle=nan
+        "bundles_placed": float(
+            sum(move.kind == "placed" and move.round >= onset for move in timeline.moves)
+        ),
+        "minutes_moving": (rounds[-1] - rounds[0] + 1) * timeline.interval_ms / 60_000
+        if rounds
+        else 0.0,
+        "unloads_per_hour": len(moves) / days / 24,
+        "most_unloads_per_hour": float(most_in_an_hour(moves)),
+        "moved_mib": moved / 2**20,
+        "least_mib": least / 2**20,
+        "churn_ratio": moved / least if least > 0 else (1.0 if moved == 0 else nan),
+        "start_spread": float(spread[onset]),
+        "end_spread": _tail(spread),
+        "typical_spread": float(np.nanmedian(spread[onset:])),
+        "lasting_spread": _tail(lasting),
+        "attainable_spread": attainable,
+        "residual_gap": _tail(lasting) - attainable,
+        "largest_bundle": nan
         if truth is None
         else bounds.largest_over_share(truth.sizes, int(np.isfinite(timeline.lasting[-1]).sum())),
-        ratio_start=_ratio(timeline.msg_throughput[onset]),
-        ratio_end=_ratio(_mean_of_last(timeline.msg_throughput)),
-        rate_ratio_start=_ratio(timeline.msg_rate[onset]),
-        rate_ratio_end=_ratio(_mean_of_last(timeline.msg_rate)),
-        usage_ratio_end=_ratio(timeline.lasting[-1]),
-        peak_over_mean=_peak_over_mean(timeline.lasting[-1]),
-        moved_twice=float(moved_twice(moves)),
-        back_and_forth=float(back_and_forth(moves)),
-        returns=float(returns(moves)),
-        false_unloads_a_day=sum(
+        "ratio_start": _ratio(timeline.msg_throughput[onset]),
+        "ratio_end": _ratio(_mean_of_last(timeline.msg_throughput)),
+        "rate_ratio_start": _ratio(timeline.msg_rate[onset]),
+        "rate_ratio_end": _ratio(_mean_of_last(timeline.msg_rate)),
+        "usage_ratio_end": _ratio(timeline.lasting[-1]),
+        "peak_over_mean": _peak_over_mean(timeline.lasting[-1]),
+        "moved_twice": float(moved_twice(moves)),
+        "back_and_forth": float(back_and_forth(moves)),
+        "returns": float(returns(moves)),
+        "false_unloads_a_day": sum(
             bool(by.calm or lasting[move.round] <= 100 * by.target) for move in moves
         )
         / days,
-        over_unloading=over_unloading(timeline, moves),
-        over_placement=over_placement(
+        "over_unloading": over_unloading(timeline, moves),
+        "over_placement": over_placement(
             timeline, [move for move in timeline.moves if move.round >= onset]
         ),
-        overload_minutes=_overload_minutes(timeline, onset, by.limit),
-        overload_ratio=_overload_ratio(timeline, onset, by.limit),
-        client_cost=float(
+        "overload_minutes": _overload_minutes(timeline, onset, by.limit),
+        "overload_ratio": _overload_ratio(timeline, onset, by.limit),
+        "client_cost": float(
             ordered_sum(
                 move.topics * move.blip_ms / 1000
                 for move in timeline.moves
                 if move.happened and move.round >= onset
             )
         ),
-        prediction_error=prediction_error(timeline, moves),
-        useless_moves=useless_moves(timeline, moves),
-        share_with_reason=sum(bool(move.code and move.reason) for move in moves) / len(moves)
+        "prediction_error": prediction_error(timeline, moves),
+        "useless_moves": useless_moves(timeline, moves),
+        "share_with_reason": sum(bool(move.code and move.reason) for move in moves) / len(moves)
         if moves
         else 1.0,
-    )
+    }
 
 
 def _first(hits: npt.NDArray[np.bool_]) -> float:

@@ -92,7 +92,9 @@ def _evenest(groups: Mapping[tuple[str, str], Sequence[Made]]) -> dict[str, list
     same spread.
     """
     rows: dict[str, list[int]] = {}
-    spreads = [median([one.figures.lasting_spread for one in group]) for group in groups.values()]
+    spreads = [
+        median([one.figures["lasting_spread"] for one in group]) for group in groups.values()
+    ]
     for row, (scenario, _) in enumerate(groups):
         rows.setdefault(scenario, []).append(row)
     return {

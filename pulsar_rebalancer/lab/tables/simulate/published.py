@@ -57,7 +57,7 @@ def compare(made: Sequence[Made]) -> list[Compared]:
                 card.card or scenario,
                 scenario,
                 one,
-                tuple(getattr(run.figures, one.figure) for run in group),
+                tuple(run.figures[one.figure] for run in group),
             )
             for one in card.published
         ]

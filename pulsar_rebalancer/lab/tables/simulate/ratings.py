@@ -105,7 +105,7 @@ def _mean(
     groups: Mapping[tuple[str, str], Sequence[Made]], who: str, where: Sequence[str], figure: str
 ) -> float:
     means = [
-        _average([getattr(one.figures, figure) for one in groups[scenario, who]])
+        _average([one.figures[figure] for one in groups[scenario, who]])
         for scenario in where
         if (scenario, who) in groups
     ]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from math import inf, isfinite, isnan
 from typing import Any
 
 from pulsar_rebalancer.cli import console
 from pulsar_rebalancer.lab.report.summary import FORESIGHT
 from pulsar_rebalancer.lab.runs import Made, grouped, median
+from pulsar_rebalancer.lab.simulation.metrics.figures import known
 from pulsar_rebalancer.lab.simulation.metrics.operations import Operation
 
 #: Heading, figure, and whether the column shows the range over the seeds.
@@ -63,7 +63,9 @@ def by_scenario(made: Sequence[Made]) -> Iterator[console.Sheet | str]:
             *((heading, "right") for heading, _, _ in COLUMNS),
         ]
         yield console.Sheet(columns, rows, title=scenario)
-        largest = median([one.figures.largest_bundle for one in made if one.scenario == scenario])
+        largest = median(
+            [one.figures["largest_bundle"] for one in made if one.scenario == scenario]
+        )
         if largest > 1:
             yield TOO_LARGE.format(scenario, shown(largest))
         if any(one.limited for one in made if one.scenario == scenario):
@@ -78,9 +80,7 @@ def by_scenario(made: Sequence[Made]) -> Iterator[console.Sheet | str]:
 
 def cells(group: Sequence[Made]) -> list[str]:
     """The cells of a line: medians of a group of seeds."""
-    return [
-        _cell([getattr(one.figures, name) for one in group], ranged) for _, name, ranged in COLUMNS
-    ]
+    return [_cell([one.figures[name] for one in group], ranged) for _, name, ranged in COLUMNS]
 
 
 def as_json(made: Sequence[Made]) -> dict[str, Any]:
@@ -91,10 +91,8 @@ def as_json(made: Sequence[Made]) -> dict[str, Any]:
                 "scenario": one.scenario,
                 "strategy": one.label,
                 "seed": one.request.seed,
-                "figures": one.figures.known(),
-                "never": sorted(
-                    name for name, value in asdict(one.figures).items() if value == inf
-                ),
+                "figures": known(one.figures),
+                "never": sorted(name for name, value in one.figures.items() if value == inf),
                 "backlog_messages": one.backlog,
                 **(
                     {"operations": [each.known() for each in one.operations]}

@@ -7,7 +7,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from tests.conformance.java.draws import drawn, often
+from benchmarks.java_vectors.draws import drawn, often
 
 _SECOND = 1_000_000_000
 _STARTS = (0, 987_654_321, 12_345_678_901)

@@ -1,7 +1,7 @@
 """Asks the classes of Apache Pulsar about histories nobody has seen, and compares their answers
 with ours.
 
-`python -m tests.conformance.java --suite shedding --strategy ThresholdShedder --cases 500 --seed 7`
+`python -m benchmarks.java_vectors --suite shedding --strategy ThresholdShedder --cases 500`
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.java_vectors.histories import HISTORIES, written
+from benchmarks.java_vectors.oracle import Oracle
+from benchmarks.java_vectors.rederived import rederived
 from benchmarks.pulsar_jars import NoPulsarError
 from pulsar_rebalancer.lab.conformance.suites import Difference, compare
 from pulsar_rebalancer.lab.conformance.vectors import read_cases
 from strategies.errors import SettingsError
-from tests.conformance.java.histories import HISTORIES, written
-from tests.conformance.java.oracle import Oracle
-from tests.conformance.java.rederived import rederived
 
 OK, DIFFERENT, UNUSABLE = 0, 5, 2
 

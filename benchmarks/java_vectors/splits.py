@@ -9,8 +9,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from tests.conformance.java.draws import drawn, often, share
-from tests.conformance.java.names import broker_names, bundle_names
+from benchmarks.java_vectors.draws import drawn, often, share
+from benchmarks.java_vectors.names import broker_names, bundle_names
 
 _LAST = 0xFFFFFFFF
 _ALGORITHMS = (

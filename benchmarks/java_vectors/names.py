@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from random import Random
 
-from tests.conformance.java.draws import often, share
+from benchmarks.java_vectors.draws import often, share
 
 _LAST = 0xFFFFFFFF
 #: Pairs with equal String.hashCode, from which names that collide are built.

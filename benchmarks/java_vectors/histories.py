@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from tests.conformance.java import (
+from benchmarks.java_vectors import (
     averaging,
     filters,
     placement,

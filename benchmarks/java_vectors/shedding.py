@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.conformance.java.draws import FAMILIES, Numbers, drawn, often, share, sizes, weights
-from tests.conformance.java.names import broker_names, bundle_names
+from benchmarks.java_vectors.draws import FAMILIES, Numbers, drawn, often, share, sizes, weights
+from benchmarks.java_vectors.names import broker_names, bundle_names
 
 Case = dict[str, Any]
 

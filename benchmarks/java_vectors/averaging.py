@@ -7,9 +7,9 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from tests.conformance.java.draws import FAMILIES, Numbers, drawn, often, share, weights
-from tests.conformance.java.names import broker_names, bundle_names
-from tests.conformance.java.shedding import figures
+from benchmarks.java_vectors.draws import FAMILIES, Numbers, drawn, often, share, weights
+from benchmarks.java_vectors.names import broker_names, bundle_names
+from benchmarks.java_vectors.shedding import figures
 
 _RESOURCES = ("cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.java_vectors.oracle import Oracle
 from pulsar_rebalancer.lab.conformance.vectors import read_cases
-from tests.conformance.java.oracle import Oracle
 
 
 def rederived(oracle: Oracle, file: Path) -> tuple[int, list[str]]:

@@ -7,9 +7,9 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from tests.conformance.java.draws import often, share
-from tests.conformance.java.names import broker_names
-from tests.conformance.java.topk import isolation_policy
+from benchmarks.java_vectors.draws import often, share
+from benchmarks.java_vectors.names import broker_names
+from benchmarks.java_vectors.topk import isolation_policy
 
 _NAMESPACES = [f"t/n{index}" for index in range(6)]
 _RANGES = [f"0x{index:x}0000000_0x{index + 2:x}0000000" for index in range(0, 14, 2)] + [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from tests.conformance.java.draws import FAMILIES, drawn, often, share, sizes, weights
-from tests.conformance.java.names import broker_names
-from tests.conformance.java.shedding import CONF, Cluster, cluster, figures, next_round
+from benchmarks.java_vectors.draws import FAMILIES, drawn, often, share, sizes, weights
+from benchmarks.java_vectors.names import broker_names
+from benchmarks.java_vectors.shedding import CONF, Cluster, cluster, figures, next_round
 
 _CONF = {
     "loadBalancerBrokerOverloadedThresholdPercentage": (0, 50, 70, 75, 85, 95, 100),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from tests.conformance.java.averaging import stats
-from tests.conformance.java.draws import FAMILIES, Numbers, drawn, often, share
-from tests.conformance.java.names import broker_names, bundle_names
+from benchmarks.java_vectors.averaging import stats
+from benchmarks.java_vectors.draws import FAMILIES, Numbers, drawn, often, share
+from benchmarks.java_vectors.names import broker_names, bundle_names
 
 
 def isolation_policy(random: Random, namespaces: list[str]) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.conformance.java.draws import FAMILIES, Numbers, drawn, often, share, sizes
-from tests.conformance.java.names import broker_names, bundle_names
+from benchmarks.java_vectors.draws import FAMILIES, Numbers, drawn, often, share, sizes
+from benchmarks.java_vectors.names import broker_names, bundle_names
 
 _CONF = {
     "loadBalancerBrokerLoadTargetStd": (0.0, 0.05, 0.1, 0.125, 0.25, 0.5, 1.2),
