@@ -42,11 +42,13 @@ SETTINGS = {
 
 def a_run(strategy: str = "avg", bundles: int = 64) -> Timeline:
     tracer = Tracer(
-        strategy,
-        "simulated",
-        f"{strategy}/fixed",
-        goal="spread below 15 points",
-        settings={"shedding.strategy": strategy},
+        Timeline(
+            strategy,
+            "simulated",
+            f"{strategy}/fixed",
+            goal="spread below 15 points",
+            settings={"shedding.strategy": strategy},
+        )
     )
     loop = closed_loop(
         skewed_cluster("c1", 1, bundles),
@@ -354,7 +356,9 @@ def test_names_are_text_and_never_markup(tmp_path: Path, open_page: Open) -> Non
     nasty = "</script><img src=x onerror=alert(1)>"
     run = a_run()
     tracer = Tracer(
-        nasty, "simulated", "avg/fixed", goal=nasty, settings={nasty: nasty}, notes=(nasty,)
+        Timeline(
+            nasty, "simulated", "avg/fixed", goal=nasty, settings={nasty: nasty}, notes=(nasty,)
+        )
     )
     line = tracer.timeline()
     page = open_page(written(tmp_path, [run]))

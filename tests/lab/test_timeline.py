@@ -43,7 +43,7 @@ def a_round(number: int, **usage: float) -> Round:
 
 
 def traced(*rounds: Round) -> Timeline:
-    tracer = Tracer("a test", "recorded", "avg/fixed")
+    tracer = Tracer(Timeline("a test", "recorded", strategy="avg/fixed"))
     for record in rounds:
         tracer.round(record, (), reached=False, measured={A: Measured(msg_throughput=5.0)})
     return tracer.timeline()
@@ -78,7 +78,7 @@ def test_a_round_without_brokers_has_no_spread() -> None:
 
 @pytest.mark.heavy
 def test_a_closed_loop_is_written_down_with_reasons_and_outcomes() -> None:
-    tracer = Tracer("demo", "simulated", "avg/fixed")
+    tracer = Tracer(Timeline("demo", "simulated", strategy="avg/fixed"))
     loop = closed_loop(skewed_cluster("demo", 1, 64), EngineDecider(EngineSettings()))
     for _, step in zip(range(12), loop, strict=False):
         tracer.round(step.round, step.commands, reached=False)
@@ -97,7 +97,7 @@ def test_a_move_that_was_refused_did_not_happen() -> None:
 
 
 def test_an_outcome_of_an_unknown_command_changes_nothing() -> None:
-    tracer = Tracer("a test", "recorded", "avg/fixed")
+    tracer = Tracer(Timeline("a test", "recorded", strategy="avg/fixed"))
     tracer.outcome(
         Outcome("nobody's", "c1", "t/n/0x00000000_0xffffffff", "applied", None, A, B, 5, 60_000)
     )

@@ -218,14 +218,16 @@ class _Run:
         if cluster not in self._tracers:
             closed = self._job.loop == "closed"
             self._tracers[cluster] = Tracer(
-                title=self._job.title,
-                kind="re-assigned" if closed else "recorded",
-                strategy=f"{self._engine.strategy}/{self._engine.mode}",
-                placement=placement_of(self._engine)[0],
-                goal=self._goal.text,
-                interval_ms=self._engine.round.interval_ms,
-                settings=shown_settings(self._job.settings),
-                notes=CLOSED_NOTES if closed else OPEN_NOTES,
+                Timeline(
+                    title=self._job.title,
+                    kind="re-assigned" if closed else "recorded",
+                    strategy=f"{self._engine.strategy}/{self._engine.mode}",
+                    placement=placement_of(self._engine)[0],
+                    goal=self._goal.text,
+                    interval_ms=self._engine.round.interval_ms,
+                    settings=shown_settings(self._job.settings),
+                    notes=CLOSED_NOTES if closed else OPEN_NOTES,
+                )
             )
         return self._tracers[cluster]
 

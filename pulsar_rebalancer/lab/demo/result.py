@@ -186,14 +186,16 @@ def demo_timeline(result: Result, settings: Settings) -> Timeline:
     owners: dict[str, str | None] = dict(zip(world.names, brokers, strict=True))
     engine = settings.engine
     tracer = Tracer(
-        title=f"demo: {engine.strategy}",
-        kind="simulated",
-        strategy=f"{engine.strategy}/{engine.mode}",
-        placement=placement_of(engine)[0],
-        goal=result.goal.text,
-        seed=result.plan.seed,
-        interval_ms=engine.round.interval_ms,
-        settings=shown_settings(settings),
+        Timeline(
+            title=f"demo: {engine.strategy}",
+            kind="simulated",
+            strategy=f"{engine.strategy}/{engine.mode}",
+            placement=placement_of(engine)[0],
+            goal=result.goal.text,
+            seed=result.plan.seed,
+            interval_ms=engine.round.interval_ms,
+            settings=shown_settings(settings),
+        )
     )
     moved = {name: rate[2] + rate[3] for name, rate in rates.items()}
     for step in result.steps:

@@ -4,7 +4,6 @@ engines.
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +11,9 @@ from pathlib import Path
 
 from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.report.settings import shown_settings
+from pulsar_rebalancer.lab.report.target import replace_file
 from pulsar_rebalancer.lab.simulation.timeline import Timeline, Tracer
 from pulsar_rebalancer.settings.load import Settings
-from sinks.full_disk import naming
 from sinks.plain_loop import PlainLoop
 from sinks.topics.readable import Placed, place
 from sinks.wire.codec import decode_command, decode_rejected, decode_round
@@ -105,7 +104,7 @@ def write(decisions: Decisions, folder: Path) -> Mapping[str, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = {kind: folder / name for kind, name in FILES.items()}
     for kind, path in written.items():
-        _replace(path, [row.value for row in decisions.rows(kind)])
+        replace_file(path, (row.value + b"\n" for row in decisions.rows(kind)))
     return written
 
 
@@ -115,7 +114,7 @@ def write_outcomes(outcomes: Sequence[Outcome], folder: Path) -> Mapping[str, Pa
     if not outcomes:
         path.unlink(missing_ok=True)
         return {}
-    _replace(path, [encode_outcome(one) for one in outcomes])
+    replace_file(path, (encode_outcome(one) + b"\n" for one in outcomes))
     return {"outcomes": path}
 
 
@@ -155,16 +154,6 @@ def _place(row: OutputRow) -> tuple[int, int]:
     return rejected.partition, rejected.offset
 
 
-def _replace(path: Path, values: Sequence[bytes]) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with naming(path), part.open("wb") as file:
-            file.writelines(value + b"\n" for value in values)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def decide(
     records: Iterable[Placed], engine: EngineSettings, limits: WireLimits
 ) -> Iterator[list[OutputRow]]:
@@ -201,12 +190,14 @@ def timelines(
 def _tracer(cluster: str, settings: Settings, goal: str) -> Tracer:
     engine = settings.engine
     return Tracer(
-        title=f"{cluster}: {engine.strategy}",
-        kind="recorded",
-        strategy=f"{engine.strategy}/{engine.mode}",
-        placement=placement_of(engine)[0],
-        goal=goal,
-        interval_ms=engine.round.interval_ms,
-        settings=shown_settings(settings),
-        notes=("The recorded reports do not react to these moves: their effect is unknown.",),
+        Timeline(
+            title=f"{cluster}: {engine.strategy}",
+            kind="recorded",
+            strategy=f"{engine.strategy}/{engine.mode}",
+            placement=placement_of(engine)[0],
+            goal=goal,
+            interval_ms=engine.round.interval_ms,
+            settings=shown_settings(settings),
+            notes=("The recorded reports do not react to these moves: their effect is unknown.",),
+        )
     )

@@ -139,18 +139,20 @@ class _Running:
         )
         self._rival = Rival(self._scenario.disturbances.rival_an_hour, task.seed)
         self._tracer = Tracer(
-            title=self._scenario.title,
-            kind="simulated",
-            strategy=f"{task.settings.strategy}/{task.settings.mode}",
-            placement=placement_of(task.settings)[0],
-            goal=task.goal,
-            seed=task.seed,
-            interval_ms=PERIOD_MS,
-            settings=task.shown or {},
-            notes=(
-                "A modelled cluster: parameters that are not published are guesses "
-                "(docs/SIMULATION.md).",
-            ),
+            Timeline(
+                title=self._scenario.title,
+                kind="simulated",
+                strategy=f"{task.settings.strategy}/{task.settings.mode}",
+                placement=placement_of(task.settings)[0],
+                goal=task.goal,
+                seed=task.seed,
+                interval_ms=PERIOD_MS,
+                settings=task.shown or {},
+                notes=(
+                    "A modelled cluster: parameters that are not published are guesses "
+                    "(docs/SIMULATION.md).",
+                ),
+            )
         )
         self._due = _due(self._scenario)
         self._operators = Operators(self._cluster, self._world.fleet.names)

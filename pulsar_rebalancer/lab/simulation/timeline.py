@@ -75,6 +75,10 @@ class Membership:
     why: str = ""
 
 
+def _no_rounds() -> Floats:
+    return np.empty((0, 0))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
     """A run, one row per round; frozen, and its arrays are read-only.
@@ -95,15 +99,17 @@ class Timeline:
 
     title: str
     kind: Kind
-    cluster: str
-    strategy: str
-    times_ms: Ints
-    brokers: tuple[str, ...]
-    usage: Floats
-    msg_rate: Floats
-    msg_throughput: Floats
-    lasting: Floats
-    reached: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    cluster: str = ""
+    strategy: str = ""
+    times_ms: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    brokers: tuple[str, ...] = ()
+    usage: Floats = field(default_factory=_no_rounds)
+    msg_rate: Floats = field(default_factory=_no_rounds)
+    msg_throughput: Floats = field(default_factory=_no_rounds)
+    lasting: Floats = field(default_factory=_no_rounds)
+    reached: np.ndarray[tuple[int], np.dtype[np.bool_]] = field(
+        default_factory=lambda: np.empty(0, np.bool_)
+    )
     moves: tuple[Move, ...] = ()
     memberships: tuple[Membership, ...] = ()
     placement: str = ""
@@ -157,17 +163,11 @@ _UNJUDGED = frozenset({"waiting-for-samples", "moves-did-not-help", "rule-raised
 
 @dataclass(slots=True)
 class Tracer:
-    """Builds a timeline. Rounds are added in order, an outcome after the round of its command."""
+    """Builds a timeline. Rounds are added in order, an outcome after the round of its command.
+    `begun`: the timeline before its first round.
+    """
 
-    title: str
-    kind: Kind
-    strategy: str
-    placement: str = ""
-    goal: str = ""
-    seed: int | None = None
-    interval_ms: int = 60_000
-    settings: Mapping[str, Scalar] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    begun: Timeline
     _cluster: str = ""
     _times: list[int] = field(default_factory=list)
     _columns: dict[str, int] = field(default_factory=dict)
@@ -273,11 +273,9 @@ class Tracer:
         for row, (columns, figures) in enumerate(self._rows):
             cells[:, row, columns] = figures.T
         usage, rate, throughput, lasting = (np.ascontiguousarray(part) for part in cells)
-        return Timeline(
-            title=self.title,
-            kind=self.kind,
+        return replace(
+            self.begun,
             cluster=self._cluster,
-            strategy=self.strategy,
             times_ms=np.array(self._times, dtype=np.int64),
             brokers=tuple(self._columns),
             usage=usage,
@@ -287,13 +285,7 @@ class Tracer:
             reached=np.array(self._reached, dtype=np.bool_),
             moves=tuple(self._moves),
             memberships=tuple(self._memberships),
-            placement=self.placement,
-            goal=self.goal,
-            seed=self.seed,
             bundles=bundles,
-            interval_ms=self.interval_ms,
-            settings=dict(self.settings),
-            notes=self.notes,
             proofs=self._proofs,
             unjudged="" if self._unjudged is None else reason_of(self._unjudged),
         )
