@@ -15,7 +15,6 @@ from pulsar_rebalancer.lab.shadow.manual_moves import by_people, to_and_fro
 from pulsar_rebalancer.lab.shadow.ownership import OwnershipWatch, TrafficWatch
 from sinks.wire.codec import decode_round
 from strategies.cluster.model import Command, Round
-from strategies.errors import SettingsError
 from tests.lab.test_shadow import RECORDINGS, A, B, C, has, moved, sweep, wanted
 from tests.telemetry_lines import T0, bundle, line
 from tests.unit.command_line import rebalancer
@@ -125,19 +124,6 @@ class TestWindow:
         )
         assert 5 in window(None, None, 0)
         assert 5 not in window("6s", "5s", 10_000)
-
-    @pytest.mark.parametrize(
-        ("since", "until", "told"),
-        [("soon", None, "--since: 'soon' is not a time; write"), ("1m", "2m", "exchange the two")],
-    )
-    def test_what_is_no_window(
-        self, since: str, until: str | None, told: str, tmp_path: Path
-    ) -> None:
-        with pytest.raises(SettingsError, match=told):
-            window(since, until, 10_000_000)
-        words = ["--since", since, *(["--until", until] if until else [])]
-        answer = rebalancer("shadow", recorded(tmp_path, uneven()), *words)
-        assert (answer.code, answer.out) == (2, "")
 
     def test_moves_and_wishes_outside_are_left_out_but_pair_across_its_edge(self) -> None:
         moves, wishes = (

@@ -238,24 +238,3 @@ def test_the_same_seed_is_the_same_to_the_bit() -> None:
 
     assert after(1) == after(1)
     assert after(1) != after(2)
-
-
-@pytest.mark.parametrize(
-    ("limits", "says"),
-    [
-        ({"broker": {}}, "a dispatch limit needs messages"),
-        ({"topic": {"mib": 1, "period_s": 2}}, "limits of a broker are per second"),
-        ({"replicator": {"mib": 1}}, "Extra inputs"),
-    ],
-)
-def test_a_limit_that_is_none_is_refused(limits: Mapping[str, Any], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        _world(dispatch=limits)
-
-
-def test_a_limit_is_given_once() -> None:
-    twice = [
-        {"machine": "plain", "names": ["a"], "dispatch_mib": 1, "dispatch": {"broker": {"mib": 2}}}
-    ]
-    with pytest.raises(ValueError, match="leave out one of the two"):
-        _world(brokers=twice)

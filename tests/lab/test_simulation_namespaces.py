@@ -176,31 +176,6 @@ def test_the_limit_of_a_namespace_counts_for_its_topics_only() -> None:
     assert world.sampled[1, 12:] == pytest.approx(np.full(4, 100), rel=0.002)
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        (
-            {"traffic": [{"name": "x", "mib_in": 1}]},
-            r"traffic\[1\]: namespace is missing, one of shop/orders, shop/clicks",
-        ),
-        (
-            {"traffic": [{"name": "x", "mib_in": 1, "namespace": "a/b"}]},
-            r"no namespace 'a/b'; known: shop/orders",
-        ),
-        ({"namespaces": [{"name": "a/b"}, {"name": "a/b"}]}, "namespaces: two have the same name"),
-        ({"namespaces": [{"name": "shop"}]}, "namespaces.0.name"),
-        ({"bundles": 1}, "1 bundles leave none for shop/orders"),
-        (
-            {"policies": {"isolation": {"own": OWN | {"primary": ["z"]}}}},
-            "at minute 0 no broker may serve shop/orders",
-        ),
-    ],
-)
-def test_a_namespace_that_cannot_be_is_refused(changes: Mapping[str, Any], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        _scenario(**changes)
-
-
 def test_the_number_of_bundles_may_be_another_and_too_few_is_said() -> None:
     assert (
         make(RunRequest("namespaces", 1, changes={"bundles": 640, "minutes": 2})).figures

@@ -21,6 +21,7 @@ from pulsar_rebalancer.decisions.round_texts import advice_text, sentences
 from pulsar_rebalancer.lab.demo.plan import BROKERS, BUNDLES, DemoPlan
 from pulsar_rebalancer.lab.demo.result import Result, files
 from pulsar_rebalancer.lab.goal import Goal
+from pulsar_rebalancer.lab.report.chart_data import setting_text
 from pulsar_rebalancer.lab.simulation.closed_loop import Step
 from pulsar_rebalancer.lab.simulation.timeline import unjudged
 from sinks.topics.files.segments import segment_path
@@ -53,10 +54,10 @@ def introduction(plan: DemoPlan, goal: Goal) -> list[tuple[str, str]]:
         "the Spark job (rebalancer run)" if plan.engine == "spark" else "a plain loop (no Spark)"
     )
     others = [
-        f"{path.rpartition('.')[2]} = {_written(value)}: {why}"
+        f"{path.rpartition('.')[2]} = {setting_text(value)}: {why}"
         for path, (value, why) in plan.overrides.items()
     ]
-    others += [f"{path} = {_written(value)}" for path, value in plan.requested.items()]
+    others += [f"{path} = {setting_text(value)}" for path, value in plan.requested.items()]
     return [
         (
             "cluster",
@@ -80,10 +81,6 @@ def introduction(plan: DemoPlan, goal: Goal) -> list[tuple[str, str]]:
             + (f" except {'; '.join(others)}" if others else ""),
         ),
     ]
-
-
-def _written(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def extremes(record: Round) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan, nan
@@ -74,20 +75,16 @@ class Summary:
     @property
     def most_spread(self) -> float:
         """The largest spread of a round."""
-        return float(np.nanmax(self.spread)) if np.isfinite(self.spread).any() else float("nan")
+        return _of_known(np.nanmax, self.spread)
 
     @property
     def mean_spread(self) -> float:
-        return float(np.nanmean(self.spread)) if np.isfinite(self.spread).any() else float("nan")
+        return _of_known(np.nanmean, self.spread)
 
     @property
     def highest_usage(self) -> float:
         """Highest usage of a broker in a round, in percent."""
-        return (
-            float(100.0 * np.nanmax(self.run.usage))
-            if np.isfinite(self.run.usage).any()
-            else float("nan")
-        )
+        return 100.0 * _of_known(np.nanmax, self.run.usage)
 
     @property
     def most_brokers(self) -> int:
@@ -104,8 +101,7 @@ class Summary:
     @property
     def least_at_end(self) -> float:
         """Usage of the emptiest broker in the last round, in percent."""
-        last = self.run.usage[-1]
-        return float(100.0 * np.nanmin(last)) if np.isfinite(last).any() else float("nan")
+        return 100.0 * _of_known(np.nanmin, self.run.usage[-1])
 
     @property
     def reached_share(self) -> float:
@@ -197,6 +193,11 @@ class Summary:
             "moved_again": self.repeated,
             "moved_back": self.returned,
         }
+
+
+def _of_known(figure: Callable[[Floats], float], values: Floats) -> float:
+    """The figure of these values; NaN if none is known."""
+    return float(figure(values)) if np.isfinite(values).any() else nan
 
 
 def _first(values: Floats) -> float:

@@ -14,6 +14,7 @@ from pulsar_rebalancer.lab.recorded_release import columnar
 from pulsar_rebalancer.lab.report.page import render, write_page
 from pulsar_rebalancer.lab.report.summary import duration, points
 from pulsar_rebalancer.lab.report.verdict import FEW_ROUNDS, NextStep, ReportVerdict
+from pulsar_rebalancer.lab.simulation.metrics.figures import finite
 from pulsar_rebalancer.lab.tune.search import Cost, SearchResult, Trial, drawn, search
 from pulsar_rebalancer.settings.load import Settings
 from sinks.recordings.columnar_reading import read_blocks
@@ -139,7 +140,7 @@ def _as_json(found: SearchResult) -> dict[str, Any]:
         "split_ms": found.split_ms,
         "current": _trial(found.current),
         "front": [_trial(one) for one in found.front],
-        "best": None if found.best is None else _trial(found.best),
+        "best": found.best and _trial(found.best),
         "text": sentence(found),
     }
 
@@ -148,15 +149,14 @@ def _trial(trial: Trial) -> dict[str, Any]:
     return {
         "changes": list(trial.changes),
         "training": _cost(trial.training),
-        "test": None if trial.test is None else _cost(trial.test),
+        "test": trial.test and _cost(trial.test),
     }
 
 
 def _cost(cost: Cost) -> dict[str, Any]:
-    known = isfinite(cost.spread)
     return {
-        "spread_mean_points": cost.spread if known else None,
-        "moves_a_day": cost.moves if known else None,
+        "spread_mean_points": finite(cost.spread),
+        "moves_a_day": finite(cost.moves),
         "rounds": cost.rounds,
         "days": cost.days,
     }

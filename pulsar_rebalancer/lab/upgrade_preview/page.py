@@ -10,7 +10,8 @@ from functools import cached_property
 from math import isnan, nan
 from typing import Any
 
-from pulsar_rebalancer.decisions.figure_texts import data_rate, figure, number
+from pulsar_rebalancer.decisions.figure_texts import figure, number
+from pulsar_rebalancer.lab.report.chart_data import moved_traffic
 from pulsar_rebalancer.lab.report.page import PageTable, render
 from pulsar_rebalancer.lab.report.summary import Summary, count, duration
 from pulsar_rebalancer.lab.report.verdict import FEW_ROUNDS, NextStep, ReportVerdict
@@ -261,7 +262,7 @@ def effect_rows(effects: Sequence[RunEffects]) -> list[list[str]]:
         ["moves a day", *(_rate(one.per_day) for one in effects)],
         ["bundles moved", *(f"{one.bundles:,}" for one in effects)],
         ["moved back within an hour", *(count(one.summary.returns) for one in effects)],
-        ["traffic of all moves, in and out", *(_traffic(one) for one in effects)],
+        ["traffic of all moves, in and out", *(moved_traffic(one.summary) for one in effects)],
         ["reconnects of clients", *(count(one.clients) for one in effects)],
         ["first move", *(_when(one.first_ms) for one in effects)],
         ["most in one round", *(_busiest(one) for one in effects)],
@@ -318,10 +319,6 @@ def page_tables(effects: Sequence[RunEffects], upgrade: Upgrade) -> list[PageTab
 
 def _rate(value: float) -> str:
     return "–" if isnan(value) else f"{value:,.1f}"
-
-
-def _traffic(one: RunEffects) -> str:
-    return data_rate(one.summary.traffic) if one.moves else "none"
 
 
 def _when(ms: int | None) -> str:

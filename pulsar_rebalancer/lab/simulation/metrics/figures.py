@@ -64,15 +64,18 @@ class Yardstick:
 RunFigures = Mapping[str, float]
 
 
+def finite(value: float) -> float | None:
+    """The value; None if it is unknown or infinite."""
+    return value if isfinite(value) else None
+
+
 def known(figures: RunFigures) -> dict[str, float | None]:
     """Figures by name; None for unknown ones and for what never happened."""
-    return {name: value if isfinite(value) else None for name, value in figures.items()}
+    return {name: finite(value) for name, value in figures.items()}
 
 
-def figures_of(
-    timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | None = None
-) -> RunFigures:
-    """All figures of a run; without `truth`, figures that need it are NaN.
+def figures_of(timeline: Timeline, by: Yardstick, truth: Truth) -> RunFigures:
+    """All figures of a run.
 
     Of the strategy's moves, without those of drains, which `client_cost` alone counts. NaN:
     unknown; ∞: never happened. Spreads are in points, times in rounds after the onset unless stated
@@ -93,7 +96,7 @@ def figures_of(
     moves = [move for move in timeline.moved() if move.round >= onset and not move.is_drain]
     rounds = sorted({move.round for move in moves})
     balanced = _balanced(lasting <= 100 * by.target + 1e-9, onset)
-    attainable = nan if truth is None else _attainable(timeline, truth)
+    attainable = _attainable(timeline, truth)
     moved, least = (
         traffic_moved(moves),
         _least(timeline, onset, float(lasting[-1]) / 100, truth),
@@ -119,16 +122,16 @@ def figures_of(
         "most_unloads_per_hour": float(most_in_an_hour(moves)),
         "moved_mib": moved / 2**20,
         "least_mib": least / 2**20,
-        "churn_ratio": moved / least if least > 0 else (1.0 if moved == 0 else nan),
+        "churn_ratio": _quotient(moved, least, nan),
         "start_spread": float(spread[onset]),
         "end_spread": _tail(spread),
         "typical_spread": float(np.nanmedian(spread[onset:])),
         "lasting_spread": _tail(lasting),
         "attainable_spread": attainable,
         "residual_gap": _tail(lasting) - attainable,
-        "largest_bundle": nan
-        if truth is None
-        else bounds.largest_over_share(truth.sizes, int(np.isfinite(timeline.lasting[-1]).sum())),
+        "largest_bundle": bounds.largest_over_share(
+            truth.sizes, int(np.isfinite(timeline.lasting[-1]).sum())
+        ),
         "ratio_start": _ratio(timeline.msg_throughput[onset]),
         "ratio_end": _ratio(_mean_of_last(timeline.msg_throughput)),
         "rate_ratio_start": _ratio(timeline.msg_rate[onset]),
@@ -182,17 +185,15 @@ def _attainable(timeline: Timeline, truth: Truth) -> float:
     return 100 * bounds.attainable_spread(truth.sizes, truth.idle[there], truth.capacity[there])
 
 
-def _least(timeline: Timeline, onset: int, reached: float, truth: Truth | None) -> float:
+def _least(timeline: Timeline, onset: int, reached: float, truth: Truth) -> float:
     """Least bytes/s that must move to get from the usages at the onset to the spread reached."""
     usage, traffic = timeline.lasting[onset], timeline.msg_throughput[onset]
     there = np.isfinite(usage) & np.isfinite(traffic)
     if not there.any() or not isfinite(reached):
         return nan
-    capacity = np.ones(len(usage)) if truth is None else truth.capacity
-    idle = np.zeros(len(usage)) if truth is None else truth.idle
-    load = float(((usage - idle) * capacity)[there].sum())
+    load = float(((usage - truth.idle) * truth.capacity)[there].sum())
     per_load = float(traffic[there].sum()) / load if load > 0 else 0.0
-    return bounds.least_to_move(usage[there], reached, capacity[there]) * per_load
+    return bounds.least_to_move(usage[there], reached, truth.capacity[there]) * per_load
 
 
 def _tail(spread: Floats) -> float:
@@ -239,4 +240,11 @@ def _overload_ratio(timeline: Timeline, onset: int, limit: float) -> float:
     mean = np.nansum(usage, axis=1) / np.maximum(count, 1)
     even = float((np.maximum(mean[1:] - limit, 0.0) * count[1:]).sum())
     oracle = (first + even) * timeline.interval_ms / 60_000
-    return area / oracle if oracle > 0 else (1.0 if area == 0 else inf)
+    return _quotient(area, oracle, inf)
+
+
+def _quotient(part: float, least: float, otherwise: float) -> float:
+    """How many times `least` it is; 1 if both are 0."""
+    if least > 0:
+        return part / least
+    return 1.0 if part == 0 else otherwise

@@ -219,7 +219,7 @@ def _factors(file: Path, column: str | None) -> list[float]:
         raise SettingsError(
             [f"{file}: the trace cannot be read ({error}); write one figure per line"]
         ) from error
-    place = -1 if column is None else _place(file, lines[0] if lines else "", column)
+    place = -1 if column is None else _place(file, "".join(lines[:1]), column)
     rows = [
         (number, line.split(","))
         for number, line in enumerate(lines, 1)

@@ -9,6 +9,7 @@ from typing import Any
 
 from pulsar_rebalancer.cli import console
 from pulsar_rebalancer.lab.runs import Made, grouped, median
+from pulsar_rebalancer.lab.simulation.metrics.figures import finite
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Published
 from pulsar_rebalancer.lab.tables.simulate.tables import shown
@@ -121,10 +122,7 @@ def as_json(compared: Sequence[Compared]) -> dict[str, Any]:
                 "chosen_by": one.published.chosen_by,
                 "value": one.published.value,
                 "kind": one.published.kind,
-                "simulated": [
-                    None if value in (float("inf"), float("-inf")) or isnan(value) else value
-                    for value in one.values
-                ],
+                "simulated": [finite(value) for value in one.values],
                 "percentile": one.percentile,
                 "inside": one.inside,
             }
