@@ -67,7 +67,7 @@ class ExecutorModel:
         world = self._world
         gone = [self._numbers[name] for name in brokers]
         world.present[gone] = False
-        staying = self._present()
+        staying = self.present()
         rows = [
             (row, world.fleet.names[broker])
             for broker in gone
@@ -129,7 +129,7 @@ class ExecutorModel:
             return self._split(command, row, clock, number)
         destination = command.destination
         if destination is None:
-            others = [name for name in self._present() if self._returns or name != command.source]
+            others = [name for name in self.present() if self._returns or name != command.source]
             destination = self._leader.places(
                 [(command.bundle, command.source)], others, self._served(row)
             )[0]
@@ -166,10 +166,11 @@ class ExecutorModel:
         return admission.may_be_considered(
             command, admission.CommandFacts(self._ms(clock)), admission.AdmissionRules()
         ) or admission.may_be_applied(
-            command, admission.ClusterFacts(self._present(), owner, self._policies, exists=row >= 0)
+            command, admission.ClusterFacts(self.present(), owner, self._policies, exists=row >= 0)
         )
 
-    def _present(self) -> list[str]:
+    def present(self) -> list[str]:
+        """The brokers of the cluster now."""
         return [name for name, number in self._numbers.items() if self._world.present[number]]
 
     def _ms(self, at_s: float) -> int:

@@ -257,7 +257,7 @@ class _Running:
     def _roll_on(self, done: Round, now_s: float) -> None:
         """Lets the processes of rolls act on a round: brokers leave, to restart."""
         now_ms = START_MS + int(now_s * 1000)
-        leaving = self._operators.restarts(done, self._present(), now_ms)
+        leaving = self._operators.restarts(done, self._executor.present(), now_ms)
         if leaving:
             for moved in self._leave(leaving, now_s, "restarts", int(now_s // PERIOD_S)):
                 self._tracer.add(moved)
@@ -279,7 +279,7 @@ class _Running:
                 return self._leave(brokers, at_s, _WHY_LEFT[happening.kind], round_)
             case "drain" | "undrain" | "roll":
                 now_ms = START_MS + int(at_s * 1000)
-                self._operators.happen(happening, brokers, self._present(), now_ms)
+                self._operators.happen(happening, brokers, self._executor.present(), now_ms)
                 return []
 
     def _leave(self, brokers: Sequence[str], at_s: float, why: str, round_: int) -> list[Move]:
@@ -287,13 +287,6 @@ class _Running:
             self._reports.forget(self._world.fleet.names.index(name))
         self._member(brokers, at_s, "left", why)
         return self._executor.leave(brokers, at_s, why == _WHY_LEFT["kill"], round_)
-
-    def _present(self) -> list[str]:
-        return [
-            name
-            for name, there in zip(self._world.fleet.names, self._world.present, strict=True)
-            if there
-        ]
 
     def _id(self, name: str) -> str:
         """The broker with this name in the scenario."""

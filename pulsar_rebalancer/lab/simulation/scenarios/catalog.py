@@ -151,7 +151,7 @@ def _with_parameters(path: Path, tree: dict[str, Any], shared: str) -> dict[str,
     if isinstance(flows, list):
         tree = tree | {
             "traffic": [
-                {**parameters.traffic.get(_name(flow), {}), **flow}
+                {**parameters.traffic.get(str(flow.get("name")), {}), **flow}
                 if isinstance(flow, dict)
                 else flow
                 for flow in flows
@@ -164,10 +164,6 @@ def _with_parameters(path: Path, tree: dict[str, Any], shared: str) -> dict[str,
     elif own is None:
         tree = tree | {"settings": parameters.settings}
     return tree | {key: given[key] for key in _SHARED}
-
-
-def _name(flow: Mapping[str, Any]) -> str:
-    return str(flow.get("name"))
 
 
 def _complaints(path: Path, error: ValidationError, form: type[StrictModel]) -> list[str]:
