@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from contextlib import chdir
 from itertools import islice
 from pathlib import Path
 
@@ -20,10 +21,7 @@ _FILE = Path(__file__).with_name("lab_refusals.txt")
 
 
 @pytest.mark.heavy
-def test_refused_commands_say_what_the_file_says(
-    rewrite: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_refused_commands_say_what_the_file_says(rewrite: bool, tmp_path: Path) -> None:
     lines, _ = recorded(tmp_path, islice(an_hour(), 5))
     for name, content in {
         "short": lines[:4],
@@ -39,9 +37,9 @@ def test_refused_commands_say_what_the_file_says(
     (tmp_path / "mine.csv").write_text("mine")
     here = f"{tmp_path}/"
     commands = [one for one in _FILE.read_text("utf-8").splitlines() if not one.startswith("> ")]
-    printed = "".join(
-        f"{command}\n> {_refusal(command).replace(here, '')}\n" for command in commands
-    )
+    with chdir(tmp_path):
+        told = [_refusal(command).replace(here, "") for command in commands]
+    printed = "".join(f"{command}\n> {one}\n" for command, one in zip(commands, told, strict=True))
     if rewrite:
         _FILE.write_text(printed, "utf-8")
     assert printed == _FILE.read_text("utf-8"), (

@@ -10,7 +10,7 @@ import pytest
 from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.disturbances import DisturbedReports, Rival
-from pulsar_rebalancer.lab.simulation.scenarios.common_schema import Disturbances
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Disturbances
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.cluster.model import LoadReport

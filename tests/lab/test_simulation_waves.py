@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulation.scenarios.common_schema import (
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import (
     Daily,
     OnOff,
     Steps,

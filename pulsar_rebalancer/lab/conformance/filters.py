@@ -32,6 +32,8 @@ Conf = dict[str, Number | bool]
 
 
 class AffinityQuery(msgspec.Struct, frozen=True, rename="camel"):
+    """Candidates of a bundle, and what brokers have of its group."""
+
     manager: Manager
     bundle: str
     candidates: list[str]
@@ -44,12 +46,16 @@ class AffinityQuery(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SpreadQuery(msgspec.Struct, frozen=True, rename="camel"):
+    """Candidates of a bundle, and the bundles of all brokers."""
+
     bundle: str
     candidates: list[str]
     broker_bundles: dict[str, list[str]] = {}
 
 
 class IsolationQuery(msgspec.Struct, frozen=True, rename="camel"):
+    """Brokers, and the isolation policies that name them."""
+
     bundle: str
     brokers: list[str]
     policies: dict[str, Any] | None = None
@@ -68,6 +74,8 @@ class _BrokerTopics(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TopicCountQuery(msgspec.Struct, frozen=True):
+    """Candidates, and the topics of all brokers."""
+
     manager: Manager
     candidates: list[str]
     brokers: dict[str, _BrokerTopics] = {}

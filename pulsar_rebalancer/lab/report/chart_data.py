@@ -149,6 +149,7 @@ def _tiles(run: Summary) -> list[list[str]]:
 
 
 def moved_traffic(run: Summary) -> str:
+    """The bytes/s of all moves."""
     return data_rate(run.traffic) if run.moves else "none"
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S, START_MS
 from pulsar_rebalancer.lab.simulation.noise import RECONNECT_S, Stream
-from pulsar_rebalancer.lab.simulation.scenarios.common_schema import Disturbances
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Disturbances
 from pulsar_rebalancer.lab.simulation.timeline import Move
 from pulsar_rebalancer.lab.simulation.world import NO_BROKER, World
 from strategies.cluster.model import LoadReport

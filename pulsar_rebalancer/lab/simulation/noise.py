@@ -12,7 +12,7 @@ from math import sqrt
 import numpy as np
 
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
-from pulsar_rebalancer.lab.simulation.scenarios.common_schema import Noise
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Noise
 from strategies.bundles.bundle_loads import Floats
 
 #: Duration of a transfer, between these bounds; on a small real cluster it took 150–175 ms.

@@ -28,7 +28,7 @@ from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
 )
 from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import SECOND_NS
 from pulsar_rebalancer.lab.simulation.fleet import Fleet, rate_of
-from pulsar_rebalancer.lab.simulation.scenarios.common_schema import TopicDispatch
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import TopicDispatch
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
 

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.scenarios.common_schema import (
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import (
     Daily,
     OnOff,
     Steps,

@@ -60,7 +60,21 @@ class Yardstick:
     calm: bool = False
 
 
-#: Figures of a run by name, see `figures_of`. NaN: unknown; ∞: never happened.
+#: Figures of a run by name.
+#:
+#: Of the strategy's moves, without those of drains, which `client_cost` alone counts. NaN:
+#: unknown; ∞: never happened. Spreads are in points, times in rounds after the onset unless stated
+#: otherwise.
+#:
+#: `typical_spread`: median; `lasting_spread`: at the end, without noise. `ratio_…`,
+#: `rate_ratio_…`: largest ÷ smallest throughput and message rate. `largest_bundle`: at the end, ÷
+#: a broker's fair share. `moved_twice`: bundles moved more than once; `back_and_forth`: moves back
+#: to the broker left before. `false_unloads_a_day`: at usages within the target. `over_unloading`,
+#: `over_placement`: sum of points by which sources or destinations went past the mean.
+#: `overload_minutes`: Σ over brokers of (load − limit)⁺ × time; `overload_ratio`: ÷ that of an
+#: oracle that balances everything in one round. `client_cost`: topics × seconds without a broker.
+#: `prediction_error`: difference between predicted and measured usage, in points. `useless_moves`:
+#: brought less than a tenth of the predicted gain; `returns`: moves back within the rest time.
 RunFigures = Mapping[str, float]
 
 
@@ -75,22 +89,7 @@ def known(figures: RunFigures) -> dict[str, float | None]:
 
 
 def figures_of(timeline: Timeline, by: Yardstick, truth: Truth) -> RunFigures:
-    """All figures of a run.
-
-    Of the strategy's moves, without those of drains, which `client_cost` alone counts. NaN:
-    unknown; ∞: never happened. Spreads are in points, times in rounds after the onset unless stated
-    otherwise.
-
-    `typical_spread`: median; `lasting_spread`: at the end, without noise. `ratio_…`,
-    `rate_ratio_…`: largest ÷ smallest throughput and message rate. `largest_bundle`: at the end, ÷
-    a broker's fair share. `moved_twice`: bundles moved more than once; `back_and_forth`: moves back
-    to the broker left before. `false_unloads_a_day`: at usages within the target. `over_unloading`,
-    `over_placement`: sum of points by which sources or destinations went past the mean.
-    `overload_minutes`: Σ over brokers of (load − limit)⁺ × time; `overload_ratio`: ÷ that of an
-    oracle that balances everything in one round. `client_cost`: topics × seconds without a broker.
-    `prediction_error`: difference between predicted and measured usage, in points. `useless_moves`:
-    brought less than a tenth of the predicted gain; `returns`: moves back within the rest time.
-    """
+    """All figures of a run."""
     onset = min(by.onset, timeline.rounds - 1)
     spread, lasting = timeline.spread() * 100, timeline.spread("lasting") * 100
     moves = [move for move in timeline.moved() if move.round >= onset and not move.is_drain]

@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pulsar_rebalancer.lab.simulation.scenarios.common_schema import StrictModel
 from pulsar_rebalancer.lab.simulation.scenarios.complaints import complaints
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import StrictModel
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Parameters, Scenario
 from strategies.errors import SettingsError
 

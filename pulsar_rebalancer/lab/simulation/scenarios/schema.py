@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pulsar_rebalancer.lab.simulation.scenarios.common_schema import (
+from pulsar_rebalancer.lab.simulation.scenarios.default_bundles import UNNAMED, with_default_bundles
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import (
     BrokerDispatch,
     Disturbances,
     Minute,
@@ -24,7 +25,6 @@ from pulsar_rebalancer.lab.simulation.scenarios.common_schema import (
     Wave,
     Whole,
 )
-from pulsar_rebalancer.lab.simulation.scenarios.default_bundles import UNNAMED, with_default_bundles
 from strategies.filters.contract import remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import read_policies
