@@ -20,7 +20,7 @@ from pulsar_rebalancer.lab.shadow.ownership import Moved, OwnershipWatch
 from pulsar_rebalancer.settings.load import Settings
 from sinks.recordings.placed_lines import of_recording
 from sinks.recordings.recorder import topic_records
-from sinks.topics.access import TopicRecord
+from sinks.topics.files.topic import TopicRecord
 from sinks.topics.readable import Placed, Skipped, readable
 from sinks.wire.codec import decode_command, decode_round
 from strategies.errors import SinkError

@@ -26,7 +26,7 @@ from pulsar_rebalancer.lab.simulation.closed_loop import Step
 from pulsar_rebalancer.lab.simulation.timeline import unjudged
 from sinks.topics.files.segments import segment_path
 from strategies.cluster.model import Round
-from strategies.describe import counted
+from strategies.figures.describe import counted
 from strategies.round.proof import proof_of
 
 #: Content of each file and folder of the run.

@@ -22,8 +22,8 @@ from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
 from strategies.cluster.model import Command, Outcome, Round
-from strategies.describe import describe_command, describe_round
 from strategies.errors import SinkError
+from strategies.figures.describe import describe_command, describe_round
 from strategies.fold.engine import EngineSettings, placement_of
 
 #: Rejected records that are kept: their rows, and what Python needs for each.

@@ -13,7 +13,8 @@ from pulsar_rebalancer.lab.simulation.clock import START_MS
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import Round
-from strategies.roll.next_step import (
+from strategies.roll.next_step import next_step
+from strategies.roll.steps import (
     EndProcess,
     HaltRoll,
     KeepWaiting,
@@ -21,7 +22,6 @@ from strategies.roll.next_step import (
     RollStep,
     RunRestart,
     WriteRecord,
-    next_step,
 )
 from strategies.roll.view import (
     Absences,

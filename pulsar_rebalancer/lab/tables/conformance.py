@@ -19,7 +19,7 @@ from pulsar_rebalancer.lab.conformance.suites import (
     compare,
 )
 from pulsar_rebalancer.lab.conformance.vectors import read_cases
-from strategies.describe import counted
+from strategies.figures.describe import counted
 from strategies.java.release_defaults import PulsarRelease
 from strategies.ordered_sum import ordered_sum
 
