@@ -131,12 +131,7 @@ def figures_of(timeline: Timeline, by: Yardstick, truth: Truth) -> RunFigures:
         "largest_bundle": bounds.largest_over_share(
             truth.sizes, int(np.isfinite(timeline.lasting[-1]).sum())
         ),
-        "ratio_start": _ratio(timeline.msg_throughput[onset]),
-        "ratio_end": _ratio(_mean_of_last(timeline.msg_throughput)),
-        "rate_ratio_start": _ratio(timeline.msg_rate[onset]),
-        "rate_ratio_end": _ratio(_mean_of_last(timeline.msg_rate)),
-        "usage_ratio_end": _ratio(timeline.lasting[-1]),
-        "peak_over_mean": _peak_over_mean(timeline.lasting[-1]),
+        **_ratios(timeline, onset),
         "moved_twice": float(moved_twice(moves)),
         "back_and_forth": float(back_and_forth(moves)),
         "returns": float(returns(moves)),
@@ -162,6 +157,17 @@ def figures_of(timeline: Timeline, by: Yardstick, truth: Truth) -> RunFigures:
         "share_with_reason": sum(bool(move.code and move.reason) for move in moves) / len(moves)
         if moves
         else 1.0,
+    }
+
+
+def _ratios(timeline: Timeline, onset: int) -> dict[str, float]:
+    return {
+        "ratio_start": _ratio(timeline.msg_throughput[onset]),
+        "ratio_end": _ratio(_mean_of_last(timeline.msg_throughput)),
+        "rate_ratio_start": _ratio(timeline.msg_rate[onset]),
+        "rate_ratio_end": _ratio(_mean_of_last(timeline.msg_rate)),
+        "usage_ratio_end": _ratio(timeline.lasting[-1]),
+        "peak_over_mean": _peak_over_mean(timeline.lasting[-1]),
     }
 
 
