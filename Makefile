@@ -149,7 +149,7 @@ bench-java: $(STAMP) ## the same decisions by Pulsar's own classes: equal? how m
 
 .PHONY: vectors-java
 vectors-java: $(STAMP) ## new histories, decided by Pulsar's own classes and by ours: equal? (ARGS="--suite shedding --cases 500 --seed 7")
-	@$(VENV)/bin/python -m tests.conformance.java $(ARGS)
+	@$(VENV)/bin/python -m benchmarks.java_vectors $(ARGS)
 
 .PHONY: lock
 lock: $(STAMP) ## resolve requirements/*.lock again from pyproject.toml (UPGRADE=1: to the newest versions)

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.simulated_runs import counted_runs, uncertified_run
 from benchmarks.target_table import SCENARIOS
-from pulsar_rebalancer.lab.simulate.run_requests import RunRequest, StrategyChoice
+from pulsar_rebalancer.lab.runs import RunRequest, StrategyChoice
 from pulsar_rebalancer.lab.simulation.run import SimulatedRun
 from strategies.ordered_sum import ordered_sum
 
@@ -115,9 +115,9 @@ def _figures(done: SimulatedRun) -> DisturbedFigures:
         one.traffic for one in line.moves if one.kind == "foreign" and one.round >= onset
     )
     return DisturbedFigures(
-        moved=done.figures.moved_mib,
+        moved=done.figures["moved_mib"],
         rival=rival / 2**20,
-        moves=done.figures.bundles_moved,
+        moves=done.figures["bundles_moved"],
         spread=float(np.median(spread)),
         mean_spread=float(np.mean(spread)),
         calm=done.scenario.calm,

@@ -27,7 +27,7 @@ from benchmarks.random_generations import LENGTH
 from benchmarks.simulated_runs import counted_runs, uncertified_run
 from benchmarks.steady_constants import CONSTANTS, Change, changed
 from benchmarks.target_table import SCENARIOS, TARGETS
-from pulsar_rebalancer.lab.simulate.run_requests import RunRequest, StrategyChoice
+from pulsar_rebalancer.lab.runs import RunRequest, StrategyChoice
 from pulsar_rebalancer.lab.simulation.run import SimulatedRun
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.registry import SHEDDERS
@@ -264,7 +264,7 @@ def figures(case: Case) -> dict[str, float]:
     """The figures of one run, and those that only targets use."""
     with changed(case.change):
         done = uncertified_run(_request(case))
-    return {**{name: getattr(done.figures, name) for name in done.figures.__slots__}, **_more(done)}
+    return {**done.figures, **_more(done)}
 
 
 def _more(done: SimulatedRun) -> dict[str, float]:

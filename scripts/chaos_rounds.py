@@ -15,7 +15,7 @@ import numpy as np
 
 from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S, START_MS
-from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.executor_model import ExecutorModel
 from pulsar_rebalancer.lab.simulation.leader import Leader
 from pulsar_rebalancer.lab.simulation.noise import Stream
@@ -164,7 +164,11 @@ class _Chaos:
         self._wrong_clock = world.fleet.names[self.seed % _BROKERS]
         store, engine, chance = InMemoryStore(), Engine(self.settings), Stream(self.seed, 101)
         executor = ExecutorModel(world, Leader(self.settings, _CLUSTER, store), START_MS)
-        reports, imbalance, carried = BrokerReports(world, _CLUSTER, None), list[float](), 0.0
+        reports, imbalance, carried = (
+            BrokerReports(world, _CLUSTER, written=False),
+            list[float](),
+            0.0,
+        )
         harm, alive = Stream(self.seed, 102), _present(world)
         for number in range(rounds):
             now_s = number * PERIOD_S
@@ -357,7 +361,7 @@ class _Chaos:
         elif len(there) > _FEWEST:
             self._count("broker dies" if how > 0.75 else "broker leaves")
             executor.leave(
-                [world.fleet.names[int(there[int(which * len(there))])]], now_s, killed=how > 0.75
+                [world.fleet.names[int(there[int(which * len(there))])]], now_s, how > 0.75, 0
             )
 
     def _count(self, what: str, times: int = 1) -> None:

@@ -13,9 +13,8 @@ from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
 from pulsar_rebalancer.lab.simulation.demand import steady_demand
 from pulsar_rebalancer.lab.simulation.fleet import fleet_from
 from pulsar_rebalancer.lab.simulation.noise import Wobble
-from pulsar_rebalancer.lab.simulation.ownership import Ownership
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine
-from pulsar_rebalancer.lab.simulation.world import Layout, World
+from pulsar_rebalancer.lab.simulation.world import Ownership, World
 
 
 def steady_cluster(
@@ -33,7 +32,7 @@ def steady_cluster(
     """
     brokers, bundles = list(machines), list(rates)
     owner = np.array([brokers.index(owners[bundle]) for bundle in bundles], dtype=np.int64)
-    layout = Layout(
+    world = World(
         names=bundles,
         fleet=fleet_from(brokers, list(machines.values()), ceiling=np.inf),
         demand=steady_demand(list(rates.values()), message_bytes),
@@ -42,7 +41,7 @@ def steady_cluster(
         ),
         chance=chance,
     )
-    return PolledCluster(World(layout), name, start_ms)
+    return PolledCluster(world, name, start_ms)
 
 
 def carry(cluster: PolledCluster, bundle: str, msg_rate_in: float) -> None:

@@ -17,7 +17,7 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
     RoundAnswer,
     closed_loop,
 )
-from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.recordings.json_lines import Recording, write_recording

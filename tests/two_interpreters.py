@@ -17,16 +17,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from io import StringIO
 from itertools import chain, product, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from rich.console import Console
+
+from pulsar_rebalancer.lab.demo.installation import run_demo
 from pulsar_rebalancer.lab.demo.plan import TOPICS, DemoPlan, prepare_folder, write_settings
-from pulsar_rebalancer.lab.demo.run import run_demo
+from pulsar_rebalancer.lab.demo.screen import Screen
 from pulsar_rebalancer.lab.goal import goal_of
-from pulsar_rebalancer.lab.replay.plain import decide
-from pulsar_rebalancer.lab.simulate.run_requests import RunRequest
-from pulsar_rebalancer.lab.simulation.closed_loop import Step
+from pulsar_rebalancer.lab.replay.decisions import decide
+from pulsar_rebalancer.lab.runs import RunRequest
 from pulsar_rebalancer.lab.simulation.run import run
 from pulsar_rebalancer.settings.load import load
 from sinks.recordings.placed_lines import of_recording
@@ -39,13 +42,6 @@ ROOT = Path(__file__).parents[1]
 RECORDINGS = ("tests/data/recordings", "../shared/recordings")
 SIMULATED = ("e4-threshold-over-unloading", "hot-bundle", "broker-dies")
 Digest = tuple[str, str]
-
-
-class _Quiet:
-    """A demo that nobody watches."""
-
-    def wait(self, text: str) -> None: ...
-    def step(self, step: Step) -> None: ...
 
 
 def digests(kinds: Sequence[str]) -> Iterator[Digest]:
@@ -87,7 +83,8 @@ def _demos() -> Iterator[tuple[str, Iterator[bytes]]]:
             plan = DemoPlan(DEFAULT, "fixed", 20, seed, "plain", folder)
             write_settings(plan)
             engine = load(plan.settings_file).engine
-            run_demo(plan, engine, goal_of(engine), _Quiet())
+            goal = goal_of(engine)
+            run_demo(plan, engine, goal, Screen(Console(file=StringIO()), goal))
             files = sorted(one for name in TOPICS for one in plan.topic(name).glob("segment-*"))
             yield f"demo of seed {seed}", (file.read_bytes() for file in files)
 

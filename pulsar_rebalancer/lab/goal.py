@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pulsar_rebalancer.lab.simulation.tracing import unjudged
+from pulsar_rebalancer.lab.simulation.timeline import unjudged
 from strategies.cluster.model import Round
 from strategies.cluster.round_state import reason_of
 from strategies.fold.engine import EngineSettings
@@ -27,17 +27,13 @@ class Goal:
     balances: Literal["usage", "traffic"]
 
     @property
-    def measure(self) -> str:
-        return self.rule.measure
-
-    @property
     def text(self) -> str:
         """`spread (max − min of the brokers' usage) below the strategy's threshold of 15 points`"""
         if self.threshold is None:
             return f"no two brokers with {self.balances} that the strategy considers uneven"
         return (
-            f"spread ({self.measure}) {self._relation} the strategy's {self.rule.limit_name} of "
-            f"{self.threshold:g} points"
+            f"spread ({self.rule.measure}) {self._relation} the strategy's "
+            f"{self.rule.limit_name} of {self.threshold:g} points"
         )
 
     def spread(self, record: Round) -> float:

@@ -58,7 +58,7 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
     pool = ProcessPoolExecutor(
         processes, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent
     )
-    with _terminated_in_order():
+    with handling(_leave, signal.SIGTERM):
         try:
             yield pool
         except BrokenProcessPool as error:
@@ -74,15 +74,9 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
             pool.shutdown(cancel_futures=True)
 
 
-@contextmanager
-def _terminated_in_order() -> Iterator[None]:
+def _leave(number: int, _frame: Any) -> None:
     """SIGTERM raises SystemExit, so that this process cleans up."""
-
-    def leave(number: int, _frame: Any) -> None:
-        raise SystemExit(128 + number)
-
-    with handling(leave, signal.SIGTERM):
-        yield
+    raise SystemExit(128 + number)
 
 
 @contextmanager

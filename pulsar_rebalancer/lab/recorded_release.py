@@ -4,13 +4,17 @@ oldest broker that its first records name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from sinks.recordings.columnar import ENDING, KINDS
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
+from sinks.recordings.recorder import converted
 from sinks.wire.broker_versions import versions_of
+from sinks.wire.size_limits import WireLimits
 from strategies.java.broker_versions import ClusterRelease, release_of
 
 #: Number and bytes of the first records that are read: every broker reports within minutes.
@@ -50,3 +54,21 @@ def _originals(recording: Path) -> Iterator[bytes]:
         records += len(block)
         if records >= _MOST_RECORDS:
             return
+
+
+@contextmanager
+def columnar(recording: Path, limits: WireLimits, say: Callable[[str], None]) -> Iterator[Path]:
+    """Path of the columnar recording. Raises SinkError for a recording that cannot be read,
+    SettingsError if pyarrow is missing.
+    """
+    if recording.suffix == ENDING:
+        yield recording
+        return
+    with tempfile.TemporaryDirectory(prefix="rebalancer-backtest-") as folder:
+        target = Path(folder) / f"recording{ENDING}"
+        done = converted(str(recording), target, limits)
+        say(
+            f"{done.records} records read; `rebalancer convert` writes a columnar file, which "
+            "is read many times faster"
+        )
+        yield target

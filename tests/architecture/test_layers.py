@@ -116,9 +116,9 @@ def test_a_forbidden_import_is_noticed(tmp_path: Path, package: str, line: str, 
     "line",
     [
         "from pulsar_rebalancer import lab",
-        "import pulsar_rebalancer.lab.replay.plain",
+        "import pulsar_rebalancer.lab.replay.decisions",
         "def later():\n    from pulsar_rebalancer.lab.simulation import world",
-        "import importlib\nimportlib.import_module('pulsar_rebalancer.lab.demo.run')",
+        "import importlib\nimportlib.import_module('pulsar_rebalancer.lab.demo.plan')",
         "import typing\nif typing.TYPE_CHECKING:\n    import pulsar_rebalancer.lab.goal",
     ],
 )

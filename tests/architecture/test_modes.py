@@ -18,8 +18,6 @@ CHOICES = {"strategies/shedding/contract.py": 2, "strategies/placement/contract.
 #: only fall, a file may only leave.
 ASKED = {
     "pulsar_rebalancer/lab/backtest/quiet_round_finder.py": 1,
-    "pulsar_rebalancer/lab/conformance/averaging.py": 1,
-    "pulsar_rebalancer/lab/simulation/dispatch_limits/token_bucket.py": 1,
     "pulsar_rebalancer/lab/simulation/run.py": 2,
     "strategies/bundles/ranges.py": 1,
     "strategies/splitting/boundaries.py": 5,

@@ -13,12 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import decisions, java_decisions
+from benchmarks import java_decisions
 from benchmarks.bench_input import NOW_MS, ROUND, Cluster, Size, cluster, draws
-from benchmarks.decisions import MODES, SETTINGS, built, growth_table, measure, memory_of
-from benchmarks.figures import Sample
-from benchmarks.java_decisions import Comparison, decided_by, read_java, shown
-from benchmarks.pulsar_jars import pulsar_jars
+from benchmarks.decisions import MODES, SETTINGS, built, measure, memory_of
+from benchmarks.java_decisions import decided_by
 from strategies.averages.bundle_averages import unpack_history
 from strategies.cluster.clock import Clock
 from strategies.cluster.memory import NO_MEMORY
@@ -114,103 +112,10 @@ def test_what_is_measured_is_what_a_round_decides(strategy: str, mode: Mode) -> 
     ]
 
 
-def test_it_prints_a_row_for_every_strategy_and_mode(capsys: pytest.CaptureFixture[str]) -> None:
-    decisions.main(["--sizes", "10x40", "20x80", "--calls", "1"])
-    printed = capsys.readouterr().out
-    assert all(printed.count(f"{strategy} ") == len(MODES) for strategy in SHEDDERS)
-    assert "at 2× the size" in printed
-
-
-def test_figures_also_come_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    decisions.main(["--sizes", "10x40", "--calls", "1", "--json"])
-    costs = json.loads(capsys.readouterr().out)["decisions"]
-    assert [(cost["strategy"], cost["mode"]) for cost in costs] == [
-        (strategy, mode) for strategy in SHEDDERS for mode in MODES
-    ]
-    assert {cost["size"]["bundles"] for cost in costs} == {40}
-
-
-def test_growth_stands_between_the_sizes() -> None:
-    sizes = (Size(10, 40), Size(30, 400))
-    costs = [
-        decisions.DecisionCost("avg", "fixed", size, Sample(ms, ms, ms), 1, 1)
-        for size, ms in zip(sizes, (2.0, 5.0), strict=True)
-    ]
-    title, columns, row = growth_table(costs, sizes).splitlines()
-    assert (
-        " ".join(columns.split())
-        == "strategy mode 10 × 40 at 10× the size 30 × 400 picked from brokers"
-    )
-    assert " ".join(row.split()) == "avg fixed 2.00 (2.00–2.00) 2.5× 5.00 (5.00–5.00) 1 1 1 1"
-    assert "CPU ms" in title
-
-
-@pytest.mark.parametrize("size", ["100", "1x10", "10x9", "x"])
-def test_a_size_that_makes_no_cluster_is_refused(
-    size: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        decisions.main(["--sizes", size])
-    assert ended.value.code == 2
-    assert "--sizes" in capsys.readouterr().err
-
-
 def test_without_a_jdk_the_comparison_says_so(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended:
         java_decisions.main(["--sizes", "10x40"], {"PATH": str(tmp_path)})
     assert "JDK" in str(ended.value.code)
-
-
-def test_a_line_of_the_java_program_is_read() -> None:
-    line = {
-        "strategy": "avg",
-        "brokers": 2,
-        "bundles": 8,
-        "input": "d",
-        "cpu_ms": [3.0, 1.0, 2.0],
-        "decided": [["a", "x", "b"]],
-    }
-    cost = read_java(json.dumps(line))
-    assert (cost.size, cost.cpu_ms, cost.decided) == (
-        Size(2, 8),
-        Sample(2.0, 1.0, 3.0),
-        (("a", "x", "b"),),
-    )
-
-
-def test_a_different_decision_stands_out() -> None:
-    same = Comparison("avg", Size(2, 8), Sample(300, 300, 300), Sample(2, 2, 2), 150.0, 1, True)
-    other = Comparison(
-        "uniform", Size(2, 8), Sample(300, 300, 300), Sample(2, 2, 2), 150.0, 1, False
-    )
-    _, _, first, second = shown([same, other]).splitlines()
-    assert first.split()[-1] == "yes"
-    assert second.split()[-1] == "NO"
-    assert "150×" in first
-
-
-def test_jars_are_fetched_once(tmp_path: Path) -> None:
-    fetched: list[Path] = []
-
-    def fetch(folder: Path) -> None:
-        fetched.append(folder)
-        (folder / "broker.jar").touch()
-
-    first, second = pulsar_jars(tmp_path, fetch), pulsar_jars(tmp_path, fetch)
-    assert first == second
-    assert fetched == [first]
-
-
-def test_a_folder_that_was_left_half_filled_is_filled_again(tmp_path: Path) -> None:
-    def fails(folder: Path) -> None:
-        (folder / "half.jar").touch()
-        raise OSError("the network is gone")
-
-    with pytest.raises(OSError, match="gone"):
-        pulsar_jars(tmp_path, fails)
-    fetched: list[Path] = []
-    pulsar_jars(tmp_path, fetched.append)
-    assert len(fetched) == 1
 
 
 @pytest.mark.slow

@@ -9,17 +9,11 @@ import pytest
 
 from benchmarks.isolation import (
     FLOODED,
-    LIMITS,
     SICK,
-    Isolation,
     Plan,
     Senders,
-    Waits,
     measured,
-    text,
 )
-from sinks.wire.codec import decode
-from sinks.wire.peek import peek
 
 pytestmark = pytest.mark.lab
 
@@ -36,24 +30,6 @@ def test_the_sick_ones_are_silent_alone_and_send_more_in_a_phase_with_them() -> 
     assert (counts.pop(FLOODED), {*counts.values()}) == (20 * 3 + 1, {4})
     assert disturbed == sorted(disturbed, key=lambda one: one.at_s)
     assert [sum(one.ends_pass for one in some) for some in (alone, disturbed)] == [3, 6]
-
-
-def test_the_records_of_one_are_legal_large_and_deep() -> None:
-    sent = Senders(TINY).records(1, "disturbed")
-    reports = [one for one in sent if one.cluster == LIMITS]
-    assert len(reports) > 1
-    for one in reports[:-1]:
-        assert 0.9 * TINY.limit_bytes < len(one.value) <= TINY.limit_bytes
-        assert b"[" * 390 in one.value
-        record = decode(one.value, b"")
-        assert peek(one.value) == (LIMITS, record.ts)
-
-
-def test_the_ratio_is_that_of_the_ninety_ninth_percentiles() -> None:
-    said = text(Isolation(Waits(98, 100, 200, 30), Waits(98, 110, 230, 40), 5, 3))
-    assert "ratio of the p99: 1.15" in said
-    assert "the 5 commands of the others" in said
-    assert "3 rounds of the sick ones were set aside" in said
 
 
 @pytest.mark.spark

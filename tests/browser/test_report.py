@@ -16,9 +16,8 @@ from playwright.sync_api import ElementHandle, Locator, Page, TimeoutError
 from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.lab.report.page import PageTable, Several, render, write_page
 from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, closed_loop
-from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
-from pulsar_rebalancer.lab.simulation.timeline import Membership, Move, Timeline
-from pulsar_rebalancer.lab.simulation.tracing import Tracer
+from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.simulation.timeline import Membership, Move, Timeline, Tracer
 from strategies.cluster.model import LARGEST_TIME
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.avg.settings import AvgSettings
@@ -43,11 +42,13 @@ SETTINGS = {
 
 def a_run(strategy: str = "avg", bundles: int = 64) -> Timeline:
     tracer = Tracer(
-        strategy,
-        "simulated",
-        f"{strategy}/fixed",
-        goal="spread below 15 points",
-        settings={"shedding.strategy": strategy},
+        Timeline(
+            strategy,
+            "simulated",
+            f"{strategy}/fixed",
+            goal="spread below 15 points",
+            settings={"shedding.strategy": strategy},
+        )
     )
     loop = closed_loop(
         skewed_cluster("c1", 1, bundles),
@@ -355,7 +356,9 @@ def test_names_are_text_and_never_markup(tmp_path: Path, open_page: Open) -> Non
     nasty = "</script><img src=x onerror=alert(1)>"
     run = a_run()
     tracer = Tracer(
-        nasty, "simulated", "avg/fixed", goal=nasty, settings={nasty: nasty}, notes=(nasty,)
+        Timeline(
+            nasty, "simulated", "avg/fixed", goal=nasty, settings={nasty: nasty}, notes=(nasty,)
+        )
     )
     line = tracer.timeline()
     page = open_page(written(tmp_path, [run]))

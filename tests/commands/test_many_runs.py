@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.lab.simulate.run_requests import run_requests
-from pulsar_rebalancer.lab.simulate.runs import make_all
+from pulsar_rebalancer.lab.runs import make_all, run_requests
 from tests.lab.test_columnar_fold import an_hour, recorded
 from tests.lab.test_simulate_command import SMALL
 from tests.unit.command_line import rebalancer
@@ -59,7 +58,7 @@ def test_the_same_seed_gives_the_same_figures_in_any_number_of_processes(tmp_pat
         assert other.timeline is not None
         assert one.timeline.usage.tobytes() == other.timeline.usage.tobytes()
         assert repr(one.timeline.moves) == repr(other.timeline.moves)
-    assert alone[0].figures.start_spread != alone[1].figures.start_spread
+    assert alone[0].figures["start_spread"] != alone[1].figures["start_spread"]
 
 
 def test_pulsars_shedders_come_in_the_order_of_their_published_ratings(tmp_path: Path) -> None:

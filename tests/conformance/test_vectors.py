@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.lab.conformance.play_vectors import compare
-from pulsar_rebalancer.lab.conformance.suites import SUITES
+from pulsar_rebalancer.lab.conformance.suites import SUITES, compare
 from pulsar_rebalancer.lab.conformance.vectors import read_cases
 from strategies.java.release_defaults import PulsarRelease
 

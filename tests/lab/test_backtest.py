@@ -195,52 +195,6 @@ def test_a_topic_is_recorded_as_parquet(tmp_path: Path) -> None:
     assert sum(len(block) for block in read_blocks(target)) == 10
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("convert", "{here}/a.jsonl", "{here}/b.jsonl"), "end the name with .parquet"),
-        (("convert", "{here}/a.jsonl", "{here}/a.parquet"), "--force replaces it"),
-        (("convert", "{here}/nothing.jsonl", "{here}/b.parquet"), "name a recording"),
-        (("backtest", "{here}/nothing.parquet"), "cannot be read"),
-        (("backtest", "{here}/short.jsonl"), "no round closed in its 4 records; record for longer"),
-        (
-            ("replay", "{here}/a.parquet"),
-            "is a columnar recording, which only backtest and tune read",
-        ),
-        (("convert", "{here}/a.parquet", "{here}/b.parquet"), "name the JSON Lines it was made of"),
-        (("backtest", "{here}/a.jsonl", "--strategy", "nonsense"), "shedding.strategy"),
-        (
-            ("backtest", "{here}/a.jsonl", "--variant", ";"),
-            "--variant: names no setting; write it as path=value",
-        ),
-        *(
-            ((command, "{here}/a.jsonl", "--html", target), says)
-            for command in ("backtest", "tune", "replay")
-            for target, says in (
-                ("{here}", "is a folder; name a file, for example {here}/report.html"),
-                (
-                    "{here}/short.jsonl/b.html",
-                    "cannot be written, {here}/short.jsonl is not writable",
-                ),
-            )
-        ),
-        (("simulate", "calm-day", "--html", "{here}"), "is a folder; name a file"),
-        (
-            ("record", "{here}/c.jsonl", "--format", "parquet"),
-            "does not have the ending of --format parquet",
-        ),
-    ],
-)
-def test_what_cannot_be_done_is_said_in_a_sentence(
-    tmp_path: Path, words: tuple[str, ...], says: str
-) -> None:
-    lines, _ = recorded(tmp_path, islice(an_hour(), 5))
-    (tmp_path / "short.jsonl").write_bytes(b"".join(line + b"\n" for line in lines[:4]))
-    answer = rebalancer(*(word.format(here=tmp_path) for word in words))
-    assert answer.code in (1, 2)
-    assert says.format(here=tmp_path) in answer.words.replace("│ ", "").replace(" │", "")
-
-
 def test_a_file_that_is_no_recording_and_one_that_is_cut_are_refused(tmp_path: Path) -> None:
     _, path = recorded(tmp_path, islice(an_hour(), 5))
     path.write_bytes(path.read_bytes()[:-100])

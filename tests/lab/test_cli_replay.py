@@ -221,31 +221,6 @@ def test_what_was_rejected_is_kept_and_counted_even_when_it_is_everything(tmp_pa
     assert len((tmp_path / "out" / "rejected.jsonl").read_bytes().splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "told"),
-    [
-        (["none.jsonl"], 2, "error: none.jsonl: cannot be read (No such file or directory)"),
-        (["-", "--out", "x"], 2, "not with - as the recording"),
-        (["-", "--json"], 2, "not with - as the recording"),
-        (["-", "--engine", "spark"], 2, "not with - as the recording"),
-        (["x.jsonl", "--rejected", "y"], 2, "only with - as the recording"),
-        (["x.jsonl", "--engine", "flink"], 2, "flink"),
-        (
-            ["x.jsonl", "--set", "a=1", "--records-per-batch", "0"],
-            2,
-            "job.max_records_per_batch: must be at least 1, got 0",
-        ),
-        (["x.jsonl", "--config", "none.toml"], 2, "none.toml: cannot be read"),
-    ],
-)
-def test_what_cannot_be_replayed(words: list[str], code: int, told: str) -> None:
-    answer = rebalancer("replay", *words)
-
-    assert (answer.code, answer.out) == (code, "")
-    assert told in answer.err
-    assert "Traceback" not in answer.err
-
-
 def test_a_damaged_recording_says_how_far_it_was_good(tmp_path: Path) -> None:
     whole = gzip.compress(b"".join(line + b"\n" for line in uneven(rounds=40)))
     log = tmp_path / "log.jsonl.gz"

@@ -13,10 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulate.run_requests import RunRequest
-from pulsar_rebalancer.lab.simulate.runs import make
-from pulsar_rebalancer.lab.simulation.scenarios import catalog
-from strategies.errors import SettingsError
+from pulsar_rebalancer.lab.runs import RunRequest, make
 from tests.architecture.command_line import ROOT
 from tests.telemetry_lines import broker_load, bundle, line, load_report, sweep, top_bundles
 from tests.unit.command_line import Answer, rebalancer
@@ -170,12 +167,6 @@ def test_the_part_of_a_scenario_can_be_read_whatever_the_file_is_called(tmp_path
     )
 
 
-def test_a_folder_is_no_trace_even_by_force(tmp_path: Path) -> None:
-    answer = rebalancer("trace", recording(tmp_path, RISING), tmp_path, "--force")
-    assert answer.code == 2
-    assert "is a folder" in answer.words
-
-
 def test_an_interval_holds_the_mean_over_its_time(tmp_path: Path) -> None:
     _, target = traced(tmp_path, RISING, "--interval", 120)
     _, (everything,) = figures(target)
@@ -243,42 +234,6 @@ def two_clusters() -> list[bytes]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("lines", "words", "code", "says"),
-    [
-        (RISING[:3], (), 1, "its load is known for 0 s"),
-        (RISING, ("--interval", 3600), 1, "choose a shorter --interval"),
-        (RISING, ("--cluster", "east"), 2, "--cluster east: is not in"),
-        ([b"nonsense"], (), 1, "cannot be used as telemetry"),
-        ([], (), 1, "holds no record"),
-        ([sweep(1, A)], (), 1, "none of its 1 records is a load report"),
-        (passes(*[{A: {ORDERS: 0.0}}] * 4), (), 1, "no broker received anything in it"),
-    ],
-)
-def test_what_is_no_trace_is_said(
-    tmp_path: Path, lines: list[bytes], words: Sequence[object], code: int, says: str
-) -> None:
-    answer, target = traced(tmp_path, lines, *words)
-    assert (answer.code, answer.out) == (code, "")
-    assert says in answer.words
-    assert not target.exists()
-
-
-def test_of_several_clusters_one_is_named(tmp_path: Path) -> None:
-    source = recording(tmp_path, two_clusters())
-    answer = rebalancer("trace", source, tmp_path / "load.csv")
-    assert (
-        answer.code,
-        "contains several clusters (east, west); name one with --cluster" in answer.words,
-    ) == (2, True)
-    assert (
-        rebalancer("trace", source, tmp_path / "load.csv", "--cluster", "west", "--json").json[
-            "cluster"
-        ]
-        == "west"
-    )
-
-
 def test_a_file_is_replaced_only_when_told_so_and_a_recording_never(tmp_path: Path) -> None:
     source = recording(tmp_path, RISING)
     (tmp_path / "load.csv").write_text("mine")
@@ -289,25 +244,6 @@ def test_a_file_is_replaced_only_when_told_so_and_a_recording_never(tmp_path: Pa
     assert rebalancer("trace", source, tmp_path / "load.csv", "--force").code == 0
     nowhere = rebalancer("trace", source, tmp_path / "load.csv" / "more.csv")
     assert (nowhere.code, "more.csv cannot be written" in nowhere.words) == (1, True)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("# seconds,a,b\n0,1,2\n", "no column 'all'; there are seconds, a, b"),
-        ("0,1,2\n", "its first line has no names"),
-        ("# seconds,a,all\n0,1\n", "load.csv:2: '' is not a number"),
-        ("# seconds,a,all\n0,1,0\n", "no figure is above 0 for all"),
-    ],
-)
-def test_a_column_that_is_not_there_is_refused(tmp_path: Path, text: str, says: str) -> None:
-    (tmp_path / "load.csv").write_text(text)
-    scenario = tmp_path / "mine.toml"
-    wave = 'wave = { kind = "trace", file = "load.csv", column = "all" }'
-    scenario.write_text(f'minutes = 4\n{REST}[[traffic]]\nname = "all"\nmib_in = 4\n{wave}\n')
-    with pytest.raises(SettingsError) as caught:
-        catalog.load(str(scenario))
-    assert says in caught.value.complaints[0]
 
 
 def test_what_json_says_is_what_the_scenario_part_says(tmp_path: Path) -> None:

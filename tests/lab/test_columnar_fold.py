@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from pulsar_rebalancer.lab.backtest.columnar_fold import ColumnarFold, Quiet
 from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
-from pulsar_rebalancer.lab.simulation.clusters.skewed import MACHINE
+from pulsar_rebalancer.lab.simulation.clusters import MACHINE
 from pulsar_rebalancer.lab.simulation.noise import Wobble
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.plain_loop import PlainLoop

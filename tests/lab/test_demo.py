@@ -22,7 +22,7 @@ from typer.testing import CliRunner, Result
 
 from pulsar_rebalancer.cli.child_process import ChildProcess
 from pulsar_rebalancer.cli.main import app
-from pulsar_rebalancer.lab.demo.deciders import DemoTopics, JobDecider
+from pulsar_rebalancer.lab.demo.installation import DemoTopics, JobDecider, run_demo, stoppable
 from pulsar_rebalancer.lab.demo.plan import (
     SETTINGS_NAME,
     DemoPlan,
@@ -30,16 +30,15 @@ from pulsar_rebalancer.lab.demo.plan import (
     prepare_folder,
     write_settings,
 )
-from pulsar_rebalancer.lab.demo.run import run_demo, stoppable
 from pulsar_rebalancer.lab.demo.screen import Screen
-from pulsar_rebalancer.lab.goal import goal_of
+from pulsar_rebalancer.lab.goal import Goal, goal_of
 from pulsar_rebalancer.lab.simulation.closed_loop import (
     EngineDecider,
     RoundAnswer,
     Step,
     closed_loop,
 )
-from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.settings.load import load
 from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.codec import decode_outcome, decode_round
@@ -64,11 +63,8 @@ def plan_in(folder: Path, strategy: str = "avg", rounds: int = 20) -> DemoPlan:
     return plan
 
 
-class Silence:
-    """Nobody watches."""
-
-    def wait(self, text: str) -> None: ...
-    def step(self, step: Step) -> None: ...
+def silent(goal: Goal) -> Screen:
+    return Screen(Console(file=StringIO()), goal)
 
 
 @pytest.mark.heavy
@@ -94,7 +90,8 @@ def test_the_help_names_the_default_strategy() -> None:
 def test_the_proof_says_what_the_certificates_of_the_rounds_say(tmp_path: Path) -> None:
     plan = plan_in(tmp_path / "demo", "steady")
     settings = load(plan.settings_file).engine
-    result = run_demo(plan, settings, goal_of(settings), Silence())
+    goal = goal_of(settings)
+    result = run_demo(plan, settings, goal, silent(goal))
     (moving,) = (step.round for step in result.steps if step.commands)
     last, plan_of = result.steps[-1].round.certificate, moving.certificate
     assert last is not None
@@ -234,7 +231,8 @@ def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
 def test_topics_hold_what_was_shown(tmp_path: Path) -> None:
     plan = plan_in(tmp_path / "demo")
     settings = load(plan.settings_file).engine
-    result = run_demo(plan, settings, goal_of(settings), Silence())
+    goal = goal_of(settings)
+    result = run_demo(plan, settings, goal, silent(goal))
     rounds = [decode_round(one.value) for one in FileTopicReader(plan.topic("rounds")).read()[0]]
     outcomes = [
         decode_outcome(one.value) for one in FileTopicReader(plan.topic("outcomes")).read()[0]

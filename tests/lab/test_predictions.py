@@ -9,8 +9,7 @@ from math import isnan
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulation.metrics.churn import returns
-from pulsar_rebalancer.lab.simulation.metrics.predictions import prediction_error, useless_moves
+from pulsar_rebalancer.lab.simulation.metrics.moves import prediction_error, returns, useless_moves
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
 from strategies.cluster.model import Expected
 

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulate.shedder_ratings import PUBLISHED, Rated
-from pulsar_rebalancer.lab.simulation.metrics.overshoot import over_placement, over_unloading
+from pulsar_rebalancer.lab.simulation.metrics.moves import over_placement, over_unloading
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Property
 from pulsar_rebalancer.lab.simulation.timeline import Move, MoveKind, Timeline
-from pulsar_rebalancer.lab.tables.simulate.rating_tables import verdict
+from pulsar_rebalancer.lab.tables.simulate.ratings import PUBLISHED, Rated, verdict
 
 
 def a_run(*rounds: Sequence[float], moves: Sequence[Move] = ()) -> Timeline:

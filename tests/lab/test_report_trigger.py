@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from pulsar_rebalancer.lab.simulation.report_trigger import Reported, ReportTrigger
-from strategies.cluster.model import Traffic
+from pulsar_rebalancer.lab.simulation.broker_reports import writes_again
+from strategies.cluster.model import Figures, Resource, Traffic
 
 AT_ONCE = 0
 
 
-def told(rate: float = 0.0, *, mib: float = 0.0, bundles: int = 0, usage: float = 0.0) -> Reported:
-    return Reported(Traffic(msg_rate_in=rate, msg_throughput_out=mib * 1048576), bundles, usage)
+def told(rate: float = 0.0, *, mib: float = 0.0, bundles: int = 0, usage: float = 0.0) -> Figures:
+    return Figures(
+        cpu=Resource(100 * usage, 100.0),
+        traffic=Traffic(msg_rate_in=rate, msg_throughput_out=mib * 1048576),
+        bundle_count=bundles,
+    )
 
 
-def writes(written: Reported, now: Reported, age_ms: int = AT_ONCE) -> bool:
-    return ReportTrigger().writes(written, now, age_ms)
+def writes(written: Figures, now: Figures, age_ms: int = AT_ONCE) -> bool:
+    return writes_again(written, now, age_ms)
 
 
 @pytest.mark.parametrize(
@@ -26,8 +30,8 @@ def test_more_than_ten_percent_of_the_older_rate(before: float, now: float, writ
     assert writes(told(before), told(now)) == written
 
 
-def test_from_50_to_60_percent_is_a_little_less_than_ten_points() -> None:
-    assert not writes(told(usage=0.5), told(usage=0.6))
+def test_usage_counts_in_points() -> None:
+    assert not writes(told(usage=0.5), told(usage=0.599))
     assert writes(told(usage=0.5), told(usage=0.601))
 
 

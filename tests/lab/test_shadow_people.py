@@ -10,13 +10,11 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.decisions.log import DecisionLog
-from pulsar_rebalancer.lab.shadow.agreement import Agreement, compare
+from pulsar_rebalancer.lab.shadow.agreement import Agreement, ComparedWindow, compare, window
 from pulsar_rebalancer.lab.shadow.manual_moves import by_people, to_and_fro
-from pulsar_rebalancer.lab.shadow.traffic import TrafficWatch
-from pulsar_rebalancer.lab.shadow.window import ComparedWindow, window
+from pulsar_rebalancer.lab.shadow.ownership import OwnershipWatch, TrafficWatch
 from sinks.wire.codec import decode_round
 from strategies.cluster.model import Command, Round
-from strategies.errors import SettingsError
 from tests.lab.test_shadow import RECORDINGS, A, B, C, has, moved, sweep, wanted
 from tests.telemetry_lines import T0, bundle, line
 from tests.unit.command_line import rebalancer
@@ -35,12 +33,12 @@ def a_round(usage: dict[str, float], seconds: float, tmp_path: Path) -> Round:
 
 
 def carrying(rates: dict[str, float], seconds: float = 0) -> TrafficWatch:
-    watch = TrafficWatch()
+    watch = OwnershipWatch()
     for number, (broker, rate) in enumerate(rates.items()):
         watch.feed(
             has(broker, seconds + number / 100, *(bundle(index) for index in range(int(rate))))
         )
-    return watch
+    return watch.traffic
 
 
 class TestPeople:
@@ -68,13 +66,12 @@ class TestPeople:
         assert by_people([moved(ONE, 60, A, B)], (), GRACE_MS, carrying({A: 1, B: 9})) == {}
 
     def test_a_note_of_an_unload_is_believed(self) -> None:
-        watch = TrafficWatch()
+        watch = OwnershipWatch()
         watch.feed(
             line("note", 50, note="event", broker=None, report={"event": "unload", "bundle": ONE})
         )
-        watch.feed(b"{")
         one, other, later = moved(ONE, 60), moved(TWO, 60), moved(ONE, 10_000)
-        assert list(by_people([one, other, later], (), GRACE_MS, watch)) == [one]
+        assert list(by_people([one, other, later], (), GRACE_MS, watch.traffic)) == [one]
 
     def test_the_unloads_of_a_recorded_person_are_not_compared_with_ours(self) -> None:
         avg = ("--set", "shedding.strategy=avg")
@@ -127,19 +124,6 @@ class TestWindow:
         )
         assert 5 in window(None, None, 0)
         assert 5 not in window("6s", "5s", 10_000)
-
-    @pytest.mark.parametrize(
-        ("since", "until", "told"),
-        [("soon", None, "--since: 'soon' is not a time; write"), ("1m", "2m", "exchange the two")],
-    )
-    def test_what_is_no_window(
-        self, since: str, until: str | None, told: str, tmp_path: Path
-    ) -> None:
-        with pytest.raises(SettingsError, match=told):
-            window(since, until, 10_000_000)
-        words = ["--since", since, *(["--until", until] if until else [])]
-        answer = rebalancer("shadow", recorded(tmp_path, uneven()), *words)
-        assert (answer.code, answer.out) == (2, "")
 
     def test_moves_and_wishes_outside_are_left_out_but_pair_across_its_edge(self) -> None:
         moves, wishes = (

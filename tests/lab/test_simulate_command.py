@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from pulsar_rebalancer.cli.main import app
-from pulsar_rebalancer.lab.simulate.published_comparison import percentile
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.tables.simulate.published import percentile
 from strategies.errors import SettingsError
 
 SMALL = """
@@ -99,146 +98,12 @@ def test_a_release_gives_the_bundles_of_its_new_namespaces(
     assert runs_with(small, release) != runs_with(small, "12")
 
 
-@pytest.mark.parametrize("bundles", ["0", "-4", "five", "6.1", "", "1e3", "9" * 5000])
-def test_other_bundles_are_refused_with_a_sentence(bundles: str, small: Path) -> None:
-    answer = CliRunner().invoke(app, ["simulate", str(small), f"--bundles={bundles}"])
-
-    assert answer.exit_code == 2
-    assert "a Pulsar release (4.2 or 5.0)" in " ".join(answer.stderr.split())
-
-
 def test_scenarios_are_listed_with_their_stories() -> None:
     answer = CliRunner().invoke(app, ["simulate", "--list", "--json"])
     listed = json.loads(answer.stdout)["scenarios"]
     assert [one["name"] for one in listed] == list(catalog.names())
     for one in listed:
         assert len(one["story"]) > 40, one["name"]
-
-
-@pytest.mark.parametrize(
-    ("change", "complaint"),
-    [
-        ("minutes = 1", "minutes: must be at least 2, got 1"),
-        ('colour = "red"', "colour: unknown key; known here: brokers, bundles, "),
-        ("bundels = 5", "bundels: unknown key; did you mean bundles?"),
-        ('minutes = "long"', 'minutes: must be a whole number, got "long"'),
-        ("minutes = [", "not valid TOML"),
-        (
-            "machines.other = { cpu_per_mb = 1 }",
-            "machines.other.cpu_per_mb: unknown key; did you mean cpu_per_mib?",
-        ),
-        (
-            'machines.internal = { cores = "many" }',
-            'machines.internal.cores: must be a number, got "many"',
-        ),
-        (
-            '[[namespaces]]\nname = "orders"',
-            "namespaces[1].name: must be tenant/namespace, each of letters",
-        ),
-        (
-            '[[brokers]]\nmachine = "plain"\nnames = ["a b"]',
-            "brokers[2].names[1]: may contain letters, digits, '.', '_' and '-' only",
-        ),
-        (
-            '[[happenings]]\nminute = 3\nkind = "kill"\nbrokers = ["b"]',
-            "happenings: no broker b; known: broker-1, broker-2, broker-3",
-        ),
-        (
-            '[[happenings]]\nminute = 12\nkind = "kill"\nbrokers = ["broker-1"]',
-            "happenings: minute 12 is not before the scenario's end, minute 12",
-        ),
-        (
-            '[[traffic]]\nname = "b"\nmib_in = "ten"',
-            'traffic[1].mib_in: must be a number, got "ten"',
-        ),
-        (
-            '[[traffic]]\nname = "b"\nmib_in = 1\nwave = { kind = "daily", amplitude = 2 }',
-            "traffic[1].wave.amplitude: must be at most 1, got 2",
-        ),
-        (
-            '[[traffic]]\nname = "b"\nmib_in = 1\nwave = { kind = "tide" }',
-            "traffic[1].wave: kind must be one of 'steps', 'on-off', 'daily', 'trace'",
-        ),
-        (
-            '[[traffic]]\nname = "b"\nmib_in = 1\nwave = { kind = "daily", amplitud = 1 }',
-            "traffic[1].wave.amplitude: is missing",
-        ),
-    ],
-)
-def test_a_bad_file_is_complained_about_by_its_place(
-    tmp_path: Path, change: str, complaint: str
-) -> None:
-    path = tmp_path / "bad.toml"
-    key = change.partition(" ")[0]
-    rest = "\n".join(line for line in SMALL.splitlines() if not line.startswith(key))
-    if change.startswith("["):
-        head, table = rest.split("[[traffic]]")
-        rest, change = f"{head}{change}\n[[traffic]]{table}", ""
-    path.write_text(f"{change}\n{rest}")
-    with pytest.raises(SettingsError) as caught:
-        catalog.load(str(path))
-    assert f"{path}: {complaint}" in caught.value.complaints[0]
-
-
-def test_every_mistake_is_told_once_and_none_that_only_follows_from_another(tmp_path: Path) -> None:
-    path = tmp_path / "bad.toml"
-    path.write_text(
-        'title = ""\nminutes = 2.5\nbundels = 3\n[[brokers]]\nmachine = '
-        '"m"\n[[traffic]]\nmib_in = "ten"\n[start]\ndeal = "usage"\n'
-    )
-    with pytest.raises(SettingsError) as caught:
-        catalog.load(str(path))
-    assert [
-        complaint.removeprefix(f"{path}: ").partition(": ")[0]
-        for complaint in caught.value.complaints
-    ] == [
-        "title",
-        "minutes",
-        "brokers[1]",
-        "traffic[1].name",
-        "traffic[1].mib_in",
-        "start",
-        "bundels",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        (
-            {"brokers": [{"machine": "big", "names": ["a", "a"]}], "start": {}},
-            ["brokers: two have the name a", "brokers: no machine 'big'"],
-        ),
-        (
-            {"start": {"deal": "traffic", "shares": [1, 2]}},
-            ["start.shares: 2 figures for 3 brokers"],
-        ),
-        (
-            {"start": {"deal": "traffic", "shares": [0, 0, 0]}},
-            ["start.shares: at least one must be more than 0"],
-        ),
-        (
-            {"start": {"deal": "usage", "shares": [5, 4, 3]}},
-            ["start.shares: usage in percent; at least one must be above the cpu_idle"],
-        ),
-        (
-            {"start": {"deal": "usage", "shares": [9, 9, 9]}, "machines": {"plain": {}}},
-            ['start: deal = "usage" needs traffic that costs CPU'],
-        ),
-        (
-            {"brokers": [{"machine": "plain", "count": 1, "joins": 3}], "start": {}},
-            ["brokers: at least one must be present at minute 0"],
-        ),
-    ],
-)
-def test_what_does_not_fit_together_is_told_all_at_once(
-    small: Path, changes: dict[str, Any], says: list[str]
-) -> None:
-    with pytest.raises(SettingsError) as caught:
-        catalog.load(str(small), changes)
-    assert len(caught.value.complaints) == len(says)
-    for complaint, begin in zip(caught.value.complaints, says, strict=True):
-        assert complaint.startswith(f"{small}: {begin}")
 
 
 def test_all_scenarios_and_strategies_are_checked_before_the_first_run_and_each_place_is_named(
@@ -278,28 +143,6 @@ def test_the_mode_of_the_command_line_wins_over_the_scenarios(small: Path) -> No
         assert json.loads(answer.stdout)["runs"][0]["strategy"] == label
 
 
-def test_published_and_all_stand_alone(small: Path) -> None:
-    for word in ("published", "all"):
-        answer = CliRunner().invoke(app, ["simulate", word, str(small)])
-        assert answer.exit_code == 2
-        assert f"{word} cannot be combined" in answer.stderr
-
-
-def test_nothing_runs_that_was_not_named() -> None:
-    answer = CliRunner().invoke(app, ["simulate"])
-    assert answer.exit_code == 2
-    assert "--list" in answer.stderr
-
-
-def test_an_unknown_scenario_or_strategy_is_named_with_the_next_step(small: Path) -> None:
-    answer = CliRunner().invoke(app, ["simulate", "e99"])
-    assert answer.exit_code == 2
-    assert "e99: no such scenario; rebalancer simulate --list" in answer.output
-    answer = CliRunner().invoke(app, ["simulate", str(small), "--strategy", "magic"])
-    assert answer.exit_code == 2
-    assert "shedding.strategy: must be one of" in answer.output
-
-
 def test_a_published_run_is_one_draw_among_the_seeds() -> None:
     assert percentile(3, [1, 2, 3, 4]) == 62.5
     assert percentile(0, [1, 2, 3, 4]) == 0
@@ -327,3 +170,9 @@ def test_drains_are_in_the_json_document(small: Path) -> None:
     (drain,) = run["operations"]
     assert (drain["what"], drain["state"]) == ("drain of broker-2:8080", "drained")
     assert drain["evacuated"] > 0
+
+
+def test_a_file_that_is_no_toml_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text("minutes = [")
+    with pytest.raises(SettingsError, match="not valid TOML"):
+        catalog.load(str(tmp_path / "bad.toml"))

@@ -23,11 +23,13 @@ E7_USAGE = np.array([38.5, 45.6, 49.4, 54.0, 63.0])
 
 @pytest.mark.parametrize(("spread", "points"), [(15, 4.75), (10, 7.3), (5, 11.45), (0, 16.8)])
 def test_the_least_that_had_to_move_in_e7_is_the_printed_one(spread: float, points: float) -> None:
-    assert least_to_move(E7_USAGE, spread) == pytest.approx(points, abs=0.06)
+    assert least_to_move(E7_USAGE, spread, np.ones(len(E7_USAGE))) == pytest.approx(
+        points, abs=0.06
+    )
 
 
 def test_nothing_has_to_move_inside_the_band() -> None:
-    assert least_to_move(E7_USAGE, 24.5) == pytest.approx(0.0)
+    assert least_to_move(E7_USAGE, 24.5, np.ones(len(E7_USAGE))) == pytest.approx(0.0)
 
 
 def test_a_strong_broker_takes_more_load_for_the_same_usage() -> None:
@@ -77,7 +79,7 @@ def test_no_move_of_whole_bundles_beats_the_bound(seed: int) -> None:
     usage = np.asarray(np.bincount(owner, sizes, minlength=3), dtype=np.float64)
     spread = 0.4 * float(usage.max() - usage.min())
     exact = _exact_moves(sizes, owner, 3, spread)
-    assert least_to_move(usage, spread) <= exact + 1e-6
+    assert least_to_move(usage, spread, np.ones(len(usage))) <= exact + 1e-6
 
 
 def _exact_spread(sizes: Floats, idle: Floats, capacity: Floats) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
-from pulsar_rebalancer.lab.simulation.clusters.skewed import SKEW, skewed_cluster
+from pulsar_rebalancer.lab.simulation.clusters import SKEW, skewed_cluster
 from pulsar_rebalancer.lab.simulation.leader import LongTermRates
 from pulsar_rebalancer.lab.simulation.noise import Wobble
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.noise import Stream
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.world import World
@@ -238,24 +238,3 @@ def test_the_same_seed_is_the_same_to_the_bit() -> None:
 
     assert after(1) == after(1)
     assert after(1) != after(2)
-
-
-@pytest.mark.parametrize(
-    ("limits", "says"),
-    [
-        ({"broker": {}}, "a dispatch limit needs messages"),
-        ({"topic": {"mib": 1, "period_s": 2}}, "limits of a broker are per second"),
-        ({"replicator": {"mib": 1}}, "Extra inputs"),
-    ],
-)
-def test_a_limit_that_is_none_is_refused(limits: Mapping[str, Any], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        _world(dispatch=limits)
-
-
-def test_a_limit_is_given_once() -> None:
-    twice = [
-        {"machine": "plain", "names": ["a"], "dispatch_mib": 1, "dispatch": {"broker": {"mib": 2}}}
-    ]
-    with pytest.raises(ValueError, match="leave out one of the two"):
-        _world(brokers=twice)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports
-from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.disturbances import DisturbedReports, Rival
-from pulsar_rebalancer.lab.simulation.scenarios.noise_schema import Disturbances
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Disturbances
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.cluster.model import LoadReport
@@ -35,7 +35,7 @@ def _world(**disturbances: float) -> World:
 def _rounds(**disturbances: float) -> list[tuple[list[LoadReport], frozenset[str]]]:
     """Reports that arrive and brokers that do not answer, a round a minute."""
     world = _world(**disturbances)
-    reports = BrokerReports(world, "c", None)
+    reports = BrokerReports(world, "c", written=False)
     arriving = DisturbedReports(Disturbances.model_validate(disturbances), 1, world.fleet.names)
     found = []
     for minute in range(_ROUNDS):

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulate.run_requests import RunRequest, StrategyChoice
-from pulsar_rebalancer.lab.simulate.runs import make
-from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.runs import RunRequest, StrategyChoice, make
+from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.run import run
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
@@ -175,31 +174,6 @@ def test_the_limit_of_a_namespace_counts_for_its_topics_only() -> None:
     world.measure(60)
     assert world.sampled[1, :12].sum() == pytest.approx(8 * 1024)
     assert world.sampled[1, 12:] == pytest.approx(np.full(4, 100), rel=0.002)
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        (
-            {"traffic": [{"name": "x", "mib_in": 1}]},
-            r"traffic\[1\]: namespace is missing, one of shop/orders, shop/clicks",
-        ),
-        (
-            {"traffic": [{"name": "x", "mib_in": 1, "namespace": "a/b"}]},
-            r"no namespace 'a/b'; known: shop/orders",
-        ),
-        ({"namespaces": [{"name": "a/b"}, {"name": "a/b"}]}, "namespaces: two have the same name"),
-        ({"namespaces": [{"name": "shop"}]}, "namespaces.0.name"),
-        ({"bundles": 1}, "1 bundles leave none for shop/orders"),
-        (
-            {"policies": {"isolation": {"own": OWN | {"primary": ["z"]}}}},
-            "at minute 0 no broker may serve shop/orders",
-        ),
-    ],
-)
-def test_a_namespace_that_cannot_be_is_refused(changes: Mapping[str, Any], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        _scenario(**changes)
 
 
 def test_the_number_of_bundles_may_be_another_and_too_few_is_said() -> None:

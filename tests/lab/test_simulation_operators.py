@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.simulation.run import SimulatedRun, SimulationTask, run
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
-from pulsar_rebalancer.lab.simulation.scenarios.complaints import complaints
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from strategies.fold.engine import EngineSettings
 
@@ -152,26 +150,7 @@ def test_a_broker_that_dies_meanwhile_halts_the_roll() -> None:
 @pytest.mark.heavy
 def test_drains_count_in_no_figure_about_the_strategy() -> None:
     done = simulated({"minute": 5, "kind": "drain", "brokers": ["b"]})
-    assert done.figures.bundles_moved == 0
-    assert done.figures.false_unloads_a_day == 0
-    assert done.figures.client_cost > 0
+    assert done.figures["bundles_moved"] == 0
+    assert done.figures["false_unloads_a_day"] == 0
+    assert done.figures["client_cost"] > 0
     assert done.operations[0].known()["moved"] == 8
-
-
-@pytest.mark.parametrize(
-    ("happening", "complaint"),
-    [
-        ({"kind": "drain"}, "only a roll may leave it out"),
-        ({"kind": "load"}, "only a roll may leave it out"),
-        (
-            {"kind": "drain", "brokers": ["a"], "max_unavailable": 2},
-            'max_unavailable = ... is allowed with kind = "roll" only',
-        ),
-        ({"kind": "roll", "max_unavailable": 0}, "must be at least 1, got 0"),
-        ({"kind": "roll", "brokers": ["e"]}, "no broker e; known: a, b, c, d"),
-    ],
-)
-def test_happenings_that_make_no_sense(happening: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ValidationError) as error:
-        scenario({"minute": 1, **happening})
-    assert complaint in "\n".join(complaints(error.value, Scenario))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pulsar_rebalancer.lab.simulation.closed_loop import outcome_reports
-from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.wire.codec import decode
 from sinks.wire.origin import pack_origin

@@ -10,20 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.demand import SegmentedFlow
-from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.simulation.scenarios.default_bundles import default_bundles
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Segments
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
-from pulsar_rebalancer.lab.simulation.scenarios.segments_schema import Segments
 from pulsar_rebalancer.lab.simulation.segments import HASHES, Keys, Segment, segments_of
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles.ranges import parse_bundle
-from strategies.errors import SettingsError
 
 EVEN = Keys(np.ones(1))
 A_SAMPLE_S, A_MINUTE = 10, 6
-KIB = 1024.0
 
 
 def grown(
@@ -200,39 +197,3 @@ def test_a_namespace_has_the_bundles_of_its_release() -> None:
         assert [len(rows) for rows in made.places.values()] == expected
         assert made.bundles == sum(expected)
         assert [default_bundles(release, one["name"]) for one in names] == expected
-
-
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        ('bundles = "6.1"', 'bundles: must be a whole number, or "4.2" or "5.0" for those'),
-        (
-            'bundles = "5.0"\nnamespaces = [{ name = "t/n", share = 2 }]',
-            'bundles = "5.0" gives each namespace its own; leave out share',
-        ),
-        (
-            'traffic = [{ name = "x", mib_in = 1, partitions = 4, segments = {} }]',
-            "traffic[1]: scalable topics have segments; leave out partitions and even",
-        ),
-        (
-            'traffic = [{ name = "x", mib_in = 1, segments = { min_segments = 65 } }]',
-            "traffic[1].segments: min_segments must not be more than max_segments",
-        ),
-        (
-            'traffic = [{ name = "x", mib_in = 1, segments = { merge = { messages_in = 10000, '
-            "mb_in = 5, messages_out = 5000, mb_out = 25 } } }]",
-            "traffic[1].segments: split.messages_in must be more than merge.messages_in",
-        ),
-    ],
-)
-def test_what_is_wrong_is_said_with_its_place(changes: str, complaint: str, tmp_path: Any) -> None:
-    rest = "" if "traffic" in changes else 'traffic = [{ name = "x", mib_in = 1 }]\n'
-    file = tmp_path / "mine.toml"
-    file.write_text(
-        f'title = "x"\nminutes = 5\n{changes}\n{rest}'
-        'brokers = [{ machine = "plain", count = 2 }]\n[machines.plain]\ncpu_per_mib = 1\n',
-        "utf-8",
-    )
-    with pytest.raises(SettingsError) as error:
-        catalog.load(str(file))
-    assert [complaint in one for one in error.value.complaints] == [True], error.value.complaints

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.lab.simulate.run_requests import RunRequest, StrategyChoice
-from pulsar_rebalancer.lab.simulate.runs import Made, make
+from pulsar_rebalancer.lab.runs import Made, RunRequest, StrategyChoice, make
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
-from strategies.errors import SettingsError
 
 SCENARIO = """
 # Four brokers, one of which dies.
@@ -61,14 +59,6 @@ def test_bundles_of_a_broker_that_died_stay_on_the_brokers_their_policy_names(
     assert destinations(made(bound, who)) == {"broker-3:8080"}
 
 
-def test_policies_that_cannot_be_followed_are_complained_about(tmp_path: Path) -> None:
-    path = tmp_path / "bad.toml"
-    path.write_text(SCENARIO + POLICY.replace('["broker-1", "broker-3"]', "3"))
-    with pytest.raises(SettingsError) as caught:
-        catalog.load(str(path))
-    assert "policies.isolation.ours" in caught.value.complaints[0]
-
-
 def with_trace(folder: Path, figures: str) -> Path:
     (folder / "load.csv").write_text(figures)
     path = folder / "traced.toml"
@@ -96,27 +86,3 @@ def test_load_follows_a_recorded_trace_whose_mean_is_the_load_of_the_scenario(
     assert line is not None
     totals = line.msg_throughput.sum(axis=1) / 2**20
     assert totals[[2, 4, 6]] == pytest.approx([40, 120, 80], rel=0.3)
-
-
-@pytest.mark.parametrize(
-    ("figures", "says"),
-    [
-        ("1\nmany\n", "load.csv:2: 'many' is not a number"),
-        ("1\n-2\n", "load.csv:2: -2 is not a load"),
-        ("# nothing\n", "no figure is above 0"),
-    ],
-)
-def test_a_trace_that_is_none_is_refused_by_its_line(
-    tmp_path: Path, figures: str, says: str
-) -> None:
-    with pytest.raises(SettingsError) as caught:
-        catalog.load(str(with_trace(tmp_path, figures)))
-    assert says in caught.value.complaints[0]
-
-
-def test_a_trace_that_is_not_there_is_named(tmp_path: Path) -> None:
-    path = with_trace(tmp_path, "1\n")
-    (tmp_path / "load.csv").unlink()
-    with pytest.raises(SettingsError) as caught:
-        catalog.load(str(path))
-    assert "load.csv: the trace cannot be read" in caught.value.complaints[0]

@@ -7,7 +7,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulation.scenarios.schema import Daily, OnOff, Steps, Trace, Wave
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import (
+    Daily,
+    OnOff,
+    Steps,
+    Trace,
+    Wave,
+)
 from pulsar_rebalancer.lab.simulation.waves import mean_between, summed_of, without_transients
 
 

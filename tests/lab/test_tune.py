@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult
-from pulsar_rebalancer.lab.commands.tune import sentence
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
+from pulsar_rebalancer.lab.tables.tune import sentence
 from pulsar_rebalancer.lab.tune.search import SearchResult, drawn, search
 from pulsar_rebalancer.settings.load import load
 from strategies.shedding.registry import SHEDDERS

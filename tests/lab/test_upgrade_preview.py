@@ -14,13 +14,12 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
-from pulsar_rebalancer.lab.upgrade_preview.effects import RunEffects
-from pulsar_rebalancer.lab.upgrade_preview.sentences import details, headline
+from pulsar_rebalancer.lab.upgrade_preview.page import RunEffects, details, headline
 from pulsar_rebalancer.settings.broker_conf.upgrade import upgrade_of
 from tests.lab.test_columnar_fold import an_hour
 from tests.separate_back_tests import DAY_MS, MINUTE_MS, check_defaults
 from tests.unit.command_line import Answer, rebalancer
-from tests.unit.test_broker_conf_upgrade import AVG, EVENLY, IMPL, PLACEMENT, STOCK, written
+from tests.unit.test_broker_conf_upgrade import AVG, STOCK, written
 
 ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT / "tests/data/recordings"
@@ -181,92 +180,6 @@ def test_a_recording_of_another_load_manager_or_version_is_said(hour: Path, tmp_
     assert answer.out.startswith("In a simulation of the recorded 6 min of")
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("--to", "6.1"), "--to: the rules and defaults of Pulsar '6.1' are not known; name 4.2"),
-        (("--from", "three"), "--from: the rules and defaults of Pulsar 'three' are not known"),
-        (("--to", "4.2.4"), "--from and --to both mean Pulsar 4.2, so nothing changes"),
-        (("--set", "round.interval_ms=-1"), "round.interval_ms: must be at least"),
-        (
-            ("--set", "pulsar.version=5.0"),
-            "--set pulsar.version: --from and --to name the",
-        ),
-        (("--set", "shedding.mode=fixed"), "--set shedding.mode: a preview decides as Pulsar does"),
-        (("--set", "shedding.strategy=steady"), "--set shedding.strategy: its value is Pulsar's"),
-        (("--set", "placement.strategy=none"), "--set placement.strategy: its value is Pulsar's"),
-        (("--broker-conf", "{here}"), "cannot be read (Is a directory); name the broker.conf of"),
-        (("--broker-conf", "{here}/none.conf"), "none.conf"),
-    ],
-)
-def test_what_cannot_be_previewed_is_a_sentence(
-    hour: Path, tmp_path: Path, words: Sequence[str], sentence: str
-) -> None:
-    answer = preview(hour, *(word.format(here=tmp_path) for word in words))
-    assert (answer.code, sentence in answer.words) == (2, True), answer.words
-
-
-@pytest.mark.parametrize(
-    ("lines", "sentence"),
-    [
-        ((f"{PLACEMENT}={IMPL}.AvgShedder",), "the load manager does not start"),
-        (("loadBalancerLoadSheddingStrategy=com.acme.Own",), "com.acme.Own is unknown"),
-        (("loadManagerClassName=com.acme.Own",), "com.acme.Own is unknown; known are ModularLoad"),
-        (("brokerName=x",), "name a broker.conf"),
-        ((f"{EVENLY}=yes",), "must be true or false"),
-    ],
-)
-def test_a_file_that_cannot_be_previewed_is_a_sentence(
-    hour: Path, tmp_path: Path, lines: Sequence[str], sentence: str
-) -> None:
-    answer = preview(hour, "--broker-conf", written(tmp_path, *lines))
-    assert (answer.code, sentence in answer.words) == (2, True), answer.words
-
-
-def test_garbage_is_no_broker_conf(hour: Path, tmp_path: Path) -> None:
-    (tmp_path / "broker.conf").write_bytes(bytes(range(256)) * 8)
-    answer = preview(hour, "--broker-conf", tmp_path / "broker.conf")
-    assert answer.code == 2
-    assert "broker.conf" in answer.err
-
-
-@pytest.mark.lab
-def test_lines_of_the_file_that_have_no_effect_are_said(hour: Path, tmp_path: Path) -> None:
-    conf = written(tmp_path, AVG, "loadBalancerAvgShedderLowTreshold=5", AVG)
-    answer = preview(hour, "--json", "--broker-conf", conf)
-    assert answer.code == 0, answer.err
-    assert (
-        "broker.conf:2: loadBalancerAvgShedderLowTreshold: not a key of Pulsar 4.2 or 5.0; did you "
-        "mean loadBalancerAvgShedderLowThreshold?" in answer.words
-    )
-    assert "broker.conf:1: loadBalancerLoadSheddingStrategy: overridden in line 3" in answer.words
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "sentence"),
-    [
-        ("a.jsonl", b"", "holds no record; name a recording of load reports"),
-        ("a.jsonl.gz", b"", "holds no record; name a recording of load reports"),
-        ("a.parquet", b"", "cannot be read as Parquet"),
-        ("a.parquet", b"PAR1nonsense", "cannot be read as Parquet"),
-        ("a.jsonl", b"nonsense\n" * 3, "none of its 3 records can be used as telemetry"),
-        ("a.jsonl", b"\x1f\x8b\x08nonsense", "is compressed with gzip"),
-    ],
-)
-def test_what_is_no_recording_is_a_sentence(
-    tmp_path: Path, name: str, content: bytes, sentence: str
-) -> None:
-    (tmp_path / name).write_bytes(content)
-    answer = preview(tmp_path / name)
-    assert (answer.code, sentence in answer.words) == (1, True), answer.words
-
-
-@pytest.mark.parametrize("name", ["none.jsonl", "none.parquet", ""])
-def test_what_is_not_there_is_wrong_use(tmp_path: Path, name: str) -> None:
-    answer = preview(tmp_path / name)
-    assert (answer.code, "name a recording" in answer.words) == (2, True), answer.words
-
-
 @pytest.mark.lab
 def test_a_recording_without_load_is_a_sentence(tmp_path: Path) -> None:
     sweeps = [line for line in islice(an_hour(), 5 * 8) if b'"kind":"sweep"' in line]
@@ -313,23 +226,6 @@ def test_clusters_of_both_load_managers_are_previewed_one_by_one(tmp_path: Path)
         "the clusters of the recording run different load managers (c1 the modular, east the "
         "extensible); make a recording of each" in answer.words
     )
-
-
-@pytest.mark.lab
-def test_versions_in_the_recording_that_nobody_knows_are_said(tmp_path: Path) -> None:
-    lines = (line.replace(b'"4.2.4"', b'"6.1.0"') for line in islice(an_hour(), 5 * 8))
-    answer = preview(stored(tmp_path / "new.jsonl", lines), "--from", "5.0", "--to", "4.2")
-    assert answer.code == 0, answer.err
-    assert (
-        "in the recording, c1/broker-0:8080 and 3 more run Pulsar 6.1.0, whose rules are not "
-        "known: those of 5.0, the nearest known release, stand for them" in answer.words
-    )
-
-
-@pytest.mark.lab
-def test_a_recording_without_rounds_is_a_sentence(tmp_path: Path) -> None:
-    answer = preview(stored(tmp_path / "short.jsonl", islice(an_hour(), 4)))
-    assert (answer.code, "no round closed in its 4 records" in answer.err) == (1, True), answer.err
 
 
 def timeline(spread: float, moved: int, *, days: int = 2, clients: float = 3.0) -> Timeline:

@@ -12,7 +12,7 @@ from random import Random
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.intents.modelled_roll import (
+from pulsar_rebalancer.lab.simulation.operators import (
     ModelledEyes,
     ModelledRoll,
     RollActs,

@@ -25,7 +25,7 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
     closed_loop,
     outcome_reports,
 )
-from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
 from pulsar_rebalancer.settings.load import load as settings_of
 from sinks.plain_loop import PlainLoop

@@ -15,7 +15,7 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from pulsar_rebalancer.lab.replay import decisions, plain
+from pulsar_rebalancer.lab.replay import decisions
 from pulsar_rebalancer.lab.replay import spark as through_spark
 from sinks.recordings.placed_lines import positioned
 from sinks.topics.files.topic import FileTopicWriter
@@ -59,7 +59,7 @@ def test_a_replay_through_spark_writes_the_same_three_files(
     job = JobSettings(max_records_per_batch=records, shuffle_partitions=partitions)
     lines, engine = mixed(), EngineSettings()
 
-    by_loop = plain.decide(positioned(lines, "log.jsonl"), engine, job.connections.wire)
+    by_loop = decisions.decide(positioned(lines, "log.jsonl"), engine, job.connections.wire)
     placed = positioned(lines, "log.jsonl")
     by_spark = through_spark.decide(
         placed, engine, job, lambda _: None, run=partial(run_job, session=spark)

@@ -8,18 +8,13 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.conformance.averaging import (
-    SmoothedLoad,
-    SmoothingSettings,
     averages_order,
-    extensible_maximum,
-    extensible_weighted,
     sign,
-    summed_averages,
 )
 from strategies.averages.bundle_order import lightest_first, newest_order, ranks
 from strategies.cluster.model import Figures, Resource, Traffic
 from strategies.figures.usage import unweighted_usage, weighted_usage
-from strategies.settings import Mode, Weights
+from strategies.settings import Weights
 
 NOTHING = np.zeros(1, dtype=np.int64)
 
@@ -84,48 +79,6 @@ def test_equal_rows_share_a_rank_and_names_decide_their_order() -> None:
     assert ranks(np.empty((0, 5), dtype=np.int64)).tolist() == []
 
 
-def test_a_bundle_nobody_knows_counts_with_default_figures() -> None:
-    known = np.arange(8, dtype=np.float64)
-    assert summed_averages(["a", "b"], {"a": known}).tolist() == [
-        50,
-        51,
-        50_002,
-        50_003,
-        54,
-        55,
-        50_006,
-        50_007,
-    ]
-    assert summed_averages([], {}).tolist() == [0.0] * 8
-
-
 def test_maxima_keep_the_32_bits_where_java_does() -> None:
     assert unweighted_usage(cpu(90.0)) == 0.8999999761581421
-    assert extensible_maximum(cpu(90.0)) == 0.9
     assert weighted_usage(cpu(90.0), Weights()) == 0.9
-
-
-def test_heap_memory_counts_only_in_the_extensible_maximum() -> None:
-    figures = Figures(cpu=Resource(10.0, 100.0), memory=Resource(80.0, 100.0))
-    assert extensible_weighted(figures, Weights(), 1.0) == 0.8
-    assert extensible_weighted(figures, Weights(), 0.0) == extensible_maximum(figures) == 0.1
-
-
-def smoothed(mode: Mode, *samples: Figures) -> list[float]:
-    load, seen = SmoothedLoad(), []
-    for sample in samples:
-        load = load.after(sample, Weights(), SmoothingSettings(), mode)
-        seen.append(round(load.weighted, 6))
-    return seen
-
-
-@pytest.mark.parametrize("mode", ["parity", "fixed"])
-def test_the_first_sample_counts_alone(mode: Mode) -> None:
-    assert SmoothedLoad().weighted == 1.0
-    assert smoothed(mode, cpu(80.0), cpu(50.0), cpu(50.0), cpu(50.0)) == [0.8, 0.77, 0.743, 0.7187]
-
-
-def test_a_sample_that_is_no_number_changes_nothing_in_fixed_mode() -> None:
-    broken = cpu(50.0, throughput=nan)
-    assert smoothed("fixed", cpu(80.0), broken, cpu(50.0)) == [0.8, 0.8, 0.77]
-    assert smoothed("parity", cpu(80.0), broken, cpu(50.0)) == [0.8, 0.77, 0.743]

@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import BrokerRates, DispatchRate
+from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import BrokerRates, DispatchRate
 from pulsar_rebalancer.settings.broker_conf.keys import KEYS
 from strategies.cluster.model import Figures, Resource
 from strategies.figures.usage import weighted_usage

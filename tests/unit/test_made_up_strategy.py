@@ -12,11 +12,10 @@ import pytest
 
 from pulsar_rebalancer.lab.backtest.run import BacktestJob, Loop, run
 from pulsar_rebalancer.lab.backtest.several_clusters import run_all
-from pulsar_rebalancer.lab.replay import decisions, plain
-from pulsar_rebalancer.lab.replay.tracing import timelines
+from pulsar_rebalancer.lab.replay import decisions
+from pulsar_rebalancer.lab.replay.decisions import timelines
 from pulsar_rebalancer.lab.report.page import render
-from pulsar_rebalancer.lab.simulate.run_requests import checked, run_requests
-from pulsar_rebalancer.lab.simulate.runs import make
+from pulsar_rebalancer.lab.runs import checked, make, run_requests
 from pulsar_rebalancer.lab.tune.search import drawn, search
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import Settings, load
@@ -68,7 +67,7 @@ def test_without_the_entry_there_is_no_such_strategy() -> None:
 def test_replay_decides_by_it_and_reports_on_it(recording: tuple[list[bytes], Path]) -> None:
     settings = chosen()
     lines = of_recording(recording[1].with_suffix(".jsonl"))
-    rows = chain.from_iterable(plain.decide(lines, settings.engine, settings.connections.wire))
+    rows = chain.from_iterable(decisions.decide(lines, settings.engine, settings.connections.wire))
     made = decisions.collect(rows)
     assert {decode_command(row.value).strategy for row in made.commands} == {"halving/fixed"}
     page = render(timelines(made, settings, {}), title="Replay", made_by="rebalancer replay")

@@ -24,7 +24,7 @@ from pulsar_rebalancer.decisions.notices.picture import picture_of
 from pulsar_rebalancer.decisions.plans import plans_of
 from pulsar_rebalancer.decisions.status import ClusterStatus, Status
 from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, Step, closed_loop
-from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.wire.command_digest import command_digest
 from sinks.wire.encoding import encode_command

@@ -16,7 +16,7 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
     Step,
     closed_loop,
 )
-from pulsar_rebalancer.lab.simulation.clusters.skewed import skewed_cluster
+from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import MIB
 from strategies.fold.engine import EngineSettings

@@ -75,10 +75,9 @@ def test_top_bundles(mode: Mode) -> None:
         assert [loads[row] for row in found] == numbers(expected)
 
 
-@both
-def test_smoothed_load(mode: Mode) -> None:
+def test_smoothed_load() -> None:
     (_, *samples), load = example("smoothed_load"), SmoothedLoad()
     for _, usage, expected in samples:
         figures = Figures(cpu=Resource(float(numbers(usage)[0]), 100.0))
-        load = load.after(figures, Weights(), SmoothingSettings(), mode)
+        load = load.after(figures, Weights(), SmoothingSettings())
         assert f"{load.weighted:g}" == expected

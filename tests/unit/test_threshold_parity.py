@@ -7,7 +7,7 @@ from math import inf, nan
 
 import pytest
 
-from pulsar_rebalancer.lab.conformance.data_maps import only_active
+from pulsar_rebalancer.lab.conformance.case_data import only_active
 from strategies.cluster.model import BrokerLoad, ClusterView, Resource
 from strategies.shedding.contract import Shedding
 from strategies.shedding.threshold.parity import ParityThresholdShedder

@@ -8,8 +8,11 @@ import re
 
 import pytest
 
-from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import LIMITERS
-from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import DispatchRate, PublishRate
+from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
+    LIMITERS,
+    DispatchRate,
+    PublishRate,
+)
 from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import SECOND_NS
 from pulsar_rebalancer.settings.broker_conf.keys import KEYS
 from tests.unit.strategies_page import PAGE, example
@@ -26,7 +29,7 @@ def examples() -> list[tuple[str, int, list[int]]]:
 
 @pytest.mark.parametrize(("kind", "delivered", "periods"), examples())
 def test_the_worked_example(kind: str, delivered: int, periods: list[int]) -> None:
-    limiter = LIMITERS[kind](DispatchRate(10), 0, PublishRate(), "fixed").charged(delivered, 0, 0)
+    limiter = LIMITERS[kind](DispatchRate(10), 0, PublishRate()).charged(delivered, 0, 0)
     answers = []
     for period in range(1, len(periods) + 1):
         limiter = limiter.seen(period * (SECOND_NS + 1), PublishRate())

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from pulsar_rebalancer.cli.own_shedder import OwnShedder
-from pulsar_rebalancer.lab.demo.deciders import DemoTopics
-from pulsar_rebalancer.lab.demo.watched_cluster import CLUSTER, modelled_cluster
+from pulsar_rebalancer.lab.demo.installation import DemoTopics, modelled_cluster
+from pulsar_rebalancer.lab.demo.plan import CLUSTER
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
 from pulsar_rebalancer.settings.load import load
 from pulsar_rebalancer.watch.folder import (

@@ -18,11 +18,14 @@ import numpy as np
 
 from pulsar_rebalancer.lab.backtest.bulk_averages import BulkAverages
 from pulsar_rebalancer.lab.backtest.quiet_round_finder import (
+    SWEEP,
+    Known,
     QuietRoundFinder,
+    Regular,
     Rounds,
     SettledCluster,
+    regular_rounds,
 )
-from pulsar_rebalancer.lab.backtest.segments import SWEEP, Known, Regular, regular_rounds
 from sinks.recordings.columnar_reading import Block, Column, counts_of
 from strategies.averages.bundle_averages import BundleHistory, unpack_history
 from strategies.bundles.bundle_loads import Floats, Ints

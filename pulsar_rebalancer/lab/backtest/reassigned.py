@@ -8,7 +8,7 @@ recording, its bundles return to their recorded brokers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from operator import itemgetter
@@ -61,6 +61,9 @@ class Reassigned:
     block: Block
     cluster: str
     owners: Mapping[str, str]
+    #: By code of a list of bundles.
+    _displaced_by_list: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
+    _places_by_list: dict[int, dict[str, int]] = field(default_factory=dict)
 
     def made(self) -> Block:
         """The block after reassignment; the same object if no bundle is on another broker."""
@@ -240,10 +243,6 @@ class Reassigned:
             )
         return self._displaced_by_list[code]
 
-    @cached_property
-    def _displaced_by_list(self) -> dict[int, list[tuple[str, int]]]:
-        return {}
-
     def _places(self, row: int) -> dict[str, int]:
         code = int(self.block.bundles[row])
         if code not in self._places_by_list:
@@ -252,10 +251,6 @@ class Reassigned:
                 {name: place for place, name in enumerate(text.split("\n"))} if text else {}
             )
         return self._places_by_list[code]
-
-    @cached_property
-    def _places_by_list(self) -> dict[int, dict[str, int]]:
-        return {}
 
     def _burden(
         self, figures: Floats, rows: Ints, theirs: Ints, part: _Reassigned, *, takes: bool

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,14 +16,16 @@ from pulsar_rebalancer.lab.backtest.columnar_fold import ColumnarFold, Quiet
 from pulsar_rebalancer.lab.backtest.reassigned import Reassigned
 from pulsar_rebalancer.lab.goal import Goal, goal_of
 from pulsar_rebalancer.lab.report.settings import shown_settings
-from pulsar_rebalancer.lab.simulation.timeline import Timeline
-from pulsar_rebalancer.lab.simulation.tracing import Measured, Tracer
+from pulsar_rebalancer.lab.report.summary import Summary
+from pulsar_rebalancer.lab.simulation.timeline import Measured, Move, Timeline, Tracer
 from pulsar_rebalancer.settings.load import Settings
 from sinks.rare_collections import rare_collections
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import Block, read_blocks
+from sinks.recordings.recorder import check_use
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.cluster.model import Command, Event, Rejection, Round, Skip
+from strategies.errors import SinkError
 from strategies.figures.estimate import spread
 from strategies.fold.engine import placement_of
 
@@ -216,14 +218,16 @@ class _Run:
         if cluster not in self._tracers:
             closed = self._job.loop == "closed"
             self._tracers[cluster] = Tracer(
-                title=self._job.title,
-                kind="re-assigned" if closed else "recorded",
-                strategy=f"{self._engine.strategy}/{self._engine.mode}",
-                placement=placement_of(self._engine)[0],
-                goal=self._goal.text,
-                interval_ms=self._engine.round.interval_ms,
-                settings=shown_settings(self._job.settings),
-                notes=CLOSED_NOTES if closed else OPEN_NOTES,
+                Timeline(
+                    title=self._job.title,
+                    kind="re-assigned" if closed else "recorded",
+                    strategy=f"{self._engine.strategy}/{self._engine.mode}",
+                    placement=placement_of(self._engine)[0],
+                    goal=self._goal.text,
+                    interval_ms=self._engine.round.interval_ms,
+                    settings=shown_settings(self._job.settings),
+                    notes=CLOSED_NOTES if closed else OPEN_NOTES,
+                )
             )
         return self._tracers[cluster]
 
@@ -315,3 +319,43 @@ def _cut(block: Block, ts: int) -> int:
     if earlier.all():
         return len(block)
     return int(sweeps[earlier][-1]) + 1 if earlier.any() else 0
+
+
+#: What the loops of a back-test mean, for the reader.
+LOOPS = {
+    "closed": "closed loop: the recorded load of every bundle follows "
+    "its moves, as if equal traffic "
+    "cost all brokers the same",
+    "open": "open loop: recorded reports do not react to moves, so this shows when each would have "
+    "acted, not the result",
+}
+_SHOWN = ("ts", "bundle", "source", "destination", "kind", "code", "reason")
+
+
+def run_as_json(job: BacktestJob, answer: BacktestResult) -> dict[str, Any]:
+    """One run, with figures and moves of each cluster."""
+    return {
+        "title": job.title,
+        "strategy": job.settings.engine.strategy,
+        "mode": job.settings.engine.mode,
+        "records": answer.records,
+        "rejected": answer.rejected,
+        "clusters": [
+            {"cluster": line.cluster, **Summary(line).as_json(), "moves": _moves(line.moves)}
+            for line in answer.timelines
+        ],
+    }
+
+
+def check_rounds(recording: Path, answers: Sequence[BacktestResult]) -> None:
+    """Raises SinkError for a recording without rounds."""
+    check_use(str(recording), answers[0].records, answers[0].rejected)
+    if not any(line.rounds for answer in answers for line in answer.timelines):
+        raise SinkError(
+            f"{recording}: no round closed in its {answers[0].records} records; record for "
+            "longer, some minutes at least."
+        )
+
+
+def _moves(moves: Sequence[Move]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in asdict(move).items() if key in _SHOWN} for move in moves]

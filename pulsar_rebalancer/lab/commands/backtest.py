@@ -55,10 +55,9 @@ def backtest(
     The table has one row per run and cluster: how even the brokers were, and how much was moved.
     Large recordings are read many times faster after `rebalancer convert`.
     """
-    from pulsar_rebalancer.lab.backtest.recording_source import columnar
-    from pulsar_rebalancer.lab.backtest.run import BacktestJob
-    from pulsar_rebalancer.lab.backtest.run_figures import check_rounds
-    from pulsar_rebalancer.lab.backtest.several_clusters import run_all
+    from pulsar_rebalancer.lab.backtest.run import BacktestJob, check_rounds
+    from pulsar_rebalancer.lab.backtest.several_clusters import run_all, whole
+    from pulsar_rebalancer.lab.recorded_release import columnar
 
     check_target(html)
     wanted = options.settings(config, overrides)
@@ -69,7 +68,7 @@ def backtest(
     tries = [(title, _alike(settings, wanted)) for title, settings in tries]
     with columnar(recording, wanted.connections.wire, console.progress) as path:
         jobs = [BacktestJob(path, title, settings, loop) for title, settings in tries]
-        answers = run_all(jobs, console.progress, _whole)
+        answers = run_all(jobs, console.progress, whole)
     _show(recording, loop, jobs, answers, as_json)
     check_rounds(recording, answers)
     if html is not None:
@@ -84,10 +83,6 @@ def _alike(settings: Settings, resolved: Settings) -> Settings:
     """The settings with the Pulsar release of resolved ones, unless they name one."""
     release = resolved.engine.pulsar_version
     return settings.in_release(release) if settings.release_is_open else settings
-
-
-def _whole(answer: BacktestResult) -> BacktestResult:
-    return answer
 
 
 def _parts(variant: str) -> list[str]:
@@ -125,10 +120,9 @@ def _show(
     answers: Sequence[BacktestResult],
     as_json: bool,
 ) -> None:
-    from pulsar_rebalancer.lab.backtest.run_figures import LOOPS, run_as_json
+    from pulsar_rebalancer.lab.backtest.run import LOOPS, run_as_json
     from pulsar_rebalancer.lab.report.chart_data import comparison
-    from pulsar_rebalancer.lab.report.figure_texts import FORESIGHT
-    from pulsar_rebalancer.lab.report.summary import Summary
+    from pulsar_rebalancer.lab.report.summary import FORESIGHT, Summary
 
     summaries = [Summary(line) for answer in answers for line in answer.timelines]
     if as_json:

@@ -72,7 +72,7 @@ def demo(
     and the next reports show the effect. Exit code 0: the last round reached the strategy's goal;
     3: it did not, or still waits for samples.
     """
-    from pulsar_rebalancer.lab.demo.picture import write_demo_report
+    from pulsar_rebalancer.lab.demo.installation import run_demo
     from pulsar_rebalancer.lab.demo.plan import (
         TOPICS,
         DemoPlan,
@@ -80,7 +80,7 @@ def demo(
         prepare_folder,
         write_settings,
     )
-    from pulsar_rebalancer.lab.demo.run import run_demo
+    from pulsar_rebalancer.lab.demo.result import write_demo_report
     from pulsar_rebalancer.lab.demo.screen import open_screen
     from pulsar_rebalancer.lab.goal import goal_of
     from pulsar_rebalancer.lab.report.target import can_write, check_target

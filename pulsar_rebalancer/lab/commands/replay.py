@@ -7,7 +7,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Literal
 
@@ -18,7 +17,7 @@ from pulsar_rebalancer.cli.lines import put
 from pulsar_rebalancer.decisions.explain.outcomes import OutcomeCollector
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.goal import goal_of
-from pulsar_rebalancer.lab.replay import decisions, plain
+from pulsar_rebalancer.lab.replay import decisions
 from pulsar_rebalancer.lab.report.target import check_target
 from pulsar_rebalancer.lab.tables import replay as report
 from pulsar_rebalancer.settings.load import Settings
@@ -122,21 +121,10 @@ def replay(
     _report_policies(made)
     files = {} if out is None else _write(out, made, source)
     files |= {} if html is None else _write_html(html, origin, made, settings, source.verdicts())
-    _print_summary(_Replayed(origin, source.count, settings, made, files), as_json)
+    _print_summary(origin, source.count, settings, made=made, files=files, as_json=as_json)
     check_use(origin, source.count, len(made.rejected))
     if fail_on_imbalance:
         _fail_on_imbalance(made, settings)
-
-
-@dataclass(frozen=True, slots=True)
-class _Replayed:
-    """`records`: how many were read; `files`: what was written, by kind."""
-
-    recording: str
-    records: int
-    settings: Settings
-    made: decisions.Decisions
-    files: Mapping[str, Path]
 
 
 def _write(out: Path, made: decisions.Decisions, source: OutcomeCollector) -> dict[str, Path]:
@@ -189,7 +177,7 @@ def _answers(
     records: Iterable[Placed], settings: Settings, engine: EngineKind
 ) -> Iterator[list[OutputRow]]:
     if engine == "plain":
-        return plain.decide(records, settings.engine, settings.connections.wire)
+        return decisions.decide(records, settings.engine, settings.connections.wire)
     from pulsar_rebalancer.lab.replay import spark
 
     return spark.decide(records, settings.engine, settings.job, console.progress)
@@ -203,29 +191,38 @@ def _shown(answers: Iterable[list[OutputRow]], quiet: bool) -> Iterator[OutputRo
             yield row
 
 
-def _print_summary(replayed: _Replayed, as_json: bool) -> None:
-    summaries = decisions.summarise(replayed.made)
+def _print_summary(
+    origin: str,
+    records: int,
+    settings: Settings,
+    *,
+    made: decisions.Decisions,
+    files: Mapping[str, Path],
+    as_json: bool,
+) -> None:
+    """`records`: how many were read; `files`: what was written, by kind."""
+    summaries = decisions.summarise(made)
     if as_json:
         body = report.as_json(
-            replayed.recording,
-            replayed.records,
-            replayed.settings.engine,
+            origin,
+            records,
+            settings.engine,
             summaries=summaries,
-            decisions=replayed.made,
-            files=replayed.files,
+            decisions=made,
+            files=files,
         )
         console.print_json("replay", 1, body)
         return
     if not summaries:
-        if replayed.records:
+        if records:
             console.say("Nothing was decided: no round closed and no record was rejected.")
         return
     console.show(
         report.as_table(summaries),
         "spread: highest minus lowest usage of the brokers, in percentage points",
     )
-    if replayed.files:
-        console.say(f"written: {', '.join(str(path) for path in replayed.files.values())}")
+    if files:
+        console.say(f"written: {', '.join(str(path) for path in files.values())}")
 
 
 def _write_html(
@@ -235,7 +232,7 @@ def _write_html(
     settings: Settings,
     verdicts: Mapping[str, Outcome],
 ) -> dict[str, Path]:
-    from pulsar_rebalancer.lab.replay.tracing import timelines
+    from pulsar_rebalancer.lab.replay.decisions import timelines
     from pulsar_rebalancer.lab.report.page import render, write_page
 
     name = topic_name(origin)
@@ -267,7 +264,7 @@ def _fail_on_imbalance(made: decisions.Decisions, settings: Settings) -> None:
     uneven = [last for last in made.last_rounds() if not goal.reached(last)]
     for last in uneven:
         console.progress(
-            f"{last.cluster}: a spread of {goal.spread(last):.1f} points ({goal.measure}), "
+            f"{last.cluster}: a spread of {goal.spread(last):.1f} points ({goal.rule.measure}), "
             f"{goal.verdict(last)}"
         )
     if uneven:

@@ -12,15 +12,14 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.lab import runs
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.report.target import check_target
-from pulsar_rebalancer.lab.simulate import published_comparison, runs, shedder_ratings
-from pulsar_rebalancer.lab.simulate.run_requests import checked, run_requests
+from pulsar_rebalancer.lab.runs import checked, run_requests
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.tables.simulate import (
-    operation_tables,
-    published_tables,
-    rating_tables,
+    published,
+    ratings,
     tables,
 )
 from strategies.java.release_defaults import RELEASES
@@ -165,26 +164,24 @@ def _write_page(made: Sequence[runs.Made], html: Path) -> None:
 
 
 def _show(made: Sequence[runs.Made], as_json: bool) -> None:
-    found = shedder_ratings.rated(made)
+    found = ratings.rated(made)
     if as_json:
-        rated = {} if found is None else {"ratings": rating_tables.as_json(found)}
+        rated = {} if found is None else {"ratings": ratings.as_json(found)}
         console.print_json("simulate", 1, {**tables.as_json(made), **rated})
         return
-    console.show(*tables.by_scenario(made), tables.LEGEND, *operation_tables.operations(made))
+    console.show(*tables.by_scenario(made), tables.LEGEND, *tables.operations(made))
     if found is not None:
-        console.show(
-            rating_tables.table(found), rating_tables.legend(found), rating_tables.verdict(found)
-        )
+        console.show(ratings.table(found), ratings.legend(found), ratings.verdict(found))
 
 
 def _show_published(made: Sequence[runs.Made], as_json: bool) -> None:
-    compared = published_comparison.compare(made)
+    compared = published.compare(made)
     if as_json:
         console.print_json(
-            "simulate-published", 1, {**published_tables.as_json(compared), **tables.as_json(made)}
+            "simulate-published", 1, {**published.as_json(compared), **tables.as_json(made)}
         )
     else:
-        console.show(published_tables.table(compared), published_tables.verdict(compared))
+        console.show(published.table(compared), published.verdict(compared))
 
 
 def _list(as_json: bool) -> None:

@@ -66,7 +66,7 @@ def trace(
             param_hint="FILE",
         )
     options.refuse_existing(target, force)
-    from pulsar_rebalancer.lab.backtest.recording_source import columnar
+    from pulsar_rebalancer.lab.recorded_release import columnar
     from pulsar_rebalancer.lab.trace.loads import loads_of
     from pulsar_rebalancer.lab.trace.text import scenario_part, write_trace
     from sinks.recordings.columnar_reading import read_blocks

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from math import isfinite
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.report.target import check_target
 
 if TYPE_CHECKING:
-    from pulsar_rebalancer.lab.tune.search import Cost, SearchResult, Trial
     from pulsar_rebalancer.settings.load import Settings
 
 app = typer.Typer()
@@ -53,182 +51,21 @@ def tune(
     beats, and whether one of them is better than the current settings. The report of --html shows
     the best set on the test part.
     """
-    from pulsar_rebalancer.lab.backtest.recording_source import columnar
-    from pulsar_rebalancer.lab.backtest.several_clusters import run_all
-    from pulsar_rebalancer.lab.tune.search import drawn, search
+    from pulsar_rebalancer.lab.tables.tune import tune_on
 
     check_target(html)
-    named = options.flags(shedding__strategy=strategy)
-    current = lab_options.in_recorded_release(
-        options.settings(config, overrides, *named), recording
+
+    def settings_with(changes: Sequence[str]) -> Settings:
+        named = options.flags(shedding__strategy=strategy)
+        return options.settings(config, overrides, *named, *changes)
+
+    tune_on(
+        recording,
+        lab_options.in_recorded_release(settings_with(()), recording),
+        settings_with,
+        trials=trials,
+        training=training,
+        seed=seed,
+        html=html,
+        as_json=as_json,
     )
-    release = current.engine.pulsar_version
-    wanted = [_different(changes, current) for changes in drawn(current.engine.entry, trials, seed)]
-    sets = [
-        (changes, options.settings(config, overrides, *named, *changes).in_release(release))
-        for changes in wanted
-        if changes
-    ]
-    with columnar(recording, current.connections.wire, console.progress) as path:
-        found = search(
-            path,
-            current,
-            sets,
-            _split(path, training, recording),
-            lambda jobs, keep: run_all(jobs, console.progress, keep),
-        )
-    if as_json:
-        console.print_json(
-            "tune",
-            1,
-            {"recording": str(recording), "strategy": current.engine.strategy, **_as_json(found)},
-        )
-    else:
-        _show(found)
-    if html is not None:
-        _write_html(html, recording, found)
-
-
-def _different(changes: tuple[str, ...], current: Settings) -> tuple[str, ...]:
-    """The changes that differ from the current settings."""
-    parts = [(change, *change.split("=")) for change in changes]
-    return tuple(
-        change for change, path, value in parts if float(current.value(path)) != float(value)
-    )
-
-
-def _split(path: Path, training: float, recording: Path) -> int:
-    """Start of the test part, ms. `path`: the columnar form of the recording."""
-    from sinks.recordings.columnar_reading import read_blocks
-    from strategies.errors import SinkError
-
-    times = [
-        (int(block.ts[block.ts > 0].min()), int(block.ts.max()))
-        for block in read_blocks(path)
-        if (block.ts > 0).any()
-    ]
-    if not times:
-        raise SinkError(
-            f"{recording} contains no record with a time, so there is nothing to tune on; "
-            "name a recording of load reports."
-        )
-    begin, end = min(low for low, _ in times), max(high for _, high in times)
-    return begin + round(training * (end - begin))
-
-
-def sentence(found: SearchResult) -> str:
-    """The result as a sentence: whether something is better than the current settings, by how much,
-    and on how much data.
-    """
-    from pulsar_rebalancer.decisions.figure_texts import number
-    from pulsar_rebalancer.lab.report.figure_texts import duration, points
-    from pulsar_rebalancer.lab.report.verdict import FEW_ROUNDS
-
-    now, best = found.current.test, found.best
-    if now is None or not now.rounds:
-        return (
-            "The test part contains no round: record for longer, or use a smaller --training part."
-        )
-    data = f"{number(now.rounds, 'test round')} ({duration(round(now.days * 86_400_000))})"
-    doubt = (
-        ""
-        if now.rounds >= FEW_ROUNDS
-        else f" That is too little to rely on: record at least {FEW_ROUNDS} rounds for the test "
-        "part."
-    )
-    if best is None or best.test is None:
-        return (
-            f"Keep the current settings: none of {number(found.tried, 'set')} tried was better on "
-            f"both parts, judged on {data}.{doubt}"
-        )
-    moves = f"{best.test.moves:.1f} moves a day instead of {now.moves:.1f}"
-    change = f"a mean spread of {points(best.test.spread)} instead of {now.spread:.1f}, {moves}"
-    return (
-        f"Better than the current settings on {data} that the search did not use: {change}, with "
-        f"{best.title}.{doubt}"
-    )
-
-
-def _show(found: SearchResult) -> None:
-    heads = ["settings", "training spread", "moves a day", "test spread", "moves a day", ""]
-    rows = [
-        [one.title, *_cells(one.training), *_cells(one.test), "best" if one is found.best else ""]
-        for one in [found.current, *found.front]
-    ]
-    columns: list[Any] = [
-        (head, "left" if at in (0, 5) else "right") for at, head in enumerate(heads)
-    ]
-    console.show(
-        console.Sheet(columns, rows),
-        "spread: mean of highest minus lowest usage, in points; lists the sets that none beats",
-    )
-    console.say(sentence(found))
-    if found.best is not None:
-        console.say(f"Try it: {' '.join(f'--set {change}' for change in found.best.changes)}")
-
-
-def _cells(cost: Cost | None) -> list[str]:
-    known = cost is not None and isfinite(cost.spread)
-    return [f"{cost.spread:.1f}", f"{cost.moves:.1f}"] if known and cost is not None else ["–", "–"]
-
-
-def _as_json(found: SearchResult) -> dict[str, Any]:
-    return {
-        "tried": found.tried,
-        "split_ms": found.split_ms,
-        "current": _trial(found.current),
-        "front": [_trial(one) for one in found.front],
-        "best": None if found.best is None else _trial(found.best),
-        "text": sentence(found),
-    }
-
-
-def _trial(trial: Trial) -> dict[str, Any]:
-    return {
-        "changes": list(trial.changes),
-        "training": _cost(trial.training),
-        "test": None if trial.test is None else _cost(trial.test),
-    }
-
-
-def _cost(cost: Cost) -> dict[str, Any]:
-    known = isfinite(cost.spread)
-    return {
-        "spread_mean_points": cost.spread if known else None,
-        "moves_a_day": cost.moves if known else None,
-        "rounds": cost.rounds,
-        "days": cost.days,
-    }
-
-
-def _write_html(html: Path, recording: Path, found: SearchResult) -> None:
-    from pulsar_rebalancer.lab.report.page import render, write_page
-    from pulsar_rebalancer.lab.report.verdict import FEW_ROUNDS, NextStep, ReportVerdict
-
-    shown = [found.current, *([found.best] if found.best is not None else found.front[:3])]
-    head, _, rest = sentence(found).partition(". ")
-    detail = rest or "Both parts of the recording agree." if found.best is not None else rest
-    if found.best is not None:
-        step = NextStep("Try them:", " ".join(f"--set {change}" for change in found.best.changes))
-    else:
-        step = NextStep("Try more sets (--trials) or another strategy (--strategy).")
-    longer = NextStep(
-        "Record for longer, then ask again.", "rebalancer record week.parquet --follow"
-    )
-    enough = found.current.test is not None and found.current.test.rounds >= FEW_ROUNDS
-    verdict = ReportVerdict(
-        "good" if enough else "unsure",
-        f"{head.removesuffix('.')}.",
-        detail,
-        (step,) if enough else (longer, step),
-    )
-    write_page(
-        html,
-        render(
-            [line for one in shown for line in one.lines],
-            title=f"Tuning on {recording.name}",
-            made_by=f"rebalancer tune {recording.name}",
-            verdict=verdict,
-        ),
-    )
-    console.progress(f"written: {html}")

@@ -13,18 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
-from pulsar_rebalancer.lab.conformance.broker_conf import settings_of, weights_of
-from pulsar_rebalancer.lab.conformance.data_maps import (
+from pulsar_rebalancer.lab.conformance.case_data import (
     BrokerData,
     BundleData,
     TrafficData,
     averages_of,
+    settings_of,
+    weights_of,
 )
 from pulsar_rebalancer.lab.conformance.vectors import Case, Played
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
@@ -44,7 +45,7 @@ from strategies.bundles.bundle_loads import (
 )
 from strategies.cluster.model import Figures
 from strategies.figures.usage import percent, unweighted_usage, weighted_usage
-from strategies.settings import Mode, Setting, Weights
+from strategies.settings import Setting, Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +84,14 @@ class SmoothedLoad:
     sampled: bool = False
 
     def after(
-        self, figures: Figures, weights: Weights, settings: SmoothingSettings, mode: Mode
+        self, figures: Figures, weights: Weights, settings: SmoothingSettings
     ) -> SmoothedLoad:
-        """The load after one more sample. In fixed mode a sample that is not finite changes
-        nothing.
-        """
+        """The load after one more sample."""
         weighted, throughput = (
             extensible_weighted(figures, weights, settings.memory_weight),
             figures.traffic.msg_throughput,
         )
         maximum = extensible_maximum(figures)
-        if mode == "fixed" and not (
-            isfinite(weighted) and isfinite(throughput) and isfinite(maximum)
-        ):
-            return self
         if self.sampled:
             history = settings.history
             weighted = self.weighted * history + (1 - history) * weighted
@@ -247,11 +242,7 @@ def smoothed_load(case: Case) -> dict[str, Any]:
     conf, load, states = case.envelope.conf, SmoothedLoad(), []
     weights, settings = weights_of(conf), settings_of(SmoothingSettings, conf)
     for sample in case.read(_Samples).samples:
-        load = (
-            SmoothedLoad()
-            if sample.clear
-            else load.after(sample.figures(), weights, settings, "parity")
-        )
+        load = SmoothedLoad() if sample.clear else load.after(sample.figures(), weights, settings)
         states.append(
             {
                 "maxResourceUsage": float(load.maximum),

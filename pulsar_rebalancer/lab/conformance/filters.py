@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from pulsar_rebalancer.lab.conformance.broker_conf import settings_of
+from pulsar_rebalancer.lab.conformance.case_data import settings_of
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
-from strategies.errors import SettingsError
 from strategies.filters.anti_affinity import (
     anti_affine,
     bundles_owned,
@@ -28,10 +27,13 @@ from strategies.java.release_defaults import PulsarRelease, matches_ids
 from strategies.ordered_sum import ordered_sum
 
 Manager = Literal["modular", "extensible"]
+_T = TypeVar("_T")
 Conf = dict[str, Number | bool]
 
 
-class _Group(msgspec.Struct, frozen=True, rename="camel"):
+class AffinityQuery(msgspec.Struct, frozen=True, rename="camel"):
+    """Candidates of a bundle, and what brokers have of its group."""
+
     manager: Manager
     bundle: str
     candidates: list[str]
@@ -43,13 +45,17 @@ class _Group(msgspec.Struct, frozen=True, rename="camel"):
     ownership: list[tuple[str, str, str | None]] = []
 
 
-class _Spread(msgspec.Struct, frozen=True, rename="camel"):
+class SpreadQuery(msgspec.Struct, frozen=True, rename="camel"):
+    """Candidates of a bundle, and the bundles of all brokers."""
+
     bundle: str
     candidates: list[str]
     broker_bundles: dict[str, list[str]] = {}
 
 
-class _Isolation(msgspec.Struct, frozen=True, rename="camel"):
+class IsolationQuery(msgspec.Struct, frozen=True, rename="camel"):
+    """Brokers, and the isolation policies that name them."""
+
     bundle: str
     brokers: list[str]
     policies: dict[str, Any] | None = None
@@ -67,29 +73,29 @@ class _BrokerTopics(msgspec.Struct, frozen=True, rename="camel"):
     preallocated: dict[str, _ArrivingTopics] = {}
 
 
-class _TopicCount(msgspec.Struct, frozen=True):
+class TopicCountQuery(msgspec.Struct, frozen=True):
+    """Candidates, and the topics of all brokers."""
+
     manager: Manager
     candidates: list[str]
     brokers: dict[str, _BrokerTopics] = {}
     conf: Conf = {}
 
 
-def filtered(answer_query: Callable[[bytes, PulsarRelease], dict[str, Any]], case: Case) -> Played:
-    """Runs one filter. `answer_query`: converts a query to the filter's answer in a release. Raises
-    SettingsError for a case of another form.
+def filtered(
+    form: type[_T], answer_query: Callable[[_T, PulsarRelease], dict[str, Any]], case: Case
+) -> Played:
+    """Runs one filter. `answer_query`: converts a query of this form to the filter's answer in a
+    release. Raises SettingsError for a case of another form.
     """
-    for query, answer in case.answered(msgspec.Raw, "queries"):
-        try:
-            yield answer, answer_query(bytes(query), case.release)
-        except msgspec.ValidationError as error:
-            raise SettingsError([f"{case.where}: not a query of this form: {error}"]) from error
+    for query, answer in case.answered(form, "queries"):
+        yield answer, answer_query(query, case.release)
 
 
-def anti_affinity(text: bytes, _: PulsarRelease) -> dict[str, Any]:
+def anti_affinity(query: AffinityQuery, _: PulsarRelease) -> dict[str, Any]:
     """The brokers that remain when a group's namespaces are spread, and whether the bundle may
     leave its broker.
     """
-    query = msgspec.json.decode(text, type=_Group)
     served = _served(query)
     members = group_members(query.groups, namespace_of(query.bundle))
     count = namespaces_served if query.manager == "modular" else bundles_owned
@@ -106,9 +112,8 @@ def anti_affinity(text: bytes, _: PulsarRelease) -> dict[str, Any]:
     return {"candidates": sorted(remaining(query.candidates, refused)), "shouldUnload": leaves}
 
 
-def even_distribution(text: bytes, _: PulsarRelease) -> dict[str, Any]:
+def even_distribution(query: SpreadQuery, _: PulsarRelease) -> dict[str, Any]:
     """The brokers with the fewest bundles of the namespace."""
-    query = msgspec.json.decode(text, type=_Spread)
     namespace = namespace_of(query.bundle)
     counts = {
         broker: Counter(map(namespace_of, bundles))[namespace]
@@ -117,11 +122,10 @@ def even_distribution(text: bytes, _: PulsarRelease) -> dict[str, Any]:
     return {"candidates": sorted(remaining(query.candidates, uneven(query.candidates, counts)))}
 
 
-def isolation(text: bytes, release: PulsarRelease) -> dict[str, Any]:
+def isolation(query: IsolationQuery, release: PulsarRelease) -> dict[str, Any]:
     """The brokers that may serve a namespace by the isolation policies, and the role of every
     broker.
     """
-    query = msgspec.json.decode(text, type=_Isolation)
     facts = {
         broker: BrokerFacts(
             persistent=broker not in query.persistent_disabled,
@@ -152,9 +156,8 @@ def isolation(text: bytes, release: PulsarRelease) -> dict[str, Any]:
     }
 
 
-def topic_count(text: bytes, _: PulsarRelease) -> dict[str, Any]:
+def topic_count(query: TopicCountQuery, _: PulsarRelease) -> dict[str, Any]:
     """The brokers that may take more topics."""
-    query = msgspec.json.decode(text, type=_TopicCount)
     limit = settings_of(FilterSettings, query.conf).max_topics
     topics = {broker: known.num_topics for broker, known in query.brokers.items()}
     arriving = {
@@ -170,7 +173,7 @@ def topic_count(text: bytes, _: PulsarRelease) -> dict[str, Any]:
     return {"candidates": sorted(remaining(query.candidates, refused))}
 
 
-def _served(query: _Group) -> dict[str, Counter[str]]:
+def _served(query: AffinityQuery) -> dict[str, Counter[str]]:
     """Broker → namespace → bundles it serves (modular) or owns (extensible)."""
     found = {
         broker: Counter(map(namespace_of, bundles))

@@ -7,8 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pulsar_rebalancer.lab.conformance.broker_conf import settings_of, weights_of
-from pulsar_rebalancer.lab.conformance.data_maps import DataMaps, RoundData, only_active
+from pulsar_rebalancer.lab.conformance.case_data import (
+    DataMaps,
+    RoundData,
+    only_active,
+    settings_of,
+    weights_of,
+)
 from pulsar_rebalancer.lab.conformance.vectors import Case, Played
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import Decision

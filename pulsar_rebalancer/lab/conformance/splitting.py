@@ -13,8 +13,13 @@ import msgspec
 import numpy as np
 
 from pulsar_rebalancer.lab.conformance.averaging import StatsData
-from pulsar_rebalancer.lab.conformance.broker_conf import settings_of
-from pulsar_rebalancer.lab.conformance.data_maps import BundleData, TrafficData, averages_of
+from pulsar_rebalancer.lab.conformance.case_data import (
+    BundleData,
+    TrafficData,
+    averages_columns,
+    averages_of,
+    settings_of,
+)
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
 from strategies.bundles.bundle_loads import BundleLoads
 from strategies.bundles.ranges import (
@@ -284,14 +289,9 @@ def _table(round_: _ModularRound, owned: _OwnedBundles) -> BundleLoads:
     """A broker's bundles; one without averages has zeros."""
     stats = _stats(owned.last_stats)
     unknown = BundleData()
-    rows = [averages_of(round_.bundle_data.get(name, unknown)) for name in stats.names]
+    short, long, counts, _ = averages_columns(
+        [averages_of(round_.bundle_data.get(name, unknown)) for name in stats.names]
+    )
     return BundleLoads(
-        stats.names,
-        np.array([row.short for row in rows], dtype=np.float64).reshape(-1, 4),
-        np.array([row.long for row in rows], dtype=np.float64).reshape(-1, 4),
-        np.array([row.short_samples for row in rows], dtype=np.int64),
-        np.array([row.long_samples for row in rows], dtype=np.int64),
-        stats.topics,
-        stats.sessions,
-        stats.traffic,
+        stats.names, short, long, *counts, stats.topics, stats.sessions, stats.traffic
     )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from math import isnan
 from types import MappingProxyType
+from typing import Any, Final, Literal
 
 from pulsar_rebalancer.lab.conformance.averaging import (
     averaged,
@@ -15,14 +19,22 @@ from pulsar_rebalancer.lab.conformance.averaging import (
     usages,
 )
 from pulsar_rebalancer.lab.conformance.filters import (
+    AffinityQuery,
+    IsolationQuery,
+    SpreadQuery,
+    TopicCountQuery,
     anti_affinity,
     even_distribution,
     filtered,
     isolation,
     topic_count,
 )
-from pulsar_rebalancer.lab.conformance.placement import placed, planned, smoothed_usage
-from pulsar_rebalancer.lab.conformance.plan_by_name import planned_by_name
+from pulsar_rebalancer.lab.conformance.placement import (
+    placed,
+    planned,
+    planned_by_name,
+    smoothed_usage,
+)
 from pulsar_rebalancer.lab.conformance.shedding import averages, hits_and_plan, nothing_else, shed
 from pulsar_rebalancer.lab.conformance.splitting import (
     algorithms,
@@ -34,6 +46,123 @@ from pulsar_rebalancer.lab.conformance.throttling import bucket, limiter
 from pulsar_rebalancer.lab.conformance.transfer import top_bundles, transfers
 from pulsar_rebalancer.lab.conformance.vectors import Case, Played
 from strategies.errors import SettingsError
+
+#: Placeholder for a field that one side lacks.
+ABSENT: Final = "(absent)"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference between the answers. `round` counts from 1; `field`: a path such as
+    `ema[b1:1]`.
+    """
+
+    case: str
+    round: int
+    field: str
+    expected: str
+    got: str
+
+
+def differences(
+    case: str, round_: int, expected: Mapping[str, Any], got: Mapping[str, Any]
+) -> list[Difference]:
+    """All differences between two answers of a round, fields that one side lacks included."""
+    return [
+        Difference(case, round_, path, _shown(wanted), _shown(answered))
+        for field in dict.fromkeys((*expected, *got))
+        for path, wanted, answered in _walk(
+            field, expected.get(field, ABSENT), got.get(field, ABSENT)
+        )
+    ]
+
+
+def _walk(path: str, expected: Any, got: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Leaves that differ. The type of our value decides how Java's is read: Java writes doubles as
+    numbers or names such as NaN.
+    """
+    if isinstance(got, Mapping) and isinstance(expected, Mapping):
+        for key in dict.fromkeys((*expected, *got)):
+            yield from _walk(f"{path}[{key}]", expected.get(key, ABSENT), got.get(key, ABSENT))
+    elif (
+        isinstance(got, list | tuple)
+        and isinstance(expected, list | tuple)
+        and len(got) == len(expected)
+    ):
+        for index, (wanted, answered) in enumerate(zip(expected, got, strict=True)):
+            yield from _walk(f"{path}[{index}]", wanted, answered)
+    elif not _identical(expected, got):
+        yield path, expected, got
+
+
+def _identical(expected: Any, got: Any) -> bool:
+    if isinstance(got, float):
+        wanted = _as_double(expected)
+        return wanted is not None and _bits(wanted) == _bits(got)
+    return type(expected) is type(got) and bool(expected == got)
+
+
+def _as_double(value: Any) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    return float(value) if value in ("NaN", "Infinity", "-Infinity") else None
+
+
+def _bits(value: float) -> bytes:
+    return b"NaN" if isnan(value) else struct.pack("<d", value)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Sequence) and not value:
+        return "(nothing)"
+    return repr(value)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """How a case went. `differences` are those of its first round that differs: what follows from a
+    difference says nothing new.
+    """
+
+    case: str
+    suite: str
+    strategy: str
+    rounds: int
+    result: Literal["identical", "different"]
+    differences: tuple[Difference, ...] = ()
+
+
+def compare(case: Case) -> CaseResult:
+    """Plays one case and compares round by round, up to the first that differs."""
+    envelope = case.envelope
+    rounds, found = _play(case, suite_of(case))
+    return CaseResult(
+        envelope.id,
+        envelope.suite,
+        envelope.strategy,
+        rounds,
+        "different" if found else "identical",
+        tuple(found),
+    )
+
+
+def _play(case: Case, suite: Suite) -> tuple[int, list[Difference]]:
+    number = 0
+    try:
+        for number, (expected, got) in enumerate(suite(case), start=1):
+            if found := differences(case.envelope.id, number, expected, got):
+                return number, found
+    except SettingsError as error:
+        raise SettingsError(
+            [
+                text if text.startswith(case.where) else f"{case.where}: {text}"
+                for text in error.complaints
+            ]
+        ) from error
+    return number, []
+
 
 #: Runs a case through our code.
 Suite = Callable[[Case], Played]
@@ -65,10 +194,10 @@ SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
         ("splits", "DefaultNamespaceBundleSplitStrategyImpl"): own_splits,
         ("topk", "TopKBundles"): top_bundles,
         ("transfer", "TransferShedder"): transfers,
-        ("filters", "antiAffinity"): partial(filtered, anti_affinity),
-        ("filters", "evenDistribution"): partial(filtered, even_distribution),
-        ("filters", "isolation"): partial(filtered, isolation),
-        ("filters", "topicCount"): partial(filtered, topic_count),
+        ("filters", "antiAffinity"): partial(filtered, AffinityQuery, anti_affinity),
+        ("filters", "evenDistribution"): partial(filtered, SpreadQuery, even_distribution),
+        ("filters", "isolation"): partial(filtered, IsolationQuery, isolation),
+        ("filters", "topicCount"): partial(filtered, TopicCountQuery, topic_count),
         ("placement50", "AvgShedder50"): planned_by_name,
         ("splits50", "algorithms50"): algorithms,
         ("throttling", "AsyncTokenBucket"): bucket,

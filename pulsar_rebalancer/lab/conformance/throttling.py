@@ -10,15 +10,13 @@ from typing import Any
 
 import msgspec
 
-from pulsar_rebalancer.lab.conformance.broker_conf import settings_of
+from pulsar_rebalancer.lab.conformance.case_data import settings_of
 from pulsar_rebalancer.lab.conformance.vectors import Case, Played
 from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
     LIMITERS,
+    BrokerRates,
     BucketLimiter,
     ClassicLimiter,
-)
-from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import (
-    BrokerRates,
     DispatchRate,
     PublishRate,
 )
@@ -160,7 +158,7 @@ def bucket(case: Case) -> Played:
     """
     start = case.read(_Bucket)
     burst = None if start.dynamic else start.capacity
-    rate = BucketRate(start.rate, start.rate_period_nanos, start.resolution_nanos, burst, "parity")
+    rate = BucketRate(start.rate, start.rate_period_nanos, start.resolution_nanos, burst)
     initial = start.rate if start.initial_tokens is None else start.initial_tokens
     player = _BucketPlayer(rate, Bucket(initial, 0, start.start_nanos, 0), start.start_nanos)
     yield from _compared(case, player, start.ops)
@@ -178,7 +176,7 @@ def limiter(kind: str, case: Case) -> Played:
     )
     published = PublishRate(start.publish.msg, start.publish.byte)
     try:
-        made = LIMITERS[kind](rate, start.start_nanos, published, "parity")
+        made = LIMITERS[kind](rate, start.start_nanos, published)
     except SettingsError:
         yield {"error": expected.error}, {"error": _REFUSED}
         return

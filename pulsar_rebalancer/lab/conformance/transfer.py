@@ -12,8 +12,7 @@ import msgspec
 import numpy as np
 
 from pulsar_rebalancer.lab.conformance.averaging import StatsData, stats_columns
-from pulsar_rebalancer.lab.conformance.broker_conf import settings_of
-from pulsar_rebalancer.lab.conformance.data_maps import patched
+from pulsar_rebalancer.lab.conformance.case_data import patched, settings_of
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
 from strategies.cluster.model import BundleStats
 from strategies.filters.policies import PoliciesView, isolation_policy
@@ -27,20 +26,13 @@ from strategies.shedding.transfer.settings import (
 )
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles
 
-_EXCLUDED = "loadBalancerSheddingExcludedNamespaces"
-
 
 class _TopRound(msgspec.Struct, frozen=True, rename="camel"):
     bundle_stats: dict[str, StatsData] = {}
     topk: int | None = None
 
 
-class _ExcludedConf(msgspec.Struct, frozen=True):
-    excluded: list[str] = msgspec.field(default_factory=list, name=_EXCLUDED)
-
-
 class _TopCase(msgspec.Struct, frozen=True, rename="camel"):
-    conf: _ExcludedConf = _ExcludedConf()
     isolation_policies: dict[str, Any] | None = None
     anti_affinity_groups: dict[str, str] | None = None
 
@@ -48,10 +40,7 @@ class _TopCase(msgspec.Struct, frozen=True, rename="camel"):
 def top_bundles(case: Case) -> Played:
     """Asks for the report of every round. Raises SettingsError for a case of another form."""
     given = case.read(_TopCase)
-    plain = {key: value for key, value in case.envelope.conf.items() if key != _EXCLUDED}
-    settings = replace(
-        settings_of(TopSettings, plain), excluded_namespaces=",".join(given.conf.excluded)
-    )
+    settings = settings_of(TopSettings, case.envelope.conf)
     policies = PoliciesView(
         tuple(
             isolation_policy(name, tree) for name, tree in (given.isolation_policies or {}).items()
@@ -154,9 +143,8 @@ def _settings(conf: Mapping[str, Any]) -> TransferSettings:
     """Removes namespaces before the shedder runs; in Java the class does this itself, so the field
     of the rule is not a setting here.
     """
-    excluded = conf.get("loadBalancerSheddingExcludedNamespaces", [])
-    names = excluded.split(",") if isinstance(excluded, str) else excluded
-    return replace(settings_of(TransferSettings, conf), excluded_namespaces=",".join(names))
+    excluded = settings_of(TopSettings, conf).excluded_namespaces
+    return replace(settings_of(TransferSettings, conf), excluded_namespaces=excluded)
 
 
 def _answer(

@@ -18,32 +18,19 @@ from strategies.shedding.registry import SHEDDERS
 
 EngineKind = Literal["spark", "plain"]
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
-BROKERS, BUNDLES = 8, 256
+CLUSTER, BROKERS, BUNDLES = "demo", 8, 256
 DEFAULT_FOLDER = Path("rebalancer-demo")
 SETTINGS_NAME = "demo.toml"
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
-    """A setting that the demo changes from its default, and why."""
-
-    path: str
-    value: float | bool
-    why: str
-
-    @property
-    def key(self) -> str:
-        """The last part of the setting's path."""
-        return self.path.rpartition(".")[2]
-
-
 #: For strategies that also spread bundles by number, in addition to the overrides of their entry in
 #: the registry.
-BY_LOAD_ONLY = Override(
-    "filters.distribute_evenly",
-    False,
-    "even distribution counts bundles, not load; the published experiments switch it off",
-)
+BY_LOAD_ONLY = {
+    "filters.distribute_evenly": (
+        False,
+        "even distribution counts bundles, not load; the published experiments switch it off",
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +55,6 @@ class DemoPlan:
     engine: EngineKind
     folder: Path
     requested: Mapping[str, Any] = field(default_factory=dict)
-    cluster: str = "demo"
     kafka: OnKafka | None = None
 
     @property
@@ -88,15 +74,13 @@ class DemoPlan:
         return self.folder / "report.html"
 
     @property
-    def overrides(self) -> tuple[Override, ...]:
+    def overrides(self) -> Mapping[str, tuple[float | bool, str]]:
+        """The settings that the demo changes from their defaults: dotted path → value, and why."""
         entry = SHEDDERS[self.strategy]
-        overrides = [
-            Override(f"shedding.{entry.name}.{key}", value, why)
-            for key, (value, why) in entry.demo.items()
-        ]
+        overrides = {f"shedding.{entry.name}.{key}": known for key, known in entry.demo.items()}
         if entry.distributes_evenly:
-            overrides.append(BY_LOAD_ONLY)
-        return tuple(one for one in overrides if one.path not in self.requested)
+            overrides |= BY_LOAD_ONLY
+        return {path: known for path, known in overrides.items() if path not in self.requested}
 
     def topic(self, name: str) -> Path:
         """The folder of one of the five topics."""
@@ -157,11 +141,12 @@ def file_text(plan: DemoPlan) -> str:
         "shedding.mode": plan.mode,
         **plan.requested,
     }
-    chosen |= {one.path: one.value for one in plan.overrides}
+    chosen |= {path: value for path, (value, _) in plan.overrides.items()}
     chosen |= {f"topics.{name}": str(plan.topic_uri(name)) for name in TOPICS} | {
         "job.checkpoint": str(plan.checkpoint)
     }
-    return settings_text(head, by_table(chosen), {one.path: one.why for one in plan.overrides})
+    reasons = {path: why for path, (_, why) in plan.overrides.items()}
+    return settings_text(head, by_table(chosen), reasons)
 
 
 def _first_free(folder: Path) -> Path:

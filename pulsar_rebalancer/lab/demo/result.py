@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pulsar_rebalancer.decisions.round_texts import least_text, optimum_text, sentences
-from pulsar_rebalancer.lab.demo.plan import TOPICS, DemoPlan
+from pulsar_rebalancer.lab.demo.plan import BUNDLES, CLUSTER, TOPICS, DemoPlan
 from pulsar_rebalancer.lab.goal import Goal
+from pulsar_rebalancer.lab.report.page import render, write_page
+from pulsar_rebalancer.lab.report.settings import shown_settings
+from pulsar_rebalancer.lab.report.verdict import NextStep
 from pulsar_rebalancer.lab.simulation.closed_loop import Step
-from pulsar_rebalancer.lab.simulation.tracing import unjudged
+from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.simulation.telemetry_json import outcome_fields
+from pulsar_rebalancer.lab.simulation.timeline import Measured, Timeline, Tracer, unjudged
+from pulsar_rebalancer.settings.load import Settings
+from strategies.fold.engine import placement_of
 from strategies.round.proof import proof_of
 
 #: The strategy's goal must be reached for this many rounds without a command before the demo ends
@@ -53,7 +61,7 @@ class Result:
     def sentence(self) -> str:
         """The sentence that ends the demo."""
         first, last = self.spreads
-        change = f"the spread ({self.goal.measure}) went from {first:.1f} to {last:.1f} points"
+        change = f"the spread ({self.goal.rule.measure}) went from {first:.1f} to {last:.1f} points"
         effort = f"{self.moved} of {self.bundles} bundles were moved in {len(self.steps)} rounds"
         outcome = f"{change}, {self.goal.verdict(self.steps[-1].round)}; {effort}."
         if self.balanced:
@@ -87,7 +95,7 @@ class Result:
             "mode": self.plan.mode,
             "engine": self.plan.engine,
             "seed": self.plan.seed,
-            "measure": self.goal.measure.replace("−", "-"),
+            "measure": self.goal.rule.measure.replace("−", "-"),
             "threshold_points": self.goal.threshold,
             "spread_first_points": first,
             "spread_last_points": last,
@@ -95,7 +103,9 @@ class Result:
             "moved": self.moved,
             "seconds": round(self.seconds, 1),
             "rounds": [_round(step, self.goal) for step in self.steps],
-            "overrides": {one.key: one.value for one in self.plan.overrides},
+            "overrides": {
+                path.rpartition(".")[2]: value for path, (value, _) in self.plan.overrides.items()
+            },
             "folder": str(self.plan.folder),
             "files": files(self.plan),
             "text": self.sentence(),
@@ -135,10 +145,79 @@ def _round(step: Step, goal: Goal) -> dict[str, Any]:
             }
             for one in step.commands
         ],
-        "outcomes": [_without_cost(asdict(outcome)) for outcome in step.outcomes],
+        "outcomes": [outcome_fields(outcome) for outcome in step.outcomes],
     }
 
 
-def _without_cost(outcome: dict[str, Any]) -> dict[str, Any]:
-    """A model measures no cost of moves."""
-    return {name: value for name, value in outcome.items() if name != "cost"}
+_NEXT_STEPS = (
+    NextStep(
+        "See another cluster, or another strategy:",
+        "rebalancer demo --seed 2 --strategy threshold",
+    ),
+    NextStep(
+        "Analyse your own cluster without changing it: collect its load reports, then replay them."
+    ),
+)
+
+
+def write_demo_report(paths: Sequence[Path], result: Result, settings: Settings) -> None:
+    """Writes the report to each path. Raises SettingsError if plotly is missing, and OSError."""
+    run = demo_timeline(result, settings)
+    for path in paths:
+        write_page(
+            path,
+            render(
+                [run],
+                title="rebalancer demo",
+                made_by=f"rebalancer demo --seed {result.plan.seed}",
+                steps=_NEXT_STEPS if result.balanced else (),
+            ),
+        )
+
+
+def demo_timeline(result: Result, settings: Settings) -> Timeline:
+    """The run as a timeline. Traffic is the model's base rate, without the noise of single
+    rounds.
+    """
+    world = skewed_cluster(CLUSTER, result.plan.seed, BUNDLES).world
+    _, traffic = world.lasting(0)
+    rates = dict(zip(world.names, traffic.T.tolist(), strict=True))
+    brokers = [world.fleet.names[broker] for broker in world.ownership.owner.tolist()]
+    owners: dict[str, str | None] = dict(zip(world.names, brokers, strict=True))
+    engine = settings.engine
+    tracer = Tracer(
+        Timeline(
+            title=f"demo: {engine.strategy}",
+            kind="simulated",
+            strategy=f"{engine.strategy}/{engine.mode}",
+            placement=placement_of(engine)[0],
+            goal=result.goal.text,
+            seed=result.plan.seed,
+            interval_ms=engine.round.interval_ms,
+            settings=shown_settings(settings),
+        )
+    )
+    moved = {name: rate[2] + rate[3] for name, rate in rates.items()}
+    for step in result.steps:
+        tracer.round(
+            step.round,
+            step.commands,
+            result.goal.reached(step.round),
+            _measured(owners, rates),
+            moved,
+        )
+        for outcome in step.outcomes:
+            tracer.outcome(outcome)
+            if outcome.status == "applied":
+                owners[outcome.bundle] = outcome.owner_after
+    return tracer.timeline(result.bundles)
+
+
+def _measured(owners: dict[str, str | None], rates: dict[str, list[float]]) -> dict[str, Measured]:
+    sums: dict[str, tuple[float, float]] = {}
+    for bundle, broker in owners.items():
+        if broker is not None:
+            messages, data = sums.get(broker, (0.0, 0.0))
+            rate = rates[bundle]
+            sums[broker] = (messages + rate[0] + rate[1], data + rate[2] + rate[3])
+    return {broker: Measured(messages, data) for broker, (messages, data) in sums.items()}

@@ -4,20 +4,27 @@ engines.
 
 from __future__ import annotations
 
-import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sinks.full_disk import naming
-from sinks.topics.readable import place
+from pulsar_rebalancer.lab.goal import goal_of
+from pulsar_rebalancer.lab.report.settings import shown_settings
+from pulsar_rebalancer.lab.report.target import replace_file
+from pulsar_rebalancer.lab.simulation.timeline import Timeline, Tracer
+from pulsar_rebalancer.settings.load import Settings
+from sinks.plain_loop import PlainLoop
+from sinks.topics.readable import Placed, place
 from sinks.wire.codec import decode_command, decode_rejected, decode_round
 from sinks.wire.encoding import encode_outcome
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
-from strategies.cluster.model import Outcome, Round
+from sinks.wire.size_limits import WireLimits
+from strategies.cluster.model import Command, Outcome, Round
 from strategies.errors import SinkError
 from strategies.figures.describe import describe_command, describe_round
+from strategies.fold.engine import EngineSettings, placement_of
 
 #: Rejected records that are kept: their rows, and what Python needs for each.
 _MOST_REJECTED_BYTES, _ROW_BYTES = 256 * 2**20, 300
@@ -97,7 +104,7 @@ def write(decisions: Decisions, folder: Path) -> Mapping[str, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = {kind: folder / name for kind, name in FILES.items()}
     for kind, path in written.items():
-        _replace(path, [row.value for row in decisions.rows(kind)])
+        replace_file(path, (row.value + b"\n" for row in decisions.rows(kind)))
     return written
 
 
@@ -107,7 +114,7 @@ def write_outcomes(outcomes: Sequence[Outcome], folder: Path) -> Mapping[str, Pa
     if not outcomes:
         path.unlink(missing_ok=True)
         return {}
-    _replace(path, [encode_outcome(one) for one in outcomes])
+    replace_file(path, (encode_outcome(one) + b"\n" for one in outcomes))
     return {"outcomes": path}
 
 
@@ -147,11 +154,50 @@ def _place(row: OutputRow) -> tuple[int, int]:
     return rejected.partition, rejected.offset
 
 
-def _replace(path: Path, values: Sequence[bytes]) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with naming(path), part.open("wb") as file:
-            file.writelines(value + b"\n" for value in values)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+def decide(
+    records: Iterable[Placed], engine: EngineSettings, limits: WireLimits
+) -> Iterator[list[OutputRow]]:
+    """Yields the rows of each record as soon as it is read."""
+    loop = PlainLoop(engine, limits)
+    for position, value in records:
+        yield loop.feed(position, value)
+
+
+def timelines(
+    made: Decisions, settings: Settings, verdicts: Mapping[str, Outcome]
+) -> list[Timeline]:
+    """One timeline per cluster, by name. `verdicts`: recorded outcomes of commands with the same
+    id.
+    """
+    commands: dict[str, dict[str, Command]] = defaultdict(dict)
+    for row in made.commands:
+        command = decode_command(row.value)
+        commands[row.key][command.id] = command
+    tracers: dict[str, Tracer] = {}
+    goal = goal_of(settings.engine)
+    for row in made.rounds:
+        record = decode_round(row.value)
+        tracer = tracers.setdefault(row.key, _tracer(row.key, settings, goal.text))
+        tracer.round(
+            record, [commands[row.key][one] for one in record.commands], goal.reached(record)
+        )
+        for name in record.commands:
+            if name in verdicts:
+                tracer.outcome(verdicts[name])
+    return [tracer.timeline() for _, tracer in sorted(tracers.items())]
+
+
+def _tracer(cluster: str, settings: Settings, goal: str) -> Tracer:
+    engine = settings.engine
+    return Tracer(
+        Timeline(
+            title=f"{cluster}: {engine.strategy}",
+            kind="recorded",
+            strategy=f"{engine.strategy}/{engine.mode}",
+            placement=placement_of(engine)[0],
+            goal=goal,
+            interval_ms=engine.round.interval_ms,
+            settings=shown_settings(settings),
+            notes=("The recorded reports do not react to these moves: their effect is unknown.",),
+        )
+    )

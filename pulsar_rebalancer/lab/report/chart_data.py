@@ -11,8 +11,7 @@ import numpy as np
 
 from pulsar_rebalancer.decisions.figure_texts import data_rate, figure, number
 from pulsar_rebalancer.decisions.round_texts import proves_bound, sentences
-from pulsar_rebalancer.lab.report.figure_texts import count, share
-from pulsar_rebalancer.lab.report.summary import Summary
+from pulsar_rebalancer.lab.report.summary import Summary, count, share
 from pulsar_rebalancer.lab.report.thinning import bin_edges, counts, extremes, peaks
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
 from strategies.bundles.bundle_loads import Floats, Ints
@@ -30,7 +29,6 @@ _KINDS: Mapping[str, str] = {
     "re-assigned": "closed loop on a recording: the recorded load of "
     "every bundle follows its moves",
     "recorded": "open loop on a recording: the reports do not react to decisions",
-    "live": "the cluster as it ran",
 }
 
 
@@ -54,7 +52,7 @@ def run_figures(run: Summary, runs: int) -> dict[str, Any]:
         "moves_total": len(line.moves),
         "members": [[one.ts, one.broker, one.change, one.why] for one in line.memberships[:MARKS]],
         "before_after": _before_after(line, run.moves),
-        "settings": [[path, _text(value)] for path, value in line.settings.items()],
+        "settings": [[path, setting_text(value)] for path, value in line.settings.items()],
     }
 
 
@@ -72,7 +70,7 @@ def comparison(runs: Sequence[Summary]) -> dict[str, Any]:
                 f"{run.commands if run.run.kind == 'recorded' else len(run.moves):,}",
                 float(len(run.moves)),
             ),
-            (_traffic(run), run.traffic if run.moves else 0.0),
+            (moved_traffic(run), run.traffic if run.moves else 0.0),
             (f"{run.repeated:,}", float(run.repeated)),
             (count(run.returns), run.returns),
             (count(run.useless_moves), run.useless_moves),
@@ -129,7 +127,7 @@ def _tiles(run: Summary) -> list[list[str]]:
             f"{moves:,}",
             f"{per_day:.1f} a day" if per_day is not None else "bundles that change brokers",
         ],
-        ["traffic moved", _traffic(run), "sum of all moves"],
+        ["traffic moved", moved_traffic(run), "sum of all moves"],
         [
             "moved again",
             f"{run.repeated:,}",
@@ -150,7 +148,8 @@ def _tiles(run: Summary) -> list[list[str]]:
     ]
 
 
-def _traffic(run: Summary) -> str:
+def moved_traffic(run: Summary) -> str:
+    """The bytes/s of all moves."""
     return data_rate(run.traffic) if run.moves else "none"
 
 
@@ -307,22 +306,16 @@ def _before_after(line: Timeline, moves: Sequence[Move]) -> list[list[str]]:
     for column, broker in enumerate(line.brokers):
         usage, rate = 100.0 * line.usage[:, column], line.msg_throughput[:, column]
         there = np.flatnonzero(np.isfinite(usage))
-        first, last = (int(there[0]), int(there[-1])) if len(there) else (-1, -1)
-        figures = (
-            [figure(float(usage[first]), " %"), figure(float(usage[last]), " %")]
-            if len(there)
-            else ["–", "–"]
-        )
-        rates = (
-            [data_rate(float(rate[first])), data_rate(float(rate[last]))]
-            if len(there)
-            else ["–", "–"]
-        )
+        figures = ["–"] * 4
+        if len(there):
+            first, last = int(there[0]), int(there[-1])
+            figures = [figure(float(usage[at]), " %") for at in (first, last)]
+            figures += [data_rate(float(rate[at])) for at in (first, last)]
         given, taken = (
             sum(move.source == broker for move in moves),
             sum(move.destination == broker for move in moves),
         )
-        rows.append([broker, *figures, *rates, f"{given:,}", f"{taken:,}"])
+        rows.append([broker, *figures, f"{given:,}", f"{taken:,}"])
     return rows
 
 
@@ -330,5 +323,6 @@ def _rounded(values: Floats, digits: int) -> list[float | None]:
     return [None if isnan(value) else value for value in np.round(values, digits).tolist()]
 
 
-def _text(value: object) -> str:
+def setting_text(value: object) -> str:
+    """A value of a setting, as settings files have it."""
     return str(value).lower() if isinstance(value, bool) else str(value)

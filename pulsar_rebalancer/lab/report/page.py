@@ -5,7 +5,6 @@ data.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,10 +14,9 @@ from pathlib import Path
 
 from pulsar_rebalancer.lab.report.chart_data import comparison, run_figures
 from pulsar_rebalancer.lab.report.summary import Summary
-from pulsar_rebalancer.lab.report.target import NO_PLOTLY
+from pulsar_rebalancer.lab.report.target import NO_PLOTLY, replace_file
 from pulsar_rebalancer.lab.report.verdict import NextStep, ReportVerdict, judge_runs
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
-from sinks.full_disk import naming
 from strategies.errors import SettingsError
 
 _PLACE = re.compile(r"\{\{([a-z]+)\}\}")
@@ -49,15 +47,11 @@ class Several:
 
 
 def write_page(path: Path, page: str) -> None:
-    """Writes a rendered page atomically. Creates the folder. Raises OSError."""
+    """Writes the page and creates missing folders. The previous page is replaced as a whole. Raises
+    OSError, which names the file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with naming(path):
-            part.write_text(page, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    replace_file(path, [page.encode()])
 
 
 def render(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan, nan
@@ -9,9 +10,47 @@ from typing import Any
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.metrics import churn, predictions
+from pulsar_rebalancer.lab.simulation.metrics import moves as figures_of_moves
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
 from strategies.bundles.bundle_loads import Floats
+
+#: Legend of the columns about what moves brought.
+FORESIGHT = (
+    "returns: moves that took a bundle back within an hour; useless: moves that brought less than "
+    "a tenth of the expected fall of the spread; error: between expected and measured usage after "
+    "moves, in points"
+)
+
+
+def points(value: float) -> str:
+    """`8.4 points`; a dash for an unknown value."""
+    return "–" if isnan(value) else f"{value:.1f} points"
+
+
+def count(value: float) -> str:
+    """A whole number; a dash for an unknown one."""
+    return "–" if isnan(value) else f"{value:,.0f}"
+
+
+def share(value: float) -> str:
+    """A fraction as whole percent; 0 % and 100 % only if exact."""
+    percent = 100.0 * value
+    if 0 < percent < 1:
+        return "under 1 %"
+    return "over 99 %" if 99 < percent < 100 else f"{percent:.0f} %"
+
+
+def duration(milliseconds: int) -> str:
+    """`45 min`, `3.5 h`, `30 days`."""
+    minutes = milliseconds / 60_000
+    if minutes < 120:
+        return f"{max(1, round(minutes))} min"
+    hours = minutes / 60
+    return (
+        f"{hours:.1f} h".replace(".0", "")
+        if hours < 48
+        else f"{hours / 24:.1f} days".replace(".0", "")
+    )
 
 
 @dataclass(frozen=True)
@@ -36,20 +75,16 @@ class Summary:
     @property
     def most_spread(self) -> float:
         """The largest spread of a round."""
-        return float(np.nanmax(self.spread)) if np.isfinite(self.spread).any() else float("nan")
+        return _of_known(np.nanmax, self.spread)
 
     @property
     def mean_spread(self) -> float:
-        return float(np.nanmean(self.spread)) if np.isfinite(self.spread).any() else float("nan")
+        return _of_known(np.nanmean, self.spread)
 
     @property
     def highest_usage(self) -> float:
         """Highest usage of a broker in a round, in percent."""
-        return (
-            float(100.0 * np.nanmax(self.run.usage))
-            if np.isfinite(self.run.usage).any()
-            else float("nan")
-        )
+        return 100.0 * _of_known(np.nanmax, self.run.usage)
 
     @property
     def most_brokers(self) -> int:
@@ -66,8 +101,7 @@ class Summary:
     @property
     def least_at_end(self) -> float:
         """Usage of the emptiest broker in the last round, in percent."""
-        last = self.run.usage[-1]
-        return float(100.0 * np.nanmin(last)) if np.isfinite(last).any() else float("nan")
+        return 100.0 * _of_known(np.nanmin, self.run.usage[-1])
 
     @property
     def reached_share(self) -> float:
@@ -98,7 +132,7 @@ class Summary:
     @property
     def traffic(self) -> float:
         """Sum of the bytes/s that changed brokers; NaN if the traffic of no move is known."""
-        return churn.traffic_moved(self.moves) if self.moves else float("nan")
+        return figures_of_moves.traffic_moved(self.moves) if self.moves else float("nan")
 
     @property
     def days(self) -> float:
@@ -108,31 +142,31 @@ class Summary:
     @cached_property
     def repeated(self) -> int:
         """Number of bundles that moved more than once."""
-        return churn.moved_twice(self.moves)
+        return figures_of_moves.moved_twice(self.moves)
 
     @cached_property
     def returned(self) -> int:
         """Number of moves that returned a bundle to the broker that its previous move took it
         from.
         """
-        return churn.back_and_forth(self.moves)
+        return figures_of_moves.back_and_forth(self.moves)
 
     @cached_property
     def returns(self) -> float:
         """Number of moves that returned a bundle within the rest time; NaN for recorded reports,
         in which bundles do not move.
         """
-        return nan if self.run.kind == "recorded" else float(churn.returns(self.moves))
+        return nan if self.run.kind == "recorded" else float(figures_of_moves.returns(self.moves))
 
     @cached_property
     def prediction_error(self) -> float:
         """Mean difference of expected and measured usage, in points."""
-        return predictions.prediction_error(self.run, self.moves)
+        return figures_of_moves.prediction_error(self.run, self.moves)
 
     @cached_property
     def useless_moves(self) -> float:
         """Number of moves that brought less than a tenth of the predicted gain."""
-        return predictions.useless_moves(self.run, self.moves)
+        return figures_of_moves.useless_moves(self.run, self.moves)
 
     def as_json(self) -> dict[str, Any]:
         """Figures for JSON; None for unknown ones."""
@@ -159,6 +193,11 @@ class Summary:
             "moved_again": self.repeated,
             "moved_back": self.returned,
         }
+
+
+def _of_known(figure: Callable[[Floats], float], values: Floats) -> float:
+    """The figure of these values; NaN if none is known."""
+    return float(figure(values)) if np.isfinite(values).any() else nan
 
 
 def _first(values: Floats) -> float:

@@ -1,11 +1,13 @@
-"""Checks that a report can be written, before the work that it shows."""
+"""Files that a command writes: the check before the work that they show, and the writing."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
+from sinks.full_disk import naming
 from strategies.errors import SettingsError
 
 NO_PLOTLY = "the HTML report needs plotly: pip install 'pulsar-rebalancer[report]', or omit --html"
@@ -31,3 +33,16 @@ def check_target(html: Path | None) -> None:
         raise SettingsError(
             [f"--html: {html} cannot be written, {existing} is not writable; name a file elsewhere"]
         )
+
+
+def replace_file(path: Path, parts: Iterable[bytes]) -> None:
+    """Writes a file; the previous one is replaced as a whole. Raises OSError, which names the
+    file.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with naming(path), part.open("wb") as file:
+            file.writelines(parts)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pulsar_rebalancer.lab.shadow.ownership import Moved
-from pulsar_rebalancer.lab.shadow.traffic import TrafficWatch
+from pulsar_rebalancer.lab.shadow.ownership import Moved, TrafficWatch
 from strategies.cluster.model import Round
 from strategies.ordered_sum import ordered_sum
 

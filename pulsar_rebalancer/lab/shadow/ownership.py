@@ -7,14 +7,70 @@ without a previous owner and halves of split bundles were not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
 
 from sinks.wire.codec import decode
 from strategies.bundles.system_bundles import is_system_bundle
-from strategies.cluster.model import LoadReport, Note, OutcomeReport, Owned, Sweep, TelemetryRecord
+from strategies.cluster.model import (
+    LoadReport,
+    Note,
+    OutcomeReport,
+    Owned,
+    Sweep,
+    TelemetryRecord,
+    Traffic,
+)
+
+
+@dataclass(slots=True)
+class _Column:
+    """A broker's reports in order: times (ms), messages/s and bytes/s, in + out."""
+
+    times: array[int] = field(default_factory=lambda: array("q"))
+    rates: array[float] = field(default_factory=lambda: array("d"))
+    throughputs: array[float] = field(default_factory=lambda: array("d"))
+
+
+class TrafficWatch:
+    """Traffic of the brokers over time, and manual unloads; `OwnershipWatch` feeds it."""
+
+    def __init__(self) -> None:
+        self._clusters: dict[str, dict[str, _Column]] = {}
+        self._unloads: dict[tuple[str, str], list[int]] = {}
+
+    def report(self, cluster: str, broker: str, ts: int, traffic: Traffic) -> None:
+        """Adds a report; ignores those older than the broker's newest."""
+        column = self._clusters.setdefault(cluster, {}).setdefault(broker, _Column())
+        if column.times and ts < column.times[-1]:
+            return
+        column.times.append(ts)
+        column.rates.append(traffic.msg_rate)
+        column.throughputs.append(traffic.msg_throughput)
+
+    def unload(self, cluster: str, bundle: str, ts: int) -> None:
+        """Adds a manual unload, as a note reports it."""
+        self._unloads.setdefault((cluster, bundle), []).append(ts)
+
+    def unloaded(self, cluster: str, bundle: str, since_ms: int, until_ms: int) -> bool:
+        """Whether a note reports a manual unload of the bundle in that time."""
+        return any(since_ms <= ts <= until_ms for ts in self._unloads.get((cluster, bundle), ()))
+
+    def between(self, cluster: str, since_ms: int, until_ms: int) -> Iterator[dict[str, float]]:
+        """The maximum of each broker in that time: first messages/s, then bytes/s."""
+        parts = []
+        for broker, column in self._clusters.get(cluster, {}).items():
+            begin, end = bisect_left(column.times, since_ms), bisect_right(column.times, until_ms)
+            if begin < end:
+                parts.append(
+                    (broker, max(column.rates[begin:end]), max(column.throughputs[begin:end]))
+                )
+        yield {broker: rate for broker, rate, _ in parts}
+        yield {broker: throughput for broker, _, throughput in parts}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +84,24 @@ class Moved:
     ts: int
 
 
-class _Ownership(msgspec.Struct, tag_field="note", tag="owned-bundles"):
-    cluster: str
-    broker: str
-    ts: int
-    report: dict[str, msgspec.Raw]
-
-
 class _Brokers(msgspec.Struct):
     brokers: list[str]
 
 
 class _ClusterView(msgspec.Struct, tag_field="note", tag="cluster-view"):
-    cluster: str
-    ts: int
     report: _Brokers
 
 
-_NOTES = msgspec.json.Decoder(_Ownership | _ClusterView)
+class _Unload(msgspec.Struct, tag_field="event", tag="unload"):
+    bundle: str
+
+
+class _Event(msgspec.Struct, tag_field="note", tag="event"):
+    report: _Unload
+
+
+#: Notes for people, which the codec does not read.
+_NOTES = msgspec.json.Decoder(_ClusterView | _Event)
 
 
 @dataclass(slots=True)
@@ -73,6 +129,7 @@ class OwnershipWatch:
         self.last_ms = 0
         #: Bundles that an executor moved: a recording with such moves is not one of shadow mode.
         self.applied = 0
+        self.traffic = TrafficWatch()
 
     def feed(self, line: bytes) -> list[Moved]:
         """The moves that are certain after this record. Raises WireError for records that are not
@@ -84,11 +141,16 @@ class OwnershipWatch:
         self.first_ms = record.ts if self.first_ms is None else self.first_ms
         self.last_ms = max(self.last_ms, record.ts)
         cluster = self._clusters.setdefault(record.cluster, _ClusterOwners())
+        if isinstance(record, LoadReport) and record.figures is not None:
+            self.traffic.report(record.cluster, record.broker, record.ts, record.figures.traffic)
         match record:
             case LoadReport() if record.figures is not None and record.bundles is not None:
                 self._own(cluster, record.cluster, record.broker, record.bundles.names, record.ts)
-            case Note() | Owned():
-                yield from self._note(cluster, line)
+            case Owned():
+                cluster.noted = True
+                self._own(cluster, record.cluster, record.broker, record.bundles, record.ts)
+            case Note():
+                yield from self._note(cluster, record, line)
             case Sweep():
                 cluster.mute = set(record.missing) if cluster.noted else ()
                 yield from self._census(cluster, set(record.brokers))
@@ -105,23 +167,22 @@ class OwnershipWatch:
         for cluster in self._clusters.values():
             yield from self._census(cluster, cluster.alive)
 
-    def _note(self, cluster: _ClusterOwners, line: bytes) -> Iterator[Moved]:
+    def _note(self, cluster: _ClusterOwners, note: Note, line: bytes) -> Iterator[Moved]:
         try:
-            note = _NOTES.decode(line)
+            report = _NOTES.decode(line).report
         except msgspec.DecodeError:
             return
-        if isinstance(note, _Ownership):
-            cluster.noted = True
-            self._own(cluster, note.cluster, note.broker, note.report, note.ts)
+        if isinstance(report, _Unload):
+            self.traffic.unload(note.cluster, report.bundle, note.ts)
         else:
-            yield from self._census(cluster, set(note.report.brokers))
+            yield from self._census(cluster, set(report.brokers))
 
     def _own(
         self,
         cluster: _ClusterOwners,
         name: str,
         broker: str,
-        bundles: Collection[str] | Mapping[str, object],
+        bundles: Collection[str],
         ts: int,
     ) -> None:
         # A broker's report is seconds to minutes old: a broker that still lists a bundle of another

@@ -4,35 +4,53 @@ that brokers wrote earlier.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
+from math import inf
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.report_trigger import Reported, ReportTrigger
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles.bundle_loads import Ints
-from strategies.cluster.model import BundleStats, LoadReport
+from strategies.cluster.model import BundleStats, Figures, LoadReport
 from strategies.figures.usage import unweighted_usage
 
+#: A broker writes a new report at a larger change, in percent, and when its last one is older
+#: (loadBalancerReportUpdateThresholdPercentage, loadBalancerReportUpdateMaxIntervalMinutes).
+THRESHOLD_PERCENT, MAX_INTERVAL_MS = 10, 900_000
 
-@dataclass(frozen=True, slots=True)
-class _WrittenReport:
-    """The last report that a broker wrote, and the figures that its next report is compared
-    with.
+
+def writes_again(written: Figures, now: Figures, age_ms: int) -> bool:
+    """Whether a broker writes a new report: `now` differs enough from `written`, or `written`,
+    `age_ms` old, is too old.
     """
+    return age_ms > MAX_INTERVAL_MS or max(_changes(written, now)) > THRESHOLD_PERCENT
 
-    report: LoadReport
-    compared: Reported
+
+def _changes(written: Figures, now: Figures) -> Iterator[float]:
+    """Changes in percent of the older figure; of usage in points, so that 50 % and 60 % differ by
+    10.
+    """
+    yield _percent(written.traffic.msg_rate, now.traffic.msg_rate)
+    yield _percent(written.traffic.msg_throughput, now.traffic.msg_throughput)
+    yield _percent(written.bundle_count, now.bundle_count)
+    yield 100.0 * abs(unweighted_usage(now) - unweighted_usage(written))
+
+
+def _percent(old: float, new: float) -> float:
+    if old == 0:
+        return 0.0 if new == 0 else inf
+    return 100.0 * abs(old - new) / old
 
 
 class BrokerReports:
-    """Makes one report per present broker. `trigger`: None for a collector, whose requests always
-    return the newest figures.
+    """Makes one report per present broker. `written`: those that brokers write at a change;
+    requests of a collector always return the newest figures.
     """
 
-    def __init__(self, world: World, cluster: str, trigger: ReportTrigger | None) -> None:
-        self._world, self._cluster, self._trigger = world, cluster, trigger
-        self._written: dict[int, _WrittenReport] = {}
+    def __init__(self, world: World, cluster: str, written: bool) -> None:
+        self._world, self._cluster, self._are_written = world, cluster, written
+        self._written: dict[int, LoadReport] = {}
         self._rows: dict[int, tuple[bytes, tuple[str, ...]]] = {}
         self._sample = 0
 
@@ -76,16 +94,16 @@ class BrokerReports:
 
     def _reported(self, broker: int, report: LoadReport) -> LoadReport:
         """The given report, or the one written earlier if little has changed since."""
-        if self._trigger is None or report.figures is None:
-            return report
-        figures = report.figures
-        compared = Reported(figures.traffic, figures.bundle_count, unweighted_usage(figures))
         before = self._written.get(broker)
-        if before is not None and not self._trigger.writes(
-            before.compared, compared, report.ts - before.report.ts
+        if (
+            before is not None
+            and before.figures is not None
+            and report.figures is not None
+            and not writes_again(before.figures, report.figures, report.ts - before.ts)
         ):
-            return replace(before.report, ts=report.ts)
-        self._written[broker] = _WrittenReport(report, compared)
+            return replace(before, ts=report.ts)
+        if self._are_written:
+            self._written[broker] = report
         return report
 
     def _names(self, broker: int, rows: Ints) -> tuple[str, ...]:

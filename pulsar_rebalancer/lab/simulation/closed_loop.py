@@ -16,7 +16,6 @@ from pulsar_rebalancer.lab.simulation.leader import LongTermRates
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.cluster.model import (
     Command,
-    Event,
     LoadReport,
     Outcome,
     OutcomeReport,
@@ -25,7 +24,6 @@ from strategies.cluster.model import (
     TelemetryRecord,
 )
 from strategies.cluster.store import InMemoryStore
-from strategies.errors import ContractError
 from strategies.fold.engine import Engine, EngineSettings
 
 #: Time until a broker's answer arrives.
@@ -67,32 +65,18 @@ class EngineDecider:
         self._engine, self._store = Engine(settings), store or InMemoryStore()
 
     def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
-        return answer_of(self._events(records))
+        answer = self.decide_if_closed(records)
+        assert answer is not None, "each pass of an undisturbed cluster closes a round"
+        return answer
 
     def decide_if_closed(self, records: Sequence[TelemetryRecord]) -> RoundAnswer | None:
         """As `decide`, but None if no round closed: a wrong clock may close a round early, so that
         the sweep after it comes too soon. Of several rounds, the last with the commands of all.
         """
-        events = self._events(records)
+        events = [event for record in records for event in self._engine.fold(record, self._store)]
         rounds = [event for event in events if isinstance(event, Round)]
         commands = tuple(event for event in events if isinstance(event, Command))
         return RoundAnswer(rounds[-1], commands) if rounds else None
-
-    def _events(self, records: Sequence[TelemetryRecord]) -> list[Event]:
-        return [event for record in records for event in self._engine.fold(record, self._store)]
-
-
-def answer_of(events: Sequence[Event]) -> RoundAnswer:
-    """The round of these events with its commands. Raises ContractError unless there is exactly one
-    round.
-    """
-    rounds = [event for event in events if isinstance(event, Round)]
-    if len(rounds) != 1:
-        raise ContractError(
-            f"a sweep of the modelled cluster closed {len(rounds)} rounds instead of one; "
-            f"events: {events!r:.500}"
-        )
-    return RoundAnswer(rounds[0], tuple(event for event in events if isinstance(event, Command)))
 
 
 class PolledCluster:
@@ -102,7 +86,7 @@ class PolledCluster:
 
     def __init__(self, world: World, name: str, start_ms: int = START_MS) -> None:
         self.world, self.name, self.start_ms = world, name, start_ms
-        self._reports = BrokerReports(world, name, None)
+        self._reports = BrokerReports(world, name, written=False)
         self._leader = LongTermRates(world)
         self._executor = ExecutorModel(world, self._leader, start_ms)
         self._passes = 0
@@ -122,13 +106,12 @@ class PolledCluster:
             replace(one, ts=now_ms + ANSWER_MS * place, digest=_digest(one))
             for place, one in enumerate(reports, 1)
         ]
-        missing = {name: "no answer" for name in self.world.fleet.names if name in silent}
         return *arriving, Sweep(
             self.name,
             now_ms + ANSWER_MS * len(self.world.fleet.names),
             self._passes,
             tuple(report.broker for report in reports),
-            missing,
+            dict.fromkeys(silent, "no answer"),
         )
 
     def carry_out(self, commands: Sequence[Command], now_ms: int) -> tuple[Outcome, ...]:

@@ -4,7 +4,7 @@ limits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +12,8 @@ import numpy as np
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
 from pulsar_rebalancer.lab.simulation.fleet import MIB
 from pulsar_rebalancer.lab.simulation.noise import Stream
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Segments
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario, ScenarioTraffic
-from pulsar_rebalancer.lab.simulation.scenarios.segments_schema import Segments
 from pulsar_rebalancer.lab.simulation.segments import SAMPLE_S, Keys, Segment, segments_of
 from pulsar_rebalancer.lab.simulation.waves import (
     Summed,
@@ -39,16 +39,12 @@ class Part:
     owed: Floats
 
 
-@dataclass(eq=False)
-class Flow:
-    """Topics of one kind. `rate`: float64[bundles], messages/s in at factor 1; the waves of
-    producers and consumers.
-
-    `topics`: float64[bundles], number of these topics in each bundle; fractions after a split.
+@dataclass(frozen=True, slots=True, eq=False)
+class Course:
+    """What all topics of one kind have in common: their messages and the waves of producers and
+    consumers, with and without transients.
     """
 
-    rate: Floats
-    topics: Floats
     message_bytes: float
     fan_out: float
     produced: Summed
@@ -56,11 +52,29 @@ class Flow:
     lasting_produced: Summed
     lasting_consumed: Summed
 
+    def waves(self, lasting: bool) -> tuple[Summed, Summed]:
+        """Those of producers and of consumers."""
+        if lasting:
+            return self.lasting_produced, self.lasting_consumed
+        return self.produced, self.consumed
+
+
+@dataclass(eq=False)
+class Flow:
+    """Topics of one kind. `rate`: float64[bundles], messages/s in at factor 1.
+
+    `topics`: float64[bundles], number of these topics in each bundle; fractions after a split.
+    """
+
+    rate: Floats
+    topics: Floats
+    course: Course
+
     def part(self, begin_s: Floats, end_s: Floats, owner: Ints, lasting: bool) -> Part:
         """See `Demand.between`."""
-        produced, consumed = _waves(self, lasting)
+        produced, consumed = self.course.waves(lasting)
         rate_in = self.rate * mean_between(produced, begin_s, end_s)[owner]
-        owed = rate_in * self.fan_out
+        owed = rate_in * self.course.fan_out
         return Part(rate_in, owed * mean_between(consumed, begin_s, end_s)[owner], owed)
 
     def split(self, row: int, share: float) -> None:
@@ -86,12 +100,7 @@ class SegmentedFlow:
     ends_s: Floats
     rate: Floats
     topics: Floats
-    message_bytes: float
-    fan_out: float
-    produced: Summed
-    consumed: Summed
-    lasting_produced: Summed
-    lasting_consumed: Summed
+    course: Course
 
     def at(self, now_s: float) -> None:
         """Counts the segments of each bundle again."""
@@ -103,7 +112,7 @@ class SegmentedFlow:
         """See `Demand.between`. A segment counts for the part of a window in which it is written
         to.
         """
-        produced, consumed = _waves(self, lasting)
+        produced, consumed = self.course.waves(lasting)
         begin, end = begin_s[owner[self.rows]], end_s[owner[self.rows]]
         written = [np.clip(edge, self.begins_s, self.ends_s) for edge in (begin, end)]
         mean = (produced(written[1]) - produced(written[0])) / (end - begin)
@@ -111,8 +120,8 @@ class SegmentedFlow:
         rate_in = self._by_bundle(self.rate * mean)
         return Part(
             rate_in,
-            self._by_bundle(self.rate * mean * read) * self.fan_out,
-            rate_in * self.fan_out,
+            self._by_bundle(self.rate * mean * read) * self.course.fan_out,
+            rate_in * self.course.fan_out,
         )
 
     def split(self, row: int, share: float) -> None:
@@ -128,13 +137,6 @@ class SegmentedFlow:
         return np.asarray(
             np.bincount(self.rows, traffic, minlength=len(self.topics)), dtype=np.float64
         )
-
-
-def _waves(flow: Flow | SegmentedFlow, lasting: bool) -> tuple[Summed, Summed]:
-    """Those of producers and of consumers."""
-    if lasting:
-        return flow.lasting_produced, flow.lasting_consumed
-    return flow.produced, flow.consumed
 
 
 @dataclass(eq=False)
@@ -181,8 +183,8 @@ class Demand:
         for flow, part in zip(self.flows, parts, strict=True):
             total[0] += part.rate_in
             total[1] += part.rate_out
-            total[2] += part.rate_in * flow.message_bytes
-            total[3] += part.rate_out * flow.message_bytes
+            total[2] += part.rate_in * flow.course.message_bytes
+            total[3] += part.rate_out * flow.course.message_bytes
             total[4] += part.owed
         return total
 
@@ -208,9 +210,7 @@ def steady_demand(rates_in: Sequence[float], message_bytes: float, topics: int =
     each = Flow(
         np.array(rates_in, dtype=np.float64),
         np.full(count, float(topics)),
-        message_bytes,
-        1.0,
-        *[summed_of(None, 0.0)] * 4,
+        Course(message_bytes, 1.0, *[summed_of(None, 0.0)] * 4),
     )
     return Demand([each], np.full(count, topics))
 
@@ -233,54 +233,38 @@ def demand_of(scenario: Scenario, stream: Stream) -> Demand:
     return Demand(flows, topics)
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """What both kinds of flows draw first, in this order. `rate`: messages/s in at factor 1."""
-
-    message_bytes: float
-    rate: float
-    waves: Mapping[str, Summed]
-
-
-def _drawn(traffic: ScenarioTraffic, stream: Stream) -> _Drawn:
+def _drawn(traffic: ScenarioTraffic, stream: Stream) -> tuple[float, Course]:
+    """What both kinds of flows draw first: messages/s in at factor 1, and their course."""
     message_bytes = stream.between(traffic.message_bytes)
     rate = stream.between(traffic.mib_in) * MIB / message_bytes
     phases = stream.uniform(2).tolist()
     calm = without_transients(traffic.wave), without_transients(traffic.consumers)
-    return _Drawn(
+    return rate, Course(
         message_bytes,
-        rate,
-        {
-            "produced": summed_of(traffic.wave, phases[0]),
-            "consumed": summed_of(traffic.consumers, phases[1]),
-            "lasting_produced": summed_of(calm[0], phases[0]),
-            "lasting_consumed": summed_of(calm[1], phases[1]),
-        },
+        traffic.fan_out,
+        produced=summed_of(traffic.wave, phases[0]),
+        consumed=summed_of(traffic.consumers, phases[1]),
+        lasting_produced=summed_of(calm[0], phases[0]),
+        lasting_consumed=summed_of(calm[1], phases[1]),
     )
 
 
 def _flow(traffic: ScenarioTraffic, place: range, topics: Ints, stream: Stream) -> Flow:
-    drawn = _drawn(traffic, stream)
+    rate, course = _drawn(traffic, stream)
     before = topics.copy()
     shares = _even(place, topics) if traffic.even else _by_chance(traffic, place, topics, stream)
-    return Flow(
-        rate=shares * drawn.rate,
-        topics=(topics - before).astype(np.float64),
-        message_bytes=drawn.message_bytes,
-        fan_out=traffic.fan_out,
-        **drawn.waves,
-    )
+    return Flow(shares * rate, (topics - before).astype(np.float64), course)
 
 
 def _segmented(
     scenario: Scenario, traffic: ScenarioTraffic, rules: Segments, stream: Stream
 ) -> SegmentedFlow:
-    drawn = _drawn(traffic, stream)
+    rate, course = _drawn(traffic, stream)
     namespace = scenario.namespace_of(traffic)
     ends = np.arange(1, scenario.minutes * PERIOD_S // SAMPLE_S + 1) * SAMPLE_S
-    each = drawn.rate / rules.topics
-    produced = each * mean_between(drawn.waves["produced"], ends - PERIOD_S, ends)
-    read = produced * mean_between(drawn.waves["consumed"], ends - PERIOD_S, ends)
+    each = rate / rules.topics
+    produced = each * mean_between(course.produced, ends - PERIOD_S, ends)
+    read = produced * mean_between(course.consumed, ends - PERIOD_S, ends)
     read = read * traffic.fan_out
     segments: list[Segment] = []
     rates: list[float] = []
@@ -289,7 +273,7 @@ def _segmented(
         keys = Keys(1.0 + (traffic.skew - 1.0) * stream.uniform(_KEY_PARTS))
         # The name has a random part: with each seed, the segments are in other bundles.
         topic = f"segment://{namespace}/{traffic.name}-{int(stream.uniform(1)[0] * 2**32):08x}"
-        for one in segments_of(rules, keys, drawn.message_bytes, produced, read):
+        for one in segments_of(rules, keys, course.message_bytes, produced, read):
             segments.append(one)
             rates.append(each * keys.share(one.low, one.high))
             hashes.append(topic_hash(f"{topic}/{one.range_name}"))
@@ -301,9 +285,7 @@ def _segmented(
         np.array([one.end_s for one in segments]),
         np.array(rates),
         np.zeros(scenario.bundles),
-        message_bytes=drawn.message_bytes,
-        fan_out=traffic.fan_out,
-        **drawn.waves,
+        course,
     )
     flow.at(0.0)
     return flow

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pulsar_rebalancer.lab.simulation.leader import Placing
-from pulsar_rebalancer.lab.simulation.ownership import NO_BROKER
-from pulsar_rebalancer.lab.simulation.world import World
+from pulsar_rebalancer.lab.simulation.timeline import Move
+from pulsar_rebalancer.lab.simulation.world import NO_BROKER, World
 from strategies.bundles.ranges import parse_bundle
 from strategies.cluster.model import Command, Outcome, OutcomeStatus
 from strategies.executor import admission
@@ -30,21 +30,6 @@ class CommandDone:
     outcome: Outcome
     topics: int = 0
     blip_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class BundlePlaced:
-    """A bundle that was placed on a new broker without a command. Times in seconds of virtual
-    time.
-    """
-
-    bundle: str
-    source: str
-    destination: str | None
-    at_s: float
-    traffic: float
-    topics: int
-    blip_s: float
 
 
 class ExecutorModel:
@@ -75,14 +60,14 @@ class ExecutorModel:
             done.append(one)
         return done
 
-    def leave(self, brokers: Sequence[str], now_s: float, killed: bool) -> list[BundlePlaced]:
+    def leave(self, brokers: Sequence[str], at_s: float, killed: bool, round_: int) -> list[Move]:
         """Removes brokers at the same time; clients look up their bundles, and the leader places
         these in sequence.
         """
         world = self._world
         gone = [self._numbers[name] for name in brokers]
         world.present[gone] = False
-        staying = self._present()
+        staying = self.present()
         rows = [
             (row, world.fleet.names[broker])
             for broker in gone
@@ -94,7 +79,7 @@ class ExecutorModel:
         )
         wait = DEAD_AFTER_S if killed else 0.0
         return [
-            self._placed(row, source, where, now_s, wait)
+            self._placed(row, source, where, (at_s, wait), round_)
             for (row, source), where in zip(rows, chosen, strict=True)
         ]
 
@@ -108,14 +93,30 @@ class ExecutorModel:
         return float("nan") if row < 0 else self._size(row)[0]
 
     def _placed(
-        self, row: int, source: str, destination: str | None, now_s: float, wait_s: float
-    ) -> BundlePlaced:
+        self,
+        row: int,
+        source: str,
+        destination: str | None,
+        times_s: tuple[float, float],
+        round_: int,
+    ) -> Move:
+        at_s, wait_s = times_s
         blip = wait_s + self._world.chance.reconnect_s()
         where = NO_BROKER if destination is None else self._numbers[destination]
         traffic, topics = self._size(row)
-        self._world.move(row, where, now_s, now_s + blip)
-        return BundlePlaced(
-            self._world.names[row], source, destination, now_s, traffic, topics, blip
+        self._world.move(row, where, at_s, at_s + blip)
+        return Move(
+            round=round_,
+            ts=self._start_ms + int(at_s * 1000),
+            bundle=self._world.names[row],
+            source=source,
+            destination=destination,
+            kind="placed",
+            code="broker-left",
+            reason=f"{source} left; the leader placed the bundle when its clients looked it up",
+            traffic=traffic,
+            topics=topics,
+            blip_ms=int(blip * 1000),
         )
 
     def _one(self, command: Command, clock: float, number: int) -> tuple[CommandDone, float]:
@@ -128,7 +129,7 @@ class ExecutorModel:
             return self._split(command, row, clock, number)
         destination = command.destination
         if destination is None:
-            others = [name for name in self._present() if self._returns or name != command.source]
+            others = [name for name in self.present() if self._returns or name != command.source]
             destination = self._leader.places(
                 [(command.bundle, command.source)], others, self._served(row)
             )[0]
@@ -165,10 +166,11 @@ class ExecutorModel:
         return admission.may_be_considered(
             command, admission.CommandFacts(self._ms(clock)), admission.AdmissionRules()
         ) or admission.may_be_applied(
-            command, admission.ClusterFacts(self._present(), owner, self._policies, exists=row >= 0)
+            command, admission.ClusterFacts(self.present(), owner, self._policies, exists=row >= 0)
         )
 
-    def _present(self) -> list[str]:
+    def present(self) -> list[str]:
+        """The brokers of the cluster now."""
         return [name for name, number in self._numbers.items() if self._world.present[number]]
 
     def _ms(self, at_s: float) -> int:

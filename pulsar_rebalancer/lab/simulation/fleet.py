@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import BrokerRates, DispatchRate
+from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import BrokerRates, DispatchRate
 from pulsar_rebalancer.lab.simulation.noise import Stream
-from pulsar_rebalancer.lab.simulation.scenarios.schema import Brokers, Machine, Rate, Scenario
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Rate
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Brokers, Machine, Scenario
 from strategies.bundles.bundle_loads import Floats
 from strategies.cluster.model import Figures, Resource, Traffic
 

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Protocol
 
 import numpy as np
 
@@ -40,22 +39,6 @@ NO_POLICIES = PoliciesView()
 #: Broker → namespace → number of its bundles.
 Served = Mapping[str, Mapping[str, int]]
 _NOTHING: Served = MappingProxyType({})
-
-
-class Placing(Protocol):
-    """Chooses brokers for bundles without an owner."""
-
-    @property
-    def counts_namespaces(self) -> bool:
-        """Whether `places` needs `served`."""
-
-    def places(
-        self, wanted: list[tuple[str, str]], candidates: list[str], served: Served = _NOTHING
-    ) -> list[str | None]:
-        """A broker for each (bundle, previous broker), in sequence; None if there is no candidate.
-
-        `served` does not count the bundles in `wanted`.
-        """
 
 
 class Leader:
@@ -170,6 +153,10 @@ class LongTermRates:
 
     def _of_broker(self, broker: str) -> float:
         return float(self._rate[self._world.rows_of(self._world.fleet.names.index(broker))].sum())
+
+
+#: Chooses brokers for bundles without an owner: in a scenario, and in the cluster of the demo.
+Placing = Leader | LongTermRates
 
 
 def _placer_of(settings: EngineSettings) -> Placer:

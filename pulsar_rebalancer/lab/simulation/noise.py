@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Protocol
 
 import numpy as np
 
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
-from pulsar_rebalancer.lab.simulation.scenarios.noise_schema import Noise
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Noise
 from strategies.bundles.bundle_loads import Floats
 
 #: Duration of a transfer, between these bounds; on a small real cluster it took 150–175 ms.
@@ -76,30 +75,6 @@ class Wander:
     def grow(self, rows: int) -> None:
         """Adds values that start at 0."""
         self.now = np.concatenate([self.now, np.zeros(rows)])
-
-
-class Chance(Protocol):
-    """Draws the random values of a running cluster; called in the order of the samples."""
-
-    def traffic(self, bundles: int) -> Floats:
-        """float64[bundles]: factors by which the traffic of the next sample differs from the
-        demand.
-        """
-
-    def reported(self, traffic: Floats) -> Floats:
-        """Traffic rounded to the resolution of the reports."""
-
-    def cpu(self, busy: Floats) -> Floats:
-        """float64[brokers], percent: the measured CPU of brokers whose true CPU is `busy`."""
-
-    def took_s(self, number: int) -> float:
-        """Time that a broker needs for command `number` of a round."""
-
-    def reconnect_s(self) -> float:
-        """Time until a bundle's clients have found its new broker."""
-
-    def split(self) -> None:
-        """Adds a bundle."""
 
 
 class Drifting:
@@ -180,3 +155,7 @@ class Wobble:
 
     def _factors(self, size: int, part: float, purpose: int) -> Floats:
         return 1.0 + part * (2.0 * Stream(self.seed, purpose, self._sample).uniform(size) - 1.0)
+
+
+#: What is left to chance in a cluster that is drawn, and in the one of the demo.
+Chance = Drifting | Wobble

@@ -14,10 +14,9 @@ import numpy as np
 from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
 from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, RoundAnswer, outcome_reports
-from pulsar_rebalancer.lab.simulation.clusters.drawn import drawn_world
+from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.disturbances import DisturbedReports, Rival
-from pulsar_rebalancer.lab.simulation.executor_model import BundlePlaced, CommandDone, ExecutorModel
-from pulsar_rebalancer.lab.simulation.intents.operators import Operators
+from pulsar_rebalancer.lab.simulation.executor_model import CommandDone, ExecutorModel
 from pulsar_rebalancer.lab.simulation.leader import Leader
 from pulsar_rebalancer.lab.simulation.metrics.figures import (
     RunFigures,
@@ -26,14 +25,12 @@ from pulsar_rebalancer.lab.simulation.metrics.figures import (
     figures_of,
 )
 from pulsar_rebalancer.lab.simulation.metrics.operations import Operation, operations_of
-from pulsar_rebalancer.lab.simulation.report_trigger import ReportTrigger
+from pulsar_rebalancer.lab.simulation.operators import Operators
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
-from pulsar_rebalancer.lab.simulation.scenarios.noise_schema import Disturbances
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening, Scenario
-from pulsar_rebalancer.lab.simulation.timeline import Membership, Move, Timeline
-from pulsar_rebalancer.lab.simulation.tracing import Measured, Tracer
+from pulsar_rebalancer.lab.simulation.timeline import Measured, Membership, Move, Timeline, Tracer
 from pulsar_rebalancer.lab.simulation.world import World
-from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.bundles.bundle_loads import Floats
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Policies, Round, Scalar, Sweep, TelemetryRecord
 from strategies.cluster.store import InMemoryStore
@@ -65,30 +62,16 @@ class SimulationTask:
     shown: Mapping[str, Scalar] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
-    """The true state at the end of a round: `owner`: int64[bundles]; `traffic`: float64[4, bundles]
-    without noise; present brokers.
-    """
-
-    round: int
-    owner: Ints
-    traffic: Floats
-    present: tuple[bool, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class SimulatedRun:
-    """The result of a task. `snapshots`: the first and last round, and all rounds with moves or
-    events.
-
+    """The result of a task. `traffic`: float64[4, bundles], at the end and without noise;
     `backlog`: unread messages at the end; `operations`: the drains and rolls of the scenario.
     """
 
     scenario: Scenario
     timeline: Timeline
     world: World
-    snapshots: tuple[Snapshot, ...]
+    traffic: Floats
     backlog: float = 0.0
     operations: tuple[Operation, ...] = ()
 
@@ -97,7 +80,7 @@ class SimulatedRun:
         """Sizes of bundles at the end, in percent of the first broker, and the brokers'
         capacity.
         """
-        fleet, traffic = self.world.fleet, self.snapshots[-1].traffic
+        fleet, traffic = self.world.fleet, self.traffic
         rows = [fleet.names.index(name) for name in self.timeline.brokers]
         sizes = (traffic[0] + traffic[1]) * fleet.per_message[0] + (
             traffic[2] + traffic[3]
@@ -150,59 +133,49 @@ class _Running:
         written = self._scenario.reports == "written" or (
             self._scenario.reports == "auto" and task.settings.mode == "parity"
         )
-        self._reports = BrokerReports(
-            self._world, self._cluster, ReportTrigger() if written else None
-        )
+        self._reports = BrokerReports(self._world, self._cluster, written)
         self._arriving = DisturbedReports(
             self._scenario.disturbances, task.seed, self._world.fleet.names
         )
         self._rival = Rival(self._scenario.disturbances.rival_an_hour, task.seed)
         self._tracer = Tracer(
-            title=self._scenario.title,
-            kind="simulated",
-            strategy=f"{task.settings.strategy}/{task.settings.mode}",
-            placement=placement_of(task.settings)[0],
-            goal=task.goal,
-            seed=task.seed,
-            interval_ms=PERIOD_MS,
-            settings=task.shown or {},
-            notes=(
-                "A modelled cluster: parameters that are not published are guesses "
-                "(docs/SIMULATION.md).",
-            ),
+            Timeline(
+                title=self._scenario.title,
+                kind="simulated",
+                strategy=f"{task.settings.strategy}/{task.settings.mode}",
+                placement=placement_of(task.settings)[0],
+                goal=task.goal,
+                seed=task.seed,
+                interval_ms=PERIOD_MS,
+                settings=task.shown or {},
+                notes=(
+                    "A modelled cluster: parameters that are not published are guesses "
+                    "(docs/SIMULATION.md).",
+                ),
+            )
         )
         self._due = _due(self._scenario)
         self._operators = Operators(self._cluster, self._world.fleet.names)
         self._said: dict[int, tuple[IntentStatus, ...]] = {}
         self._loads: list[tuple[float, Happening]] = []
-        self._snapshots: list[Snapshot] = []
         self._pending: list[CommandDone] = []
 
     def to_the_end(self) -> SimulatedRun:
-        rounds = self._scenario.minutes
-        for number in range(rounds):
+        traffic = np.zeros((4, 0))
+        for number in range(self._scenario.minutes):
             now_s = number * PERIOD_S
-            placed = self._happen(now_s)
+            self._happen(now_s)
             self._world.measure(now_s)
-            answer = self._decided(self._records(now_s))
+            answer = self._decider.decide_if_closed(self._records(now_s))
             usage, traffic = self._world.lasting(now_s)
             self._trace(answer, usage, now_s)
             done = self._executor.carry_out(() if answer is None else answer.commands, now_s)
             if answer is not None and answer.round.intents:
                 self._said[number] = answer.round.intents
-                placed += self._roll_on(answer.round, now_s)
+                self._roll_on(answer.round, now_s)
             for one in done:
                 self._tracer.outcome(one.outcome, one.topics, int(one.blip_s * 1000))
             self._pending += done
-            if done or placed or number in (0, rounds - 1):
-                self._snapshots.append(
-                    Snapshot(
-                        number,
-                        self._world.ownership.owner.copy(),
-                        traffic,
-                        tuple(self._world.present.tolist()),
-                    )
-                )
         backlog = float(self._world.backlog.sum())
         timeline = self._tracer.timeline(len(self._world.names))
         if self._world.dispatching is not None:
@@ -211,16 +184,10 @@ class _Running:
             self._scenario,
             timeline,
             self._world,
-            tuple(self._snapshots),
+            traffic,
             backlog,
             operations_of(timeline, self._said),
         )
-
-    def _decided(self, records: Sequence[TelemetryRecord]) -> RoundAnswer | None:
-        """The answer to a pass; None if no round closed, which only disturbances may cause."""
-        if self._scenario.disturbances == Disturbances():
-            return self._decider.decide(records)
-        return self._decider.decide_if_closed(records)
 
     def _records(self, now_s: float) -> list[TelemetryRecord]:
         """Records that arrive in a round, in order."""
@@ -271,52 +238,31 @@ class _Running:
             answer.round, answer.commands, self._task.reached(answer.round), measured, traffic
         )
 
-    def _happen(self, now_s: float) -> list[BundlePlaced]:
+    def _happen(self, now_s: float) -> None:
         """Applies all happenings that are due, in order of time."""
-        placed: list[BundlePlaced] = []
+        placed: list[Move] = []
         back = self._operators.back(START_MS + int(now_s * 1000))
         self._executor.join(back)
         self._member(back, now_s, "joined", "restarted")
         while self._due and self._due[0].minute * 60.0 <= now_s:
-            placed += self._one(self._due.pop(0))
+            placed += self._one(self._due.pop(0), int(now_s // PERIOD_S))
         self._world.foreign = np.zeros(len(self._world.present))
         self._loads = [(end, load) for end, load in self._loads if now_s < end]
-        for moved in self._rival.moves(self._world, now_s):
+        for moved in [*self._rival.moves(self._world, now_s), *placed]:
             self._tracer.add(moved)
         for _, load in self._loads:
             for name in load.brokers:
                 self._world.foreign[self._world.fleet.names.index(self._id(name))] += load.points
-        self._note_placed(placed, now_s)
-        return placed
 
-    def _roll_on(self, done: Round, now_s: float) -> list[BundlePlaced]:
+    def _roll_on(self, done: Round, now_s: float) -> None:
         """Lets the processes of rolls act on a round: brokers leave, to restart."""
         now_ms = START_MS + int(now_s * 1000)
-        leaving = self._operators.restarts(done, self._present(), now_ms)
-        placed = self._leave(leaving, now_s, "restarts") if leaving else []
-        self._note_placed(placed, now_s)
-        return placed
+        leaving = self._operators.restarts(done, self._executor.present(), now_ms)
+        if leaving:
+            for moved in self._leave(leaving, now_s, "restarts", int(now_s // PERIOD_S)):
+                self._tracer.add(moved)
 
-    def _note_placed(self, placed: Iterable[BundlePlaced], now_s: float) -> None:
-        for one in placed:
-            self._tracer.add(
-                Move(
-                    round=int(now_s // PERIOD_S),
-                    ts=START_MS + int(one.at_s * 1000),
-                    bundle=one.bundle,
-                    source=one.source,
-                    destination=one.destination,
-                    kind="placed",
-                    code="broker-left",
-                    reason=f"{one.source} left; the leader placed the bundle when its "
-                    "clients looked it up",
-                    traffic=one.traffic,
-                    topics=one.topics,
-                    blip_ms=int(one.blip_s * 1000),
-                )
-            )
-
-    def _one(self, happening: Happening) -> list[BundlePlaced]:
+    def _one(self, happening: Happening, round_: int) -> list[Move]:
         brokers = [self._id(name) for name in happening.brokers]
         at_s = happening.minute * 60.0
         match happening.kind:
@@ -330,24 +276,17 @@ class _Running:
                     self._operators.joined(name, START_MS + int(at_s * 1000))
                 return []
             case "leave" | "kill":
-                return self._leave(brokers, at_s, _WHY_LEFT[happening.kind])
+                return self._leave(brokers, at_s, _WHY_LEFT[happening.kind], round_)
             case "drain" | "undrain" | "roll":
                 now_ms = START_MS + int(at_s * 1000)
-                self._operators.happen(happening, brokers, self._present(), now_ms)
+                self._operators.happen(happening, brokers, self._executor.present(), now_ms)
                 return []
 
-    def _leave(self, brokers: Sequence[str], at_s: float, why: str) -> list[BundlePlaced]:
+    def _leave(self, brokers: Sequence[str], at_s: float, why: str, round_: int) -> list[Move]:
         for name in brokers:
             self._reports.forget(self._world.fleet.names.index(name))
         self._member(brokers, at_s, "left", why)
-        return self._executor.leave(brokers, at_s, why == _WHY_LEFT["kill"])
-
-    def _present(self) -> list[str]:
-        return [
-            name
-            for name, there in zip(self._world.fleet.names, self._world.present, strict=True)
-            if there
-        ]
+        return self._executor.leave(brokers, at_s, why == _WHY_LEFT["kill"], round_)
 
     def _id(self, name: str) -> str:
         """The broker with this name in the scenario."""

@@ -15,7 +15,7 @@ from math import inf
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.scenarios.segments_schema import Segments
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Segments
 from strategies.bundles.bundle_loads import Floats
 from strategies.ordered_sum import ordered_sum
 

@@ -54,7 +54,7 @@ class TelemetryWriter:
                 }
             case OutcomeReport():
                 return _envelope("outcome", record.cluster, None, record.ts) | {
-                    "report": {"v": 1, **_known(record.outcome)}
+                    "report": {"v": 1, **outcome_fields(record.outcome)}
                 }
             case Sweep():
                 done = {
@@ -116,7 +116,7 @@ class TelemetryWriter:
         )
 
 
-def _known(outcome: Outcome) -> dict[str, Any]:
+def outcome_fields(outcome: Outcome) -> dict[str, Any]:
     """The fields of an outcome, without costs: a model measures none."""
     return {name: value for name, value in asdict(outcome).items() if name != "cost"}
 

@@ -17,11 +17,9 @@ import numpy as np
 from pulsar_rebalancer.lab.simulation.demand import Demand, Part
 from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
     LIMITERS,
+    BrokerRates,
     BucketLimiter,
     ClassicLimiter,
-)
-from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import (
-    BrokerRates,
     DispatchRate,
     PublishRate,
     RatePolicies,
@@ -30,7 +28,8 @@ from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import (
 )
 from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import SECOND_NS
 from pulsar_rebalancer.lab.simulation.fleet import Fleet, rate_of
-from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario, TopicDispatch
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import TopicDispatch
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
 
 #: A throttled dispatcher reads again after a second. Timers fire slightly late; a bucket adds
@@ -208,7 +207,7 @@ class Dispatching:
         self.backlog = self.backlog + self._sent * (part * seconds)
 
     def _out(self, messages: Floats) -> Floats:
-        sizes = np.array([[flow.message_bytes] for flow in self._demand.flows])
+        sizes = np.array([[flow.course.message_bytes] for flow in self._demand.flows])
         return np.stack([messages.sum(axis=0), (messages * sizes).sum(axis=0)])
 
     def _through(
@@ -268,9 +267,9 @@ class Dispatching:
         asked = np.stack(
             [
                 each,
-                each * flow.message_bytes,
+                each * flow.course.message_bytes,
                 each / rule.subscriptions,
-                each * flow.message_bytes / rule.subscriptions,
+                each * flow.course.message_bytes / rule.subscriptions,
             ]
         )
         return np.asarray((asked > rule.sure[:, brokers]).any(axis=0))
@@ -315,9 +314,7 @@ class Dispatching:
             RatePolicies() if flow is None else self._rules[flow].policies[scope],
             self._fleet.dispatch[broker],
         )
-        return Gate(
-            LIMITERS[self._limiter](rate, now_ns, PublishRate(), "parity") if rate.is_set else None
-        )
+        return Gate(LIMITERS[self._limiter](rate, now_ns, PublishRate()) if rate.is_set else None)
 
     def _topic_group(
         self, number: int, row: int, rate: float, rate_in: float, gates: tuple[Gate, Gate]
@@ -326,11 +323,11 @@ class Dispatching:
         topics = float(flow.topics[row])
         return _TopicGroup(
             rate,
-            flow.message_bytes,
+            flow.course.message_bytes,
             *gates,
             topics,
             self._rules[number].subscriptions,
-            PublishRate(rate_in / topics, rate_in / topics * flow.message_bytes),
+            PublishRate(rate_in / topics, rate_in / topics * flow.course.message_bytes),
         )
 
     def _rest(self, requests: Floats) -> _TopicGroup:

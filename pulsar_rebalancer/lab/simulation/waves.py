@@ -11,7 +11,13 @@ from functools import partial
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.scenarios.schema import Daily, OnOff, Steps, Trace, Wave
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import (
+    Daily,
+    OnOff,
+    Steps,
+    Trace,
+    Wave,
+)
 from strategies.bundles.bundle_loads import Floats
 
 DAY_S = 86_400.0

@@ -5,7 +5,6 @@ its bundles.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,32 +12,70 @@ from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
 from pulsar_rebalancer.lab.simulation.demand import Demand, Part
 from pulsar_rebalancer.lab.simulation.fleet import FULL, Fleet
 from pulsar_rebalancer.lab.simulation.noise import Chance
-from pulsar_rebalancer.lab.simulation.ownership import NO_BROKER, Ownership
 from pulsar_rebalancer.lab.simulation.throttled_traffic import Dispatching, Presence
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.bundles.ranges import parse_bundle
 
+NO_BROKER = -1
+_EVER_S = -1e12
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Layout:
-    """A cluster before its first minute. `names`: of its bundles, one per row; `present`:
-    bool[brokers].
 
-    `lag_s`: float64[brokers], time between a broker's measurement and the round. None: all brokers
-    measure at the round, and the next figures show the whole effect of a move. `catch_up`: factor
-    by which consumers read a backlog faster than usual. `costs`: float64[bundles], factor by which
-    a bundle uses more CPU than its traffic shows; None = 1.
+class Ownership:
+    """Columns, one row per bundle: `owner`, `before` (previous owner), `down_s` (time it left that
+    one), `up_s` (start of service).
+
+    `order`: int64[bundles], the order in which brokers list their bundles: that of their assignment
+    if given, otherwise by row.
     """
 
-    names: Sequence[str]
-    fleet: Fleet
-    demand: Demand
-    ownership: Ownership
-    chance: Chance
-    lag_s: Floats | None = None
-    dispatching: Dispatching | None = None
-    catch_up: float = 1.0
-    costs: Floats | None = None
+    def __init__(self, owner: Ints, order: Ints | None = None) -> None:
+        self.owner = owner.copy()
+        self._as_taken_over = order is not None
+        self.order: Ints = np.arange(len(owner)) if order is None else order
+        self.before = np.full(len(owner), NO_BROKER, dtype=np.int64)
+        self.down_s = np.full(len(owner), _EVER_S)
+        self.up_s = np.full(len(owner), _EVER_S)
+
+    def move(self, row: int, destination: int, down_s: float, up_s: float) -> None:
+        """Moves a bundle: it leaves its owner at `down_s`, and `destination` serves it from `up_s`
+        on.
+        """
+        self.before[row], self.owner[row] = self.owner[row], destination
+        self.down_s[row], self.up_s[row] = down_s, up_s
+        if self._as_taken_over:
+            self.order = np.append(self.order[self.order != row], row)
+
+    def split(self, row: int) -> int:
+        """Adds a bundle on the same broker; returns its row."""
+        for name in ("owner", "before", "down_s", "up_s"):
+            column = getattr(self, name)
+            setattr(self, name, np.append(column, column[row]))
+        self.order = np.append(self.order, len(self.order))
+        return len(self.owner) - 1
+
+    def presence(self, begin_s: Floats, end_s: Floats) -> tuple[Floats, Floats]:
+        """float64[bundles] twice: the part of its window (float64[brokers]) in which the owner, and
+        the previous owner, served a bundle.
+        """
+        owner, before = self.owner, self.before
+        end, begin = end_s[owner], begin_s[owner]
+        now = np.clip((end - self.up_s) / (end - begin), 0.0, 1.0)
+        once = before != NO_BROKER
+        earlier_end, earlier_begin = end_s[before], begin_s[before]
+        was = np.where(
+            once,
+            np.clip((self.down_s - earlier_begin) / (earlier_end - earlier_begin), 0.0, 1.0),
+            0.0,
+        )
+        return np.where(owner == NO_BROKER, 0.0, now), was
+
+    def listed(self, end_s: Floats) -> Ints:
+        """int64[bundles]: the broker whose report of that time (float64[brokers]) lists a bundle,
+        or NO_BROKER.
+        """
+        mine = (self.owner != NO_BROKER) & (self.up_s <= end_s[self.owner])
+        theirs = (self.before != NO_BROKER) & (self.down_s > end_s[self.before])
+        return np.where(mine, self.owner, np.where(theirs, self.before, NO_BROKER))
 
 
 class World:
@@ -46,20 +83,34 @@ class World:
 
     `present`: bool[brokers]. Last measurement: `sampled` float64[4, bundles], `totals` float64[4,
     brokers], `cpu` (percent) float64[brokers], `listed` int64[bundles] (broker whose report lists
-    the bundle). `costs`: see `Layout`.
+    the bundle).
     """
 
-    def __init__(self, layout: Layout) -> None:
-        self.fleet, self.demand, self.ownership = layout.fleet, layout.demand, layout.ownership
-        self.dispatching, self.chance, self._catch_up_times = (
-            layout.dispatching,
-            layout.chance,
-            layout.catch_up,
-        )
-        self.names, self.costs = list(layout.names), layout.costs
+    def __init__(
+        self,
+        *,
+        names: Sequence[str],
+        fleet: Fleet,
+        demand: Demand,
+        ownership: Ownership,
+        chance: Chance,
+        lag_s: Floats | None = None,
+        dispatching: Dispatching | None = None,
+        catch_up: float = 1.0,
+        costs: Floats | None = None,
+    ) -> None:
+        """`names`: of the bundles, one per row. `lag_s`: float64[brokers], time between a broker's
+        measurement and the round; None: all brokers measure at the round, and the next figures show
+        the whole effect of a move. `catch_up`: factor by which consumers read a backlog faster than
+        usual. `costs`: float64[bundles], factor by which a bundle uses more CPU than its traffic
+        shows; None = 1.
+        """
+        self.fleet, self.demand, self.ownership = fleet, demand, ownership
+        self.dispatching, self.chance, self._catch_up_times = dispatching, chance, catch_up
+        self.names, self.costs = list(names), costs
         brokers, bundles = len(self.fleet.names), len(self.names)
-        self._at_once = layout.lag_s is None
-        self.lag_s = np.zeros(brokers) if layout.lag_s is None else layout.lag_s
+        self._at_once = lag_s is None
+        self.lag_s = np.zeros(brokers) if lag_s is None else lag_s
         self.present = self.fleet.joins_s == 0
         self.backlog, self.foreign = np.zeros(bundles), np.zeros(brokers)
         self.sampled, self.totals = np.zeros((4, bundles)), np.zeros((4, brokers))

@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_rebalancer.cli import console, exit_codes
-from pulsar_rebalancer.lab.conformance.comparing import Difference
-from pulsar_rebalancer.lab.conformance.play_vectors import CaseResult, compare
-from pulsar_rebalancer.lab.conformance.suites import NOT_LIVE, SUITES
+from pulsar_rebalancer.lab.conformance.suites import (
+    NOT_LIVE,
+    SUITES,
+    CaseResult,
+    Difference,
+    compare,
+)
 from pulsar_rebalancer.lab.conformance.vectors import read_cases
 from strategies.figures.describe import counted
 from strategies.java.release_defaults import PulsarRelease

@@ -55,14 +55,16 @@ class Load:
     @property
     def message_bytes(self) -> float:
         """Mean size of a message; NaN without messages."""
-        messages = float(self.traffic[:, RATE_IN].mean())
-        return float(self.received.mean()) / messages if messages > 0 else float("nan")
+        return self._per_message(THROUGHPUT_IN)
 
     @property
     def fan_out(self) -> float:
         """Mean number of reads per message; NaN without messages."""
+        return self._per_message(RATE_OUT)
+
+    def _per_message(self, column: int) -> float:
         messages = float(self.traffic[:, RATE_IN].mean())
-        return float(self.traffic[:, RATE_OUT].mean()) / messages if messages > 0 else float("nan")
+        return float(self.traffic[:, column].mean()) / messages if messages > 0 else float("nan")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
+from pulsar_rebalancer.lab.report.target import replace_file
 from pulsar_rebalancer.lab.simulation.fleet import MIB
 from pulsar_rebalancer.lab.trace.loads import EVERYTHING, Load
 from pulsar_rebalancer.settings.file_text import toml
@@ -19,7 +19,6 @@ def write_trace(file: Path, loads: Sequence[Load], interval_s: float) -> None:
     """Writes one line per interval: its start and the MiB/s in of each load. The file is written
     atomically. Raises SinkError.
     """
-    part = file.with_name(f".{file.name}.part")
     lines = [
         f"{number * interval_s:.15g},{','.join(f'{figure:.6g}' for figure in row)}"
         for number, row in enumerate(
@@ -29,11 +28,8 @@ def write_trace(file: Path, loads: Sequence[Load], interval_s: float) -> None:
     heading = f"# seconds,{','.join(load.name for load in loads)}"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text("\n".join([heading, *lines, ""]), encoding="utf-8")
-        part.replace(file)
+        replace_file(file, ["\n".join([heading, *lines, ""]).encode()])
     except OSError as error:
-        with suppress(OSError):
-            part.unlink()
         raise SinkError(
             f"{file} cannot be written ({error.strerror or error}); free space, or name "
             "another file."

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from itertools import product
 from math import inf, isnan
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any
 
 from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult
 from pulsar_rebalancer.lab.report.summary import Summary
@@ -25,19 +25,6 @@ from strategies.shedding.contract import SheddingStrategy
 
 #: Spreads that differ by less than this, in points, are equal.
 _ALIKE = 0.05
-
-
-T = TypeVar("T")
-
-
-class RunJobs(Protocol):
-    """Runs jobs and returns the results of `keep` on each answer: the answers of a month are too
-    large to keep.
-    """
-
-    def __call__(
-        self, jobs: Sequence[BacktestJob], keep: Callable[[BacktestResult], T]
-    ) -> list[T]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +93,11 @@ def search(
     current: Settings,
     trials: Sequence[tuple[tuple[str, ...], Settings]],
     split_ms: int,
-    run_all: RunJobs,
+    run_all: Callable[[Sequence[BacktestJob], Callable[[BacktestResult], Any]], list[Any]],
 ) -> SearchResult:
-    """Runs the search. `split_ms`: end of the training part. Every trial is a closed loop. Raises
-    SinkError.
+    """Runs the search. `split_ms`: end of the training part. Every trial is a closed loop.
+    `run_all`: runs jobs and returns what its second argument keeps of each answer, because the
+    answers of a month are too large to keep. Raises SinkError.
     """
     jobs = [
         BacktestJob(recording, _name(changes), settings, "closed", None, split_ms)

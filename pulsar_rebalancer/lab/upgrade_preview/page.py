@@ -2,15 +2,193 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from math import isnan, nan
+from typing import Any
 
-from pulsar_rebalancer.lab.report.page import render
-from pulsar_rebalancer.lab.report.verdict import NextStep, ReportVerdict
-from pulsar_rebalancer.lab.upgrade_preview.effects import RunEffects
+from pulsar_rebalancer.decisions.figure_texts import figure, number
+from pulsar_rebalancer.lab.report.chart_data import moved_traffic
+from pulsar_rebalancer.lab.report.page import PageTable, render
+from pulsar_rebalancer.lab.report.summary import Summary, count, duration
+from pulsar_rebalancer.lab.report.verdict import FEW_ROUNDS, NextStep, ReportVerdict
+from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from pulsar_rebalancer.lab.upgrade_preview.planned_runs import PreviewPlan
-from pulsar_rebalancer.lab.upgrade_preview.sentences import NOT_SHOWN, details, headline, is_short
-from pulsar_rebalancer.lab.upgrade_preview.tables import page_tables
+from pulsar_rebalancer.settings.broker_conf.show import short_value
+from pulsar_rebalancer.settings.broker_conf.strategy_pair import StrategyPair, class_name
 from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
+from strategies.ordered_sum import ordered_sum
+
+
+@dataclass(frozen=True)
+class RunEffects:
+    """Figures of a run beside those of its summary."""
+
+    run: Timeline
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Evenness and moves, as a back-test has them."""
+        return Summary(self.run)
+
+    @property
+    def moves(self) -> int:
+        """Number of moves."""
+        return len(self.summary.moves)
+
+    @property
+    def per_day(self) -> float:
+        """Moves a day; NaN for less than a day, from which none follow."""
+        return self.moves / self.summary.days if self.summary.days >= 1 else nan
+
+    @property
+    def bundles(self) -> int:
+        """Number of different bundles that moved."""
+        return len({move.bundle for move in self.summary.moves})
+
+    @property
+    def clients(self) -> float:
+        """Producers and consumers that reconnected: those of each bundle before each of its moves;
+        NaN if no number is known.
+        """
+        known = [move.clients for move in self.summary.moves if not isnan(move.clients)]
+        return ordered_sum(known) if known or not self.moves else nan
+
+    @property
+    def first_ms(self) -> int | None:
+        """Time of the first round with a move."""
+        return min((self._time(one.round) for one in self.summary.moves), default=None)
+
+    @property
+    def busiest(self) -> tuple[int, int] | None:
+        """Time and number of moves of the round with the most of them."""
+        by_round = Counter(move.round for move in self.summary.moves)
+        if not by_round:
+            return None
+        row = min(by_round, key=lambda row: (-by_round[row], row))
+        return self._time(row), by_round[row]
+
+    def as_json(self) -> dict[str, Any]:
+        """Figures for JSON; None for unknown ones."""
+        when = self.busiest
+        return {
+            "moves_per_day": None if isnan(self.per_day) else round(self.per_day, 6),
+            "bundles_moved": self.bundles,
+            "clients_disturbed": None if isnan(self.clients) else round(self.clients),
+            "first_move_at_ms": self.first_ms,
+            "most_moves_in_a_round": 0 if when is None else when[1],
+            "most_moves_at_ms": None if when is None else when[0],
+        }
+
+    def _time(self, row: int) -> int:
+        return int(self.run.times_ms[row])
+
+
+#: What no run of a preview shows.
+NOT_SHOWN = (
+    "These figures leave out moves because brokers restart, where Pulsar first places a bundle "
+    "that has no broker, splits, namespaces that are created later, and dispatching."
+)
+
+
+def headline(upgrade: Upgrade, settings: str, before: RunEffects, after: RunEffects) -> str:
+    """The first sentence: moves and evenness with both versions. `settings`: whose they are, as
+    `default settings`.
+    """
+    new, old = f"Pulsar {upgrade.after}", f"Pulsar {upgrade.before}"
+    span = duration(round(after.summary.days * 86_400_000))
+    apart = [f"{one.summary.mean_spread:.1f}" for one in (after, before)]
+    points = "percentage points of load apart on average"
+    return (
+        f"In a simulation of the recorded {span} of your cluster, with {settings}, "
+        f"{_moving(new, old, before.moves, after.moves)}; the fullest and the emptiest broker are "
+        f"{_both(new, old, apart, points)}."
+    )
+
+
+def details(upgrade: Upgrade, before: RunEffects, after: RunEffects) -> str:
+    """Clients, times, strategies, and how reliable the figures are."""
+    return " ".join(_details(upgrade, before, after))
+
+
+def is_short(*effects: RunEffects) -> bool:
+    """Whether a run has too few rounds to rely on."""
+    return any(one.run.rounds < FEW_ROUNDS for one in effects)
+
+
+def _details(upgrade: Upgrade, before: RunEffects, after: RunEffects) -> Iterator[str]:
+    new, old = upgrade.after, upgrade.before
+    highest = [f"{one.summary.highest_usage:.1f} %" for one in (after, before)]
+    if is_short(before, after):
+        yield f"{number(after.run.rounds, 'round')} are too few to rely on."
+    yield (
+        f"The highest load of any broker is {_both(new, old, highest)}; load is that of a broker's "
+        "fullest resource: CPU, memory or network."
+    )
+    if not (isnan(before.clients) or isnan(after.clients)) and before.moves + after.moves:
+        reconnects = [_times(one.clients) for one in (after, before)]
+        yield (
+            "Producers and consumers reconnect, because their bundle moves, "
+            f"{_both(new, old, reconnects)}."
+        )
+    returns = after.summary.returns
+    if not isnan(returns) and returns:
+        yield (
+            f"With {new}, {number(round(returns), 'move')} "
+            f"{'takes' if returns == 1 else 'take'} a bundle back within an hour; with {old}, "
+            f"{count(before.summary.returns)}."
+        )
+    if after.busiest is not None and after.first_ms is not None:
+        ts, most = after.busiest
+        yield (
+            f"The first move of {new} is at {clock(after.first_ms)}, in the time of the recording; "
+            f"its largest round moves {number(most, 'bundle')}, at {clock(ts)}."
+        )
+    was, will = (_who(pair) for pair in upgrade.pairs)
+    yield f"With both, {will}." if was == will else f"With {old}, {was}; with {new}, {will}."
+    if upgrade.lines:
+        yield (
+            f"{number(len(upgrade.lines), 'line')} in broker.conf, listed below, "
+            f"{'keeps' if len(upgrade.lines) == 1 else 'keep'} the load balancing of {old}."
+        )
+
+
+def _moving(new: str, old: str, before: int, after: int) -> str:
+    moved = "groups of topics (bundles) between brokers"
+    if before != after:
+        return f"{new} moves {moved} {_times(after)}, {old} {_times(before)}"
+    if not after:
+        return f"neither {new} nor {old} moves {moved}"
+    return f"{new} and {old} both move {moved} {_times(after)}"
+
+
+def _both(new: str, old: str, figures: Sequence[str], what: str = "") -> str:
+    """A figure after and before, said once if it is the same."""
+    after, before = figures
+    first = f"{after} {what}".rstrip()
+    return f"{first} with both" if after == before else f"{first} with {new}, {before} with {old}"
+
+
+def _times(value: float) -> str:
+    if value == 0:
+        return "never"
+    return "once" if value == 1 else f"{value:,.0f} times"
+
+
+def _who(pair: StrategyPair) -> str:
+    """What sheds and what places."""
+    sheds, places = class_name(pair.shedding), class_name(pair.placement)
+    if pair.shedding == pair.placement:
+        return f"{sheds} picks bundles and their brokers"
+    return f"{sheds} picks bundles and {places} their brokers"
+
+
+def clock(ms: int) -> str:
+    """A time of the recording, to the minute."""
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def preview_page(
@@ -70,3 +248,82 @@ def steps(upgrade: Upgrade) -> tuple[NextStep, ...]:
             )
         )
     return tuple(found)
+
+
+_KEY_HEADS = ("key that broker.conf leaves out", "before", "after", "effect")
+
+
+def effect_rows(effects: Sequence[RunEffects]) -> list[list[str]]:
+    """One row per figure, one column per run."""
+    return [
+        ["strategy", *(one.run.strategy.partition("/")[0] for one in effects)],
+        ["placement", *(one.run.placement for one in effects)],
+        ["moves", *(f"{one.moves:,}" for one in effects)],
+        ["moves a day", *(_rate(one.per_day) for one in effects)],
+        ["bundles moved", *(f"{one.bundles:,}" for one in effects)],
+        ["moved back within an hour", *(count(one.summary.returns) for one in effects)],
+        ["traffic of all moves, in and out", *(moved_traffic(one.summary) for one in effects)],
+        ["reconnects of clients", *(count(one.clients) for one in effects)],
+        ["first move", *(_when(one.first_ms) for one in effects)],
+        ["most in one round", *(_busiest(one) for one in effects)],
+        [
+            "load between fullest and emptiest broker, mean",
+            *(figure(one.summary.mean_spread, " points") for one in effects),
+        ],
+        [
+            "load between fullest and emptiest broker, end",
+            *(figure(one.summary.last_spread, " points") for one in effects),
+        ],
+        [
+            "highest load of any broker",
+            *(figure(one.summary.highest_usage, " %") for one in effects),
+        ],
+    ]
+
+
+def key_rows(upgrade: Upgrade) -> list[list[str]]:
+    """One row per key that the file leaves out and whose default differs."""
+    return [
+        [one.key, short_value(one.before), short_value(one.after), one.effect]
+        for one in upgrade.omitted
+    ]
+
+
+def page_tables(effects: Sequence[RunEffects], upgrade: Upgrade) -> list[PageTable]:
+    """Both tables for the report."""
+    heads = ["", *(one.run.title for one in effects)]
+    tables = [
+        PageTable(
+            f"What the {upgrade.noun} would do",
+            "A broker's load is that of its fullest resource, in percent; points are percentage "
+            "points. A client is a producer or a consumer; it reconnects when its bundle moves.",
+            heads,
+            effect_rows(effects),
+            [[] for _ in heads],
+        )
+    ]
+    if upgrade.omitted:
+        tables.append(
+            PageTable(
+                "Why: defaults that change",
+                f"Keys that broker.conf leaves out, with their defaults in Pulsar {upgrade.before} "
+                f"and {upgrade.after}. Keys that it sets keep their values.",
+                _KEY_HEADS,
+                key_rows(upgrade),
+                [[] for _ in _KEY_HEADS],
+                names=len(_KEY_HEADS),
+            )
+        )
+    return tables
+
+
+def _rate(value: float) -> str:
+    return "–" if isnan(value) else f"{value:,.1f}"
+
+
+def _when(ms: int | None) -> str:
+    return "–" if ms is None else clock(ms).removesuffix(" UTC")
+
+
+def _busiest(one: RunEffects) -> str:
+    return "–" if one.busiest is None else f"{one.busiest[1]} at {_when(one.busiest[0])}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from strategies.errors import ContractError, SettingsError
+from strategies.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,6 @@ def changed(counter: Counter, permits: int, period_ns: int, now_ns: int) -> Coun
 
 def charge(counter: Counter, units: int, now_ns: int) -> Counter:
     """Adds `units` to the used ones, without a limit."""
-    if units < 0:
-        raise ContractError(f"a charge must not be negative, got {units}")
     if units == 0:
         return counter
     next_tick_ns = (

@@ -7,24 +7,121 @@ Source of the rule: `DispatchRateLimiterAsyncTokenBucket` and `DispatchRateLimit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pulsar_rebalancer.lab.simulation.dispatch_limits import classic, token_bucket
 from pulsar_rebalancer.lab.simulation.dispatch_limits.classic import Counter
-from pulsar_rebalancer.lab.simulation.dispatch_limits.rates import (
-    DispatchRate,
-    PublishRate,
-    absolute,
-)
 from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import (
     SECOND_NS,
     Bucket,
     BucketRate,
 )
-from strategies.settings import Mode
+from strategies.settings import Setting
+
+#: Scope of a limiter: all topics of a broker, a topic (one partition), or one subscription of it.
+Scope = Literal["broker", "topic", "subscription"]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishRate:
+    """The measured publish rate of a topic, per second."""
+
+    messages: float = 0.0
+    bytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchRate:
+    """Messages and bytes per period; a part of 0 or less is unlimited. `period_s`: as in the
+    policy, 0 if absent.
+    """
+
+    messages: int = 0
+    bytes: int = 0
+    period_s: int = 1
+    relative: bool = False
+
+    @property
+    def is_set(self) -> bool:
+        """Whether either part is limited. "−1/−1" does not lift a limit, it sets none: the next
+        level applies.
+        """
+        return self.messages > 0 or self.bytes > 0
+
+
+def _per(level: str, key: str) -> tuple[Setting, Setting]:
+    text = "0 or less is unlimited"
+    return (
+        Setting(f"Messages a second {level}; {text}", "msg/s", f"{key}InMsg", ge=-1, le=2**31 - 1),
+        Setting(f"Bytes a second {level}; {text}", "bytes/s", f"{key}InByte", ge=-1, le=2**63 - 1),
+    )
+
+
+_BROKER = _per("for all subscriptions of a broker together", "dispatchThrottlingRate")
+_TOPIC = _per("for a topic (each partition)", "dispatchThrottlingRatePerTopic")
+_SUBSCRIPTION = _per(
+    "for a subscription (of each partition)", "dispatchThrottlingRatePerSubscription"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRates:
+    """A broker's own rates, with Pulsar's defaults: no limits. They are per second and never
+    relative.
+    """
+
+    messages: Annotated[int, _BROKER[0]] = 0
+    bytes: Annotated[int, _BROKER[1]] = 0
+    topic_messages: Annotated[int, _TOPIC[0]] = 0
+    topic_bytes: Annotated[int, _TOPIC[1]] = 0
+    subscription_messages: Annotated[int, _SUBSCRIPTION[0]] = 0
+    subscription_bytes: Annotated[int, _SUBSCRIPTION[1]] = 0
+
+    def of(self, scope: Scope) -> DispatchRate:
+        """The rate of one scope."""
+        parts = {
+            "broker": (self.messages, self.bytes),
+            "topic": (self.topic_messages, self.topic_bytes),
+            "subscription": (self.subscription_messages, self.subscription_bytes),
+        }
+        return DispatchRate(*parts[scope])
+
+
+@dataclass(frozen=True, slots=True)
+class RatePolicies:
+    """The policies of one topic or of its subscriptions, the nearest level first; None: no
+    policy.
+    """
+
+    topic: DispatchRate | None = None
+    namespace: DispatchRate | None = None
+
+
+def effective(scope: Scope, policies: RatePolicies, broker: BrokerRates) -> DispatchRate:
+    """The effective rate: that of the nearest level that sets a limit, otherwise the broker's
+    default. Policies never set broker limits.
+    """
+    levels: Iterable[DispatchRate | None] = (
+        () if scope == "broker" else (policies.topic, policies.namespace)
+    )
+    return next((rate for rate in levels if rate is not None and rate.is_set), broker.of(scope))
+
+
+def absolute(rate: DispatchRate, published: PublishRate) -> tuple[int, int]:
+    """Messages and bytes per period, 0 for unlimited; a relative rate adds the publish rate of the
+    topic (rounded down).
+    """
+    more = (int(published.messages), int(published.bytes)) if rate.relative else (0, 0)
+    return _part(rate.messages, more[0]), _part(rate.bytes, more[1])
+
+
+def _part(configured: int, more: int) -> int:
+    """A relative part of a rate; unlimited stays unlimited at any publish rate."""
+    return configured + more if configured > 0 else 0
+
 
 _UNLIMITED = -1
 
@@ -43,7 +140,6 @@ class BucketLimiter:
     rate: DispatchRate
     messages: Bucket | None
     bytes: Bucket | None
-    mode: Mode = "fixed"
 
     @classmethod
     def started(
@@ -51,15 +147,14 @@ class BucketLimiter:
         rate: DispatchRate,
         now_ns: int,
         published: PublishRate = PublishRate(),
-        mode: Mode = "fixed",
     ) -> BucketLimiter:
         """A limiter with full buckets. A policy without a period (0) has one of one second."""
-        messages, bytes_ = _bucket_rates(rate, published, mode)
-        return cls(rate, _full(messages, now_ns), _full(bytes_, now_ns), mode)
+        messages, bytes_ = _bucket_rates(rate, published)
+        return cls(rate, _full(messages, now_ns), _full(bytes_, now_ns))
 
     def seen(self, now_ns: int, published: PublishRate = PublishRate()) -> BucketLimiter:
         """The limiter with the tokens added up to `now_ns`."""
-        messages, bytes_ = _bucket_rates(self.rate, published, self.mode)
+        messages, bytes_ = _bucket_rates(self.rate, published)
         return replace(
             self,
             messages=_filled(self.messages, messages, now_ns),
@@ -79,7 +174,7 @@ class BucketLimiter:
         self, rate: DispatchRate, now_ns: int, published: PublishRate = PublishRate()
     ) -> BucketLimiter:
         """The limiter with new, full buckets: a change of policy clears all debt."""
-        return self.started(rate, now_ns, published, self.mode)
+        return self.started(rate, now_ns, published)
 
     @property
     def available(self) -> Permits:
@@ -110,14 +205,11 @@ class ClassicLimiter:
         rate: DispatchRate,
         now_ns: int,
         published: PublishRate = PublishRate(),
-        mode: Mode = "fixed",
     ) -> ClassicLimiter:
         """A limiter with nothing used; a relative rate is the configured one until the first tick.
         Raises SettingsError for a period of 0.
-
-        Both modes behave in the same way.
         """
-        del published, mode  # the first tick uses the publish rate
+        del published  # the first tick uses the publish rate
         return cls(rate, None, None).updated(rate, now_ns)
 
     def seen(self, now_ns: int, published: PublishRate = PublishRate()) -> ClassicLimiter:
@@ -175,17 +267,16 @@ class ClassicLimiter:
 #: Name in our settings → constructor of that limiter. Pulsar's classes are
 #: DispatchRateLimiterFactory<AsyncTokenBucket|Classic>.
 LIMITERS: Mapping[
-    str, Callable[[DispatchRate, int, PublishRate, Mode], BucketLimiter | ClassicLimiter]
+    str, Callable[[DispatchRate, int, PublishRate], BucketLimiter | ClassicLimiter]
 ] = MappingProxyType({"token_bucket": BucketLimiter.started, "classic": ClassicLimiter.started})
 
 
 def _bucket_rates(
-    rate: DispatchRate, published: PublishRate, mode: Mode
+    rate: DispatchRate, published: PublishRate
 ) -> tuple[BucketRate | None, BucketRate | None]:
     period = max(rate.period_s, 1) * SECOND_NS
     messages, bytes_ = (
-        BucketRate(part, period, period, mode=mode) if part else None
-        for part in absolute(rate, published)
+        BucketRate(part, period, period) if part else None for part in absolute(rate, published)
     )
     return messages, bytes_
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from strategies.errors import ContractError
-from strategies.settings import Mode
 
 SECOND_NS = 1_000_000_000
 #: Java's maximum waiting time, 292 years.
@@ -23,15 +22,14 @@ class BucketRate:
     the tokens of one period).
 
     `resolution_ns`: minimum time between two additions; dispatch limiters use the period itself, so
-    tokens are added in one step. The time that an addition consumes is rounded down in parity mode,
-    as in Java, so part of it counts twice; in fixed mode, up.
+    tokens are added in one step. The time that an addition consumes is rounded down, so
+    part of it counts twice.
     """
 
     tokens: int
     period_ns: int = SECOND_NS
     resolution_ns: int = SECOND_NS
     burst: int | None = None
-    mode: Mode = "fixed"
 
     def __post_init__(self) -> None:
         if self.tokens < 1 or self.period_ns < 1 or self.resolution_ns < 0:
@@ -82,8 +80,6 @@ def full(rate: BucketRate, now_ns: int) -> Bucket:
 
 def charge(bucket: Bucket, tokens: int) -> Bucket:
     """The bucket after a charge. Accepts any number of tokens."""
-    if tokens < 0:
-        raise ContractError(f"a charge must not be negative, got {tokens}")
     return replace(bucket, pending=bucket.pending + tokens)
 
 
@@ -120,8 +116,7 @@ def throttling_ns(bucket: Bucket, rate: BucketRate, wanted: int | None = None) -
 
 
 def _time_used(tokens: int, rate: BucketRate) -> int:
-    nanos = tokens * rate.period_ns
-    return nanos // rate.tokens if rate.mode == "parity" else -(-nanos // rate.tokens)
+    return tokens * rate.period_ns // rate.tokens
 
 
 def _due(bucket: Bucket, rate: BucketRate, now_ns: int) -> bool:

@@ -17,18 +17,17 @@ from strategies.bundles.bundle_loads import Floats, Ints
 _STEPS = 400
 
 
-def least_to_move(usage: Floats, spread: float, capacity: Floats | None = None) -> float:
+def least_to_move(usage: Floats, spread: float, capacity: Floats) -> float:
     """The load that must move so that all usages are within `spread` of each other.
 
-    `usage`: float64[n]; `capacity`: load per unit of usage of each broker, 1 unless given. In units
-    of load. The band of
+    `usage`: float64[n]; `capacity`: load per unit of usage of each broker. In units of load.
+    The band of
     width `spread` is placed to minimise the larger of the excess above it and the deficit below it.
     """
-    weights = np.ones(len(usage)) if capacity is None else capacity
     return _least(
         np.concatenate([usage, usage - spread]),
-        lambda low: _above(usage - spread - low, weights),
-        lambda low: _above(low - usage, weights),
+        lambda low: _above(usage - spread - low, capacity),
+        lambda low: _above(low - usage, capacity),
     )
 
 

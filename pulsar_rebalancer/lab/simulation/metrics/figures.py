@@ -4,15 +4,25 @@ bounds.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import inf, isfinite, nan
 
 import numpy as np
 import numpy.typing as npt
 
-from pulsar_rebalancer.lab.simulation.metrics import bounds, churn
-from pulsar_rebalancer.lab.simulation.metrics.overshoot import over_placement, over_unloading
-from pulsar_rebalancer.lab.simulation.metrics.predictions import prediction_error, useless_moves
+from pulsar_rebalancer.lab.simulation.metrics import bounds
+from pulsar_rebalancer.lab.simulation.metrics.moves import (
+    back_and_forth,
+    most_in_an_hour,
+    moved_twice,
+    over_placement,
+    over_unloading,
+    prediction_error,
+    returns,
+    traffic_moved,
+    useless_moves,
+)
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from strategies.bundles.bundle_loads import Floats
 from strategies.ordered_sum import ordered_sum
@@ -50,143 +60,115 @@ class Yardstick:
     calm: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RunFigures:
-    """Of the strategy's moves, without those of drains, which `client_cost` alone counts. NaN:
-    unknown; ∞: never happened. Spreads are in points, times in rounds after the onset unless stated
-    otherwise.
-
-    `typical_spread`: median; `lasting_spread`: at the end, without noise. `ratio_…`,
-    `rate_ratio_…`: largest ÷ smallest throughput and message rate. `largest_bundle`: at the end, ÷
-    a broker's fair share. `moved_twice`: bundles moved more than once; `back_and_forth`: moves back
-    to the broker left before. `false_unloads_a_day`: at usages within the target. `over_unloading`,
-    `over_placement`: sum of points by which sources or destinations went past the mean.
-    `overload_minutes`: Σ over brokers of (load − limit)⁺ × time; `overload_ratio`: ÷ that of an
-    oracle that balances everything in one round. `client_cost`: topics × seconds without a broker.
-    `prediction_error`: difference between predicted and measured usage, in points. `useless_moves`:
-    brought less than a tenth of the predicted gain; `returns`: moves back within the rest time.
-    """
-
-    rounds_to_detect: float
-    rounds_to_first_command: float
-    rounds_to_balance: float
-    seconds_to_balance: float
-    operations: float
-    bundles_moved: float
-    bundles_at_first: float
-    bundles_placed: float
-    minutes_moving: float
-    unloads_per_hour: float
-    most_unloads_per_hour: float
-    moved_mib: float
-    least_mib: float
-    churn_ratio: float
-    start_spread: float
-    end_spread: float
-    typical_spread: float
-    lasting_spread: float
-    attainable_spread: float
-    residual_gap: float
-    largest_bundle: float
-    ratio_start: float
-    ratio_end: float
-    rate_ratio_start: float
-    rate_ratio_end: float
-    usage_ratio_end: float
-    peak_over_mean: float
-    moved_twice: float
-    back_and_forth: float
-    returns: float
-    false_unloads_a_day: float
-    over_unloading: float
-    over_placement: float
-    overload_minutes: float
-    overload_ratio: float
-    client_cost: float
-    prediction_error: float
-    useless_moves: float
-    share_with_reason: float
-
-    def known(self) -> dict[str, float | None]:
-        """Figures by name; None for unknown ones and for what never happened."""
-        return {name: value if isfinite(value) else None for name, value in asdict(self).items()}
+#: Figures of a run by name.
+#:
+#: Of the strategy's moves, without those of drains, which `client_cost` alone counts. NaN:
+#: unknown; ∞: never happened. Spreads are in points, times in rounds after the onset unless stated
+#: otherwise.
+#:
+#: `typical_spread`: median; `lasting_spread`: at the end, without noise. `ratio_…`,
+#: `rate_ratio_…`: largest ÷ smallest throughput and message rate. `largest_bundle`: at the end, ÷
+#: a broker's fair share. `moved_twice`: bundles moved more than once; `back_and_forth`: moves back
+#: to the broker left before. `false_unloads_a_day`: at usages within the target. `over_unloading`,
+#: `over_placement`: sum of points by which sources or destinations went past the mean.
+#: `overload_minutes`: Σ over brokers of (load − limit)⁺ × time; `overload_ratio`: ÷ that of an
+#: oracle that balances everything in one round. `client_cost`: topics × seconds without a broker.
+#: `prediction_error`: difference between predicted and measured usage, in points. `useless_moves`:
+#: brought less than a tenth of the predicted gain; `returns`: moves back within the rest time.
+RunFigures = Mapping[str, float]
 
 
-def figures_of(
-    timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | None = None
-) -> RunFigures:
-    """All figures of a run; without `truth`, figures that need it are NaN."""
+def finite(value: float) -> float | None:
+    """The value; None if it is unknown or infinite."""
+    return value if isfinite(value) else None
+
+
+def known(figures: RunFigures) -> dict[str, float | None]:
+    """Figures by name; None for unknown ones and for what never happened."""
+    return {name: finite(value) for name, value in figures.items()}
+
+
+def figures_of(timeline: Timeline, by: Yardstick, truth: Truth) -> RunFigures:
+    """All figures of a run."""
     onset = min(by.onset, timeline.rounds - 1)
     spread, lasting = timeline.spread() * 100, timeline.spread("lasting") * 100
     moves = [move for move in timeline.moved() if move.round >= onset and not move.is_drain]
     rounds = sorted({move.round for move in moves})
     balanced = _balanced(lasting <= 100 * by.target + 1e-9, onset)
-    attainable = nan if truth is None else _attainable(timeline, truth)
+    attainable = _attainable(timeline, truth)
     moved, least = (
-        churn.traffic_moved(moves),
+        traffic_moved(moves),
         _least(timeline, onset, float(lasting[-1]) / 100, truth),
     )
     days = (float(timeline.times_ms[-1] - timeline.times_ms[onset]) + timeline.interval_ms) / DAY_MS
-    return RunFigures(
-        rounds_to_detect=_first(spread[onset:] > 100 * by.target),
-        rounds_to_first_command=float(rounds[0] - onset) if rounds else inf,
-        rounds_to_balance=balanced,
-        seconds_to_balance=balanced * timeline.interval_ms / 1000,
-        operations=float(len(rounds)),
-        bundles_moved=float(len(moves)),
-        bundles_at_first=float(sum(move.round == rounds[0] for move in moves)) if rounds else 0.0,
-        bundles_placed=float(
-            sum(move.kind == "placed" and move.round >= onset for move in timeline.moves)
-        ),
-        minutes_moving=(rounds[-1] - rounds[0] + 1) * timeline.interval_ms / 60_000
+    return {
+        "rounds_to_detect": _first(spread[onset:] > 100 * by.target),
+        "rounds_to_first_command": float(rounds[0] - onset) if rounds else inf,
+        "rounds_to_balance": balanced,
+        "seconds_to_balance": balanced * timeline.interval_ms / 1000,
+        "operations": float(len(rounds)),
+        "bundles_moved": float(len(moves)),
+        "bundles_at_first": float(sum(move.round == rounds[0] for move in moves))
         if rounds
         else 0.0,
-        unloads_per_hour=len(moves) / days / 24,
-        most_unloads_per_hour=float(churn.most_in_an_hour(moves)),
-        moved_mib=moved / 2**20,
-        least_mib=least / 2**20,
-        churn_ratio=moved / least if least > 0 else (1.0 if moved == 0 else nan),
-        start_spread=float(spread[onset]),
-        end_spread=_tail(spread),
-        typical_spread=float(np.nanmedian(spread[onset:])),
-        lasting_spread=_tail(lasting),
-        attainable_spread=attainable,
-        residual_gap=_tail(lasting) - attainable,
-        largest_bundle=nan
-        if truth is None
-        else bounds.largest_over_share(truth.sizes, int(np.isfinite(timeline.lasting[-1]).sum())),
-        ratio_start=_ratio(timeline.msg_throughput[onset]),
-        ratio_end=_ratio(_mean_of_last(timeline.msg_throughput)),
-        rate_ratio_start=_ratio(timeline.msg_rate[onset]),
-        rate_ratio_end=_ratio(_mean_of_last(timeline.msg_rate)),
-        usage_ratio_end=_ratio(timeline.lasting[-1]),
-        peak_over_mean=_peak_over_mean(timeline.lasting[-1]),
-        moved_twice=float(churn.moved_twice(moves)),
-        back_and_forth=float(churn.back_and_forth(moves)),
-        returns=float(churn.returns(moves)),
-        false_unloads_a_day=sum(
+        "bundles_placed": float(
+            sum(move.kind == "placed" and move.round >= onset for move in timeline.moves)
+        ),
+        "minutes_moving": (rounds[-1] - rounds[0] + 1) * timeline.interval_ms / 60_000
+        if rounds
+        else 0.0,
+        "unloads_per_hour": len(moves) / days / 24,
+        "most_unloads_per_hour": float(most_in_an_hour(moves)),
+        "moved_mib": moved / 2**20,
+        "least_mib": least / 2**20,
+        "churn_ratio": _quotient(moved, least, nan),
+        "start_spread": float(spread[onset]),
+        "end_spread": _tail(spread),
+        "typical_spread": float(np.nanmedian(spread[onset:])),
+        "lasting_spread": _tail(lasting),
+        "attainable_spread": attainable,
+        "residual_gap": _tail(lasting) - attainable,
+        "largest_bundle": bounds.largest_over_share(
+            truth.sizes, int(np.isfinite(timeline.lasting[-1]).sum())
+        ),
+        **_ratios(timeline, onset),
+        "moved_twice": float(moved_twice(moves)),
+        "back_and_forth": float(back_and_forth(moves)),
+        "returns": float(returns(moves)),
+        "false_unloads_a_day": sum(
             bool(by.calm or lasting[move.round] <= 100 * by.target) for move in moves
         )
         / days,
-        over_unloading=over_unloading(timeline, moves),
-        over_placement=over_placement(
+        "over_unloading": over_unloading(timeline, moves),
+        "over_placement": over_placement(
             timeline, [move for move in timeline.moves if move.round >= onset]
         ),
-        overload_minutes=_overload_minutes(timeline, onset, by.limit),
-        overload_ratio=_overload_ratio(timeline, onset, by.limit),
-        client_cost=float(
+        "overload_minutes": _overload_minutes(timeline, onset, by.limit),
+        "overload_ratio": _overload_ratio(timeline, onset, by.limit),
+        "client_cost": float(
             ordered_sum(
                 move.topics * move.blip_ms / 1000
                 for move in timeline.moves
                 if move.happened and move.round >= onset
             )
         ),
-        prediction_error=prediction_error(timeline, moves),
-        useless_moves=useless_moves(timeline, moves),
-        share_with_reason=sum(bool(move.code and move.reason) for move in moves) / len(moves)
+        "prediction_error": prediction_error(timeline, moves),
+        "useless_moves": useless_moves(timeline, moves),
+        "share_with_reason": sum(bool(move.code and move.reason) for move in moves) / len(moves)
         if moves
         else 1.0,
-    )
+    }
+
+
+def _ratios(timeline: Timeline, onset: int) -> dict[str, float]:
+    return {
+        "ratio_start": _ratio(timeline.msg_throughput[onset]),
+        "ratio_end": _ratio(_mean_of_last(timeline.msg_throughput)),
+        "rate_ratio_start": _ratio(timeline.msg_rate[onset]),
+        "rate_ratio_end": _ratio(_mean_of_last(timeline.msg_rate)),
+        "usage_ratio_end": _ratio(timeline.lasting[-1]),
+        "peak_over_mean": _peak_over_mean(timeline.lasting[-1]),
+    }
 
 
 def _first(hits: npt.NDArray[np.bool_]) -> float:
@@ -208,17 +190,15 @@ def _attainable(timeline: Timeline, truth: Truth) -> float:
     return 100 * bounds.attainable_spread(truth.sizes, truth.idle[there], truth.capacity[there])
 
 
-def _least(timeline: Timeline, onset: int, reached: float, truth: Truth | None) -> float:
+def _least(timeline: Timeline, onset: int, reached: float, truth: Truth) -> float:
     """Least bytes/s that must move to get from the usages at the onset to the spread reached."""
     usage, traffic = timeline.lasting[onset], timeline.msg_throughput[onset]
     there = np.isfinite(usage) & np.isfinite(traffic)
     if not there.any() or not isfinite(reached):
         return nan
-    capacity = np.ones(len(usage)) if truth is None else truth.capacity
-    idle = np.zeros(len(usage)) if truth is None else truth.idle
-    load = float(((usage - idle) * capacity)[there].sum())
+    load = float(((usage - truth.idle) * truth.capacity)[there].sum())
     per_load = float(traffic[there].sum()) / load if load > 0 else 0.0
-    return bounds.least_to_move(usage[there], reached, capacity[there]) * per_load
+    return bounds.least_to_move(usage[there], reached, truth.capacity[there]) * per_load
 
 
 def _tail(spread: Floats) -> float:
@@ -265,4 +245,11 @@ def _overload_ratio(timeline: Timeline, onset: int, limit: float) -> float:
     mean = np.nansum(usage, axis=1) / np.maximum(count, 1)
     even = float((np.maximum(mean[1:] - limit, 0.0) * count[1:]).sum())
     oracle = (first + even) * timeline.interval_ms / 60_000
-    return area / oracle if oracle > 0 else (1.0 if area == 0 else inf)
+    return _quotient(area, oracle, inf)
+
+
+def _quotient(part: float, least: float, otherwise: float) -> float:
+    """How many times `least` it is; 1 if both are 0."""
+    if least > 0:
+        return part / least
+    return 1.0 if part == 0 else otherwise

@@ -6,15 +6,15 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from math import fsum, isfinite
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from pulsar_rebalancer.lab.simulation.scenarios.complaints import complaints
-from pulsar_rebalancer.lab.simulation.scenarios.noise_schema import StrictModel
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import StrictModel
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Parameters, Scenario
-from pulsar_rebalancer.lab.simulation.scenarios.traces import with_recorded
 from strategies.errors import SettingsError
 
 FOLDER = Path(__file__).parent
@@ -151,7 +151,7 @@ def _with_parameters(path: Path, tree: dict[str, Any], shared: str) -> dict[str,
     if isinstance(flows, list):
         tree = tree | {
             "traffic": [
-                {**parameters.traffic.get(_name(flow), {}), **flow}
+                {**parameters.traffic.get(str(flow.get("name")), {}), **flow}
                 if isinstance(flow, dict)
                 else flow
                 for flow in flows
@@ -166,9 +166,93 @@ def _with_parameters(path: Path, tree: dict[str, Any], shared: str) -> dict[str,
     return tree | {key: given[key] for key in _SHARED}
 
 
-def _name(flow: Mapping[str, Any]) -> str:
-    return str(flow.get("name"))
-
-
 def _complaints(path: Path, error: ValidationError, form: type[StrictModel]) -> list[str]:
     return [f"{path}: {complaint}" for complaint in complaints(error, form)]
+
+
+def with_recorded(path: Path, tree: dict[str, Any]) -> dict[str, Any]:
+    """The scenario with the factors of all its trace files. Raises SettingsError with file and
+    line.
+    """
+    flows = tree.get("traffic")
+    if not isinstance(flows, list | tuple):
+        return tree
+    return tree | {
+        "traffic": [_flow(path, flow) if isinstance(flow, dict) else flow for flow in flows]
+    }
+
+
+def _flow(path: Path, flow: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _wave(path, value)
+        if key in ("wave", "consumers") and isinstance(value, dict)
+        else value
+        for key, value in flow.items()
+    }
+
+
+def _wave(path: Path, wave: dict[str, Any]) -> dict[str, Any]:
+    file = wave.get("file")
+    if not isinstance(file, str):
+        return wave
+    if "factors" in wave:
+        raise SettingsError([f"{path}: a trace has factors = [...] or file = {file!r}, not both"])
+    column = wave.get("column")
+    return wave | {
+        "factors": _factors(path.parent / file, column if isinstance(column, str) else None)
+    }
+
+
+def _factors(file: Path, column: str | None) -> list[float]:
+    """One figure per line; of several columns, the one with this name in the first line, by default
+    the last.
+
+    Skips empty lines and lines that begin with #.
+    """
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(
+            [f"{file}: the trace cannot be read ({error}); write one figure per line"]
+        ) from error
+    place = -1 if column is None else _place(file, "".join(lines[:1]), column)
+    rows = [
+        (number, line.split(","))
+        for number, line in enumerate(lines, 1)
+        if line.strip() and not line.startswith("#")
+    ]
+    cells = [(number, row[place].strip() if place < len(row) else "") for number, row in rows]
+    figures = [_figure(file, number, text) for number, text in cells]
+    mean = fsum(figures) / len(figures) if figures else 0.0
+    if mean <= 0:
+        raise SettingsError(
+            [
+                f"{file}: no figure is above 0{'' if column is None else f' for {column}'}; "
+                "write one figure per line"
+            ]
+        )
+    return [figure / mean for figure in figures]
+
+
+def _place(file: Path, heading: str, column: str) -> int:
+    names = (
+        [name.strip() for name in heading.lstrip("#").split(",")] if heading.startswith("#") else []
+    )
+    if column not in names:
+        there = (
+            f"there are {', '.join(names)}"
+            if names
+            else "its first line has no names; begin it with # and the names"
+        )
+        raise SettingsError([f"{file}: no column {column!r}; {there}"])
+    return names.index(column)
+
+
+def _figure(file: Path, number: int, text: str) -> float:
+    try:
+        figure = float(text)
+    except ValueError as error:
+        raise SettingsError([f"{file}:{number}: {text!r} is not a number"]) from error
+    if not isfinite(figure) or figure < 0:
+        raise SettingsError([f"{file}:{number}: {text} is not a load; write numbers of 0 or more"])
+    return figure

@@ -12,22 +12,24 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from pulsar_rebalancer.lab.simulation.scenarios.default_bundles import UNNAMED, with_default_bundles
-from pulsar_rebalancer.lab.simulation.scenarios.noise_schema import (
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import (
+    BrokerDispatch,
     Disturbances,
-    Fraction,
+    Minute,
     Noise,
     NotNegative,
     Positive,
+    Segments,
     StrictModel,
+    TopicDispatch,
+    Wave,
     Whole,
 )
-from pulsar_rebalancer.lab.simulation.scenarios.segments_schema import Segments
 from strategies.filters.contract import remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import read_policies
 from strategies.shedding.registry import DEFAULT
 
-Minute = Annotated[float, Field(ge=0)]
 #: A figure, or two bounds between which one is drawn per seed.
 Drawn = Positive | tuple[Positive, Positive]
 #: The property of a strategy that a scenario measures, named as in the published ratings.
@@ -47,56 +49,6 @@ class Machine(StrictModel):
     direct_memory_mib: Positive = 8192
     direct_memory_idle: NotNegative = 256
     direct_memory_per_mib: NotNegative = 2
-
-
-class Rate(StrictModel):
-    """A dispatch limit: messages, MiB, or both, every `period_s`. `relative`: in addition to the
-    topic's publish rate.
-    """
-
-    messages: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
-    mib: Annotated[float, Field(ge=1e-6, le=1e9)] | None = None
-    period_s: Annotated[int, Field(ge=1, le=86_400)] = 1
-    relative: bool = False
-
-    @model_validator(mode="after")
-    def _some(self) -> Self:
-        if self.messages is None and self.mib is None:
-            raise ValueError(
-                "a dispatch limit needs messages = ..., mib = ... or both; leave it out for "
-                "no limit"
-            )
-        return self
-
-
-class BrokerDispatch(StrictModel):
-    """Limits of broker.conf: of all that a broker sends, and the default of each topic and each
-    subscription.
-    """
-
-    broker: Rate | None = None
-    topic: Rate | None = None
-    subscription: Rate | None = None
-
-    @model_validator(mode="after")
-    def _per_second(self) -> Self:
-        for name in ("broker", "topic", "subscription"):
-            rate: Rate | None = getattr(self, name)
-            if rate is not None and (rate.period_s != 1 or rate.relative):
-                raise ValueError(
-                    f"{name}: limits of a broker are per second and never relative; only "
-                    "those of traffic.dispatch may be"
-                )
-        return self
-
-
-class TopicDispatch(StrictModel):
-    """Limits of topic policies: of each partition, and of each of its subscriptions. They override
-    the broker's.
-    """
-
-    topic: Rate | None = None
-    subscription: Rate | None = None
 
 
 class Brokers(StrictModel):
@@ -125,52 +77,6 @@ class Brokers(StrictModel):
                 "dispatch_mib and dispatch.broker limit the same; leave out one of the two"
             )
         return self
-
-
-class Steps(StrictModel):
-    """Factors, each with the minute from which it applies; 1 before the first."""
-
-    kind: Literal["steps"]
-    at: Annotated[tuple[tuple[Minute, NotNegative], ...], Field(min_length=1)]
-
-
-class OnOff(StrictModel):
-    """`on_s` at full rate, `off_s` at none; the phase is drawn unless given."""
-
-    kind: Literal["on-off"]
-    on_s: Positive
-    off_s: Positive
-    phase_s: NotNegative | None = None
-    begins: Minute = 0
-
-
-class Daily(StrictModel):
-    """A wave of one day: 1 ± amplitude, highest at the peak hour; each seed shifts it by up to ±
-    `shift_h` hours.
-    """
-
-    kind: Literal["daily"]
-    amplitude: Fraction
-    peak_hour: Annotated[float, Field(ge=0, lt=24)] = 12
-    shift_h: NotNegative = 0
-
-
-class Trace(StrictModel):
-    """Recorded factors in sequence, repeated from the start after the last.
-
-    With `file`, a path relative to the scenario, they are read from there: one figure per line in
-    any unit, scaled to a mean of 1. If the file has several columns: the one that its first line
-    (`# seconds,NAME,…`) calls `column`, by default the last. `rebalancer trace` writes such files.
-    """
-
-    kind: Literal["trace"]
-    interval_s: Positive = 60
-    factors: Annotated[tuple[NotNegative, ...], Field(min_length=1)]
-    file: str | None = None
-    column: str | None = None
-
-
-Wave = Annotated[Steps | OnOff | Daily | Trace, Field(discriminator="kind")]
 
 
 class Namespace(StrictModel):

@@ -12,12 +12,11 @@ from pathlib import Path
 from pulsar_rebalancer.lab.report.chart_data import best_rows
 from pulsar_rebalancer.lab.report.page import PageTable, Several, render, write_page
 from pulsar_rebalancer.lab.report.verdict import NextStep, ReportVerdict
-from pulsar_rebalancer.lab.simulate.groups import grouped, median
-from pulsar_rebalancer.lab.simulate.runs import Made
-from pulsar_rebalancer.lab.simulate.shedder_ratings import Rated, rated
+from pulsar_rebalancer.lab.runs import Made, grouped, median
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
-from pulsar_rebalancer.lab.tables.simulate import rating_tables
+from pulsar_rebalancer.lab.tables.simulate import ratings
+from pulsar_rebalancer.lab.tables.simulate.ratings import Rated, rated
 from pulsar_rebalancer.lab.tables.simulate.tables import COLUMNS, LEGEND, cells
 
 
@@ -63,7 +62,7 @@ def _named(one: Made, timeline: Timeline) -> Timeline:
 
 
 def _ratings(found: Rated) -> PageTable:
-    heads, lines = rating_tables.rows(found)
+    heads, lines = ratings.rows(found)
     best = [
         [],
         *(
@@ -71,7 +70,7 @@ def _ratings(found: Rated) -> PageTable:
             for name in found.scenarios
         ),
     ]
-    return PageTable("Ratings, lower is better", rating_tables.legend(found), heads, lines, best)
+    return PageTable("Ratings, lower is better", ratings.legend(found), heads, lines, best)
 
 
 def _all(made: Sequence[Made]) -> PageTable:
@@ -93,7 +92,9 @@ def _evenest(groups: Mapping[tuple[str, str], Sequence[Made]]) -> dict[str, list
     same spread.
     """
     rows: dict[str, list[int]] = {}
-    spreads = [median([one.figures.lasting_spread for one in group]) for group in groups.values()]
+    spreads = [
+        median([one.figures["lasting_spread"] for one in group]) for group in groups.values()
+    ]
     for row, (scenario, _) in enumerate(groups):
         rows.setdefault(scenario, []).append(row)
     return {
@@ -125,5 +126,5 @@ def _verdict(made: Sequence[Made], found: Rated | None) -> ReportVerdict:
         f"{len(labels)} strategies in {len(evenest)} scenarios. Most even at the end: "
         f"{counts or 'none, all are equal'}."
     )
-    detail = "These scenarios define no ratings." if found is None else rating_tables.verdict(found)
+    detail = "These scenarios define no ratings." if found is None else ratings.verdict(found)
     return ReportVerdict("compared", headline, detail, steps)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from math import inf, isfinite, isnan
 from typing import Any
 
 from pulsar_rebalancer.cli import console
-from pulsar_rebalancer.lab.report.figure_texts import FORESIGHT
-from pulsar_rebalancer.lab.simulate.groups import grouped, median
-from pulsar_rebalancer.lab.simulate.runs import Made
+from pulsar_rebalancer.lab.report.summary import FORESIGHT
+from pulsar_rebalancer.lab.runs import Made, grouped, median
+from pulsar_rebalancer.lab.simulation.metrics.figures import known
+from pulsar_rebalancer.lab.simulation.metrics.operations import Operation
 
 #: Heading, figure, and whether the column shows the range over the seeds.
 COLUMNS = (
@@ -62,7 +63,9 @@ def by_scenario(made: Sequence[Made]) -> Iterator[console.Sheet | str]:
             *((heading, "right") for heading, _, _ in COLUMNS),
         ]
         yield console.Sheet(columns, rows, title=scenario)
-        largest = median([one.figures.largest_bundle for one in made if one.scenario == scenario])
+        largest = median(
+            [one.figures["largest_bundle"] for one in made if one.scenario == scenario]
+        )
         if largest > 1:
             yield TOO_LARGE.format(scenario, shown(largest))
         if any(one.limited for one in made if one.scenario == scenario):
@@ -77,9 +80,7 @@ def by_scenario(made: Sequence[Made]) -> Iterator[console.Sheet | str]:
 
 def cells(group: Sequence[Made]) -> list[str]:
     """The cells of a line: medians of a group of seeds."""
-    return [
-        _cell([getattr(one.figures, name) for one in group], ranged) for _, name, ranged in COLUMNS
-    ]
+    return [_cell([one.figures[name] for one in group], ranged) for _, name, ranged in COLUMNS]
 
 
 def as_json(made: Sequence[Made]) -> dict[str, Any]:
@@ -90,10 +91,8 @@ def as_json(made: Sequence[Made]) -> dict[str, Any]:
                 "scenario": one.scenario,
                 "strategy": one.label,
                 "seed": one.request.seed,
-                "figures": one.figures.known(),
-                "never": sorted(
-                    name for name, value in asdict(one.figures).items() if value == inf
-                ),
+                "figures": known(one.figures),
+                "never": sorted(name for name, value in one.figures.items() if value == inf),
                 "backlog_messages": one.backlog,
                 **(
                     {"operations": [each.known() for each in one.operations]}
@@ -126,3 +125,52 @@ def _cell(values: Sequence[float], ranged: bool) -> str:
     middle = shown(median(values))
     low, high = (shown(min(known)), shown(max(known))) if known else ("", "")
     return middle if low == high or not ranged else f"{middle} ({low}–{high})"
+
+
+#: Heading and figure.
+_FIGURES = (
+    ("rounds", "rounds"),
+    ("drained", "evacuated"),
+    ("moved", "moved"),
+    ("MiB/s", "moved_mib"),
+    ("highest", "highest"),
+    ("before", "before"),
+)
+OPERATIONS_LEGEND = (
+    "Drains and rolls, medians over the seeds. state: that of most seeds; rounds: until the broker "
+    "is drained or the roll has ended; drained: bundles that left draining brokers, which the "
+    "table above does not count; moved, MiB/s: all bundles that commands moved meanwhile, and "
+    "their traffic; highest: highest usage of a broker meanwhile, in percent, without noise; "
+    "before: the same in the round before."
+)
+
+
+def operations(made: Sequence[Made]) -> Iterator[console.Sheet | str]:
+    """One table per scenario that drains or rolls, and the legend below the last one."""
+    groups, found = grouped(made), False
+    for scenario in dict.fromkeys(scenario for scenario, _ in groups):
+        rows = [
+            [label, *_cells(same)]
+            for (name, label), group in groups.items()
+            if name == scenario
+            for same in zip(*(one.operations for one in group), strict=False)
+        ]
+        if rows:
+            found = True
+            columns: list[tuple[str, console.Side]] = [
+                ("strategy", "left"),
+                ("what", "left"),
+                ("state", "left"),
+                *((heading, "right") for heading, _ in _FIGURES),
+            ]
+            yield console.Sheet(columns, rows, title=f"{scenario}: drains and rolls")
+    if found:
+        yield OPERATIONS_LEGEND
+
+
+def _cells(same: Sequence[Operation]) -> list[str]:
+    """The cells of one drain or roll in several seeds."""
+    ((state, count),) = Counter(one.state for one in same).most_common(1)
+    figures = (median([getattr(one, name) for one in same]) for _, name in _FIGURES)
+    seeds = "" if count == len(same) == 1 else f" ({count} of {len(same)})"
+    return [same[0].what, f"{state}{seeds}", *map(shown, figures)]

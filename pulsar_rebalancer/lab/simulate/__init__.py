@@ -1,1 +1,0 @@
-"""Simulation runs: which ones are requested, and how they run in parallel."""

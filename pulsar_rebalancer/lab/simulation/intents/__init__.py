@@ -1,1 +1,0 @@
-"""Operators of a modelled cluster, who drain brokers and roll it with a modelled process."""
