@@ -64,7 +64,7 @@ BOUNDS: Mapping[str, str] = {
     "pulsar_rebalancer/cli/collect/changes.py Changes._still": LISTED,
     "pulsar_rebalancer/cli/collect/changes.py Changes._written": LISTED,
     "pulsar_rebalancer/cli/collect/several_clusters.py Refusals._now": SETTINGS,
-    "pulsar_rebalancer/cli/roll/observe.py LostBundles._since_ms": "bundles of one roll's commands",
+    "pulsar_rebalancer/cli/roll/observe.py ClusterObserver._unowned": "bundles of one roll",
     "pulsar_rebalancer/cli/roll/restarts.py RestartCommands.running": "brokers of one roll",
     "pulsar_rebalancer/watch/screen.py WatchScreen._intents": "clusters of one watch",
     "pulsar_rebalancer/watch/screen.py WatchScreen._moves": "clusters of one watch",

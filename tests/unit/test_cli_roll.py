@@ -12,10 +12,8 @@ from threading import Timer
 
 import pytest
 
-from pulsar_rebalancer.cli.commands.roll import RollOptions
 from sinks.wire.intents import encode_intent
 from strategies.cluster.intent_contract import Intent, IntentStatus
-from strategies.roll.view import RollRules
 from tests.architecture.command_line import ROOT
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
@@ -101,14 +99,6 @@ def words(fleet: RestartingFleet, *more: object) -> list[object]:
 
 def the_roll(fleet: RestartingFleet) -> IntentStatus:
     return next(one for one in fleet.job.rounds()[-1].intents if one.action == "roll")
-
-
-def test_the_number_of_even_rounds_is_an_option() -> None:
-    def rules(even_rounds: int) -> RollRules:
-        return RollOptions((), "restart", 1, 1_000, even_rounds, frozenset(), as_json=False).rules
-
-    assert rules(10) == RollRules(1_000, even_rounds=10)
-    assert not rules(0).even
 
 
 def test_a_roll_over_all_brokers(person: Person, fleet: RestartingFleet) -> None:

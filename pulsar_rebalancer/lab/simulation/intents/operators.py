@@ -5,26 +5,17 @@ these run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal
 
 from pulsar_rebalancer.lab.simulation.clock import START_MS
-from pulsar_rebalancer.lab.simulation.intents.modelled_roll import ModelledEyes, ModelledRoll
+from pulsar_rebalancer.lab.simulation.intents.modelled_roll import ModelledRoll
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import Round
+from strategies.roll.roll_state import Observation, RollRules, RollState
 
 _BY = "operator"
-
-
-@dataclass(slots=True)
-class _Rolling:
-    """A process and what it sees. `away_ms`: how long a broker is away when it restarts."""
-
-    process: ModelledRoll
-    eyes: ModelledEyes
-    away_ms: int
 
 
 class Operators:
@@ -36,7 +27,8 @@ class Operators:
         """`brokers`: all of the scenario."""
         self._cluster, self._brokers = cluster, tuple(brokers)
         self._records: list[Intent] = []
-        self._rolls: list[_Rolling] = []
+        #: Processes of rolls, and how long a broker is away when they restart it (ms).
+        self._rolls: list[tuple[ModelledRoll, int]] = []
         self._back_ms: dict[str, int] = {}
         self._started_ms = dict.fromkeys(brokers, START_MS)
         self._count = 0
@@ -46,12 +38,10 @@ class Operators:
     ) -> None:
         """Writes the records of a happening. `brokers`: those that it names."""
         if happening.kind == "roll":
-            process = ModelledRoll(
-                self._cluster, self._next_id, now_ms, max_unavailable=happening.max_unavailable or 1
-            )
+            rules = RollRules(max_unavailable=happening.max_unavailable or 1)
+            process = ModelledRoll(self._cluster, self._next_id, RollState("", now_ms, rules))
             self._records.append(process.begin(brokers or present, "a scenario's roll", now_ms))
-            away_ms = int(happening.minutes * 60_000)
-            self._rolls.append(_Rolling(process, ModelledEyes(), away_ms))
+            self._rolls.append((process, int(happening.minutes * 60_000)))
             return
         for number, broker in enumerate(brokers):
             action: Literal["drain", "undrain"] = (
@@ -83,22 +73,14 @@ class Operators:
         """Lets the processes read a round and act. Returns the brokers that leave now, to come back
         later.
         """
-        leaving: list[str] = []
-        for one in self._rolls:
-            one.process.heard(done)
-            expected = [name for name in self._brokers if name in present or name in done.stale]
-            acts = one.process.act(
-                one.eyes.look(
-                    now_ms,
-                    present,
-                    [*expected, *one.process.rounds.view.phases],
-                    leader=self._leader(present),
-                    started_ms=self._started_ms,
-                )
-            )
-            self._records += acts.records
-            leaving += acts.restarts
-            self._back_ms |= dict.fromkeys(acts.restarts, now_ms + one.away_ms)
+        leaving, leader = list[str](), self._leader(present)
+        seen = Observation(now_ms, (*present,), leader, (*present,), (), self._started_ms)
+        for process, away_ms in self._rolls:
+            process.state.read(done)
+            records, restarts = process.act(seen)
+            self._records += records
+            leaving += restarts
+            self._back_ms |= dict.fromkeys(restarts, now_ms + away_ms)
         return leaving
 
     def back(self, now_ms: int) -> list[str]:
@@ -107,8 +89,8 @@ class Operators:
         for name in back:
             del self._back_ms[name]
             self.joined(name, now_ms)
-            for one in self._rolls:
-                one.process.command_ended(name)
+            for process, _ in self._rolls:
+                process.state.end_command(name)
         return back
 
     def _leader(self, present: Sequence[str]) -> str | None:
