@@ -175,7 +175,6 @@ def _cancel(session: IntentSession, *, as_json: bool) -> None:
     session.write(record)
     session.note("asked to end the roll; waits for the next round", "asked")
     ended = session.answered(record)
-    assert ended is not None
     sentence = f"the roll has ended ({ended.state}): {ended.text}. {ended.advice}"
     say_status(ended, session.cluster, sentence, as_json=as_json)
 
