@@ -51,9 +51,10 @@ def next_step(state: RollState, seen: Observation) -> RollStep:
 def _answer(state: RollState) -> RollStep | None:
     """What became of the records that this process wrote."""
     # Also of a drain that was accepted, and then refused by its first round.
-    refused = next((one for one in state.refused if one.id in state.ids), None)
-    if refused is not None:
-        return _refused(state, refused)
+    refused = (one for one in state.said if one.state == "refused")
+    mine = next((one for one in refused if one.id in state.ids), None)
+    if mine is not None:
+        return _refused(state, mine)
     if state.pending is None:
         return None
     if state.in_charge and _other_record(state):
@@ -160,9 +161,9 @@ def _cannot_judge(state: RollState, done: Round) -> bool:
     """Whether a round is blind or yields. A broker that is being restarted may leave too few for a
     judgement.
     """
-    code, phases = _said(done)[0], state.phases_in(done)
+    code = _said(done)[0]
     excused = done.stale and all(
-        phases.get(name) in ("restarting", "restarted") for name in done.stale
+        state.phase_in(done, name) in ("restarting", "restarted") for name in done.stale
     )
     return code == "yielding" or (code == "blind" and not excused)
 
@@ -271,12 +272,12 @@ def _gate(state: RollState) -> RollStep | None:
 
 def _is_fresh(state: RollState, broker: str, done: Round) -> bool:
     """Whether a round has figures of a broker that has been restarted."""
-    is_restarted = state.phases_in(done).get(broker) == "restarted"
+    is_restarted = state.phase_in(done, broker) == "restarted"
     return is_restarted and broker in done.usage and broker not in done.stale
 
 
 def _is_unknown(state: RollState, broker: str, done: Round) -> bool:
-    is_waiting = state.phases_in(done).get(broker) == "waiting"
+    is_waiting = state.phase_in(done, broker) == "waiting"
     return is_waiting and broker not in known_brokers(done)
 
 
@@ -344,7 +345,10 @@ def _finish(state: RollState) -> RollStep:
 def _rounds_at_end(state: RollState, *codes: str) -> int:
     """The number of rounds in a row in one of these states, since all brokers are restarted."""
     return state.in_a_row(
-        lambda done: _said(done)[0] in codes and {*state.phases_in(done).values()} == {"restarted"}
+        lambda done: (
+            _said(done)[0] in codes
+            and all(state.phase_in(done, name) == "restarted" for name in state.phases)
+        )
     )
 
 

@@ -4,7 +4,7 @@ what it has done itself. Only the first survives the process (decision 0242).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
@@ -136,7 +136,7 @@ class RollState:
         if pending is None or status is None or status.record != pending.id:
             return
         self.in_charge = True
-        if all(one.id != pending.id for one in self.refused):
+        if all((one.id, one.state) != (pending.id, "refused") for one in self.said):
             self.pending = None
             if pending.action == "restarting" and pending.broker is not None:
                 self.due.add(pending.broker)
@@ -172,32 +172,30 @@ class RollState:
             self.ran[broker] = replace(self.ran[broker], running=False, failed=failed)
 
     @property
+    def said(self) -> Sequence[IntentStatus]:
+        """What the newest round says about intents."""
+        return self.rounds[-1].intents if self.rounds else ()
+
+    @property
     def status(self) -> IntentStatus | None:
         """What the newest round says about the roll; None if it does not know it."""
-        return _status_in(self.rounds[-1], self.roll) if self.rounds else None
+        return _status_in(self.said, self.roll)
 
     @property
     def phases(self) -> Mapping[str, RollPhase]:
         """Phase of each broker of the roll, by name."""
-        return self.phases_in(self.rounds[-1]) if self.rounds else {}
-
-    @property
-    def refused(self) -> list[IntentStatus]:
-        """The records that the newest round shows as refused, of whatever roll."""
-        said = self.rounds[-1].intents if self.rounds else ()
-        return [one for one in said if one.state == "refused"]
-
-    def phases_in(self, done: Round) -> Mapping[str, RollPhase]:
-        """Phase of each broker of the roll in a round, by name."""
-        status = _status_in(done, self.roll)
-        return {} if status is None else dict(sorted(status.phases.items()))
+        return {} if self.status is None else dict(sorted(self.status.phases.items()))
 
     def drain(self, broker: str) -> IntentStatus | None:
         """The drain of a broker by the roll, while it lasts."""
-        said = self.rounds[-1].intents if self.rounds else ()
         wanted = ("drain", broker, self.roll)
-        drains = (one for one in said if (one.action, one.broker, one.roll) == wanted)
+        drains = (one for one in self.said if (one.action, one.broker, one.roll) == wanted)
         return next((one for one in drains if one.state in ACTIVE_DRAIN), None)
+
+    def phase_in(self, done: Round, broker: str) -> RollPhase | None:
+        """Phase of a broker in an earlier round; None if it is none of the roll."""
+        status = _status_in(done.intents, self.roll)
+        return None if status is None else status.phases.get(broker)
 
     def in_a_row(self, holds: Callable[[Round], bool]) -> int:
         """The number of the newest rounds of which this holds without a break."""
@@ -233,8 +231,8 @@ def known_brokers(done: Round) -> set[str]:
     return {*done.brokers, *done.usage, *done.stale}
 
 
-def _status_in(done: Round, roll: str) -> IntentStatus | None:
-    return next((one for one in done.intents if one.id == roll and one.state != "refused"), None)
+def _status_in(said: Iterable[IntentStatus], roll: str) -> IntentStatus | None:
+    return next((one for one in said if one.id == roll and one.state != "refused"), None)
 
 
 def _since(before: Mapping[str, int], names: Iterable[str], now_ms: int) -> dict[str, int]:

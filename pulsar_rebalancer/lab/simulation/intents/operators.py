@@ -25,7 +25,7 @@ class Operators:
 
     def __init__(self, cluster: str, brokers: Sequence[str]) -> None:
         """`brokers`: all of the scenario."""
-        self._cluster, self._brokers = cluster, tuple(brokers)
+        self._cluster = cluster
         self._records: list[Intent] = []
         #: Processes of rolls, and how long a broker is away when they restart it (ms).
         self._rolls: list[tuple[ModelledRoll, int]] = []
