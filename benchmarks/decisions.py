@@ -19,7 +19,8 @@ from types import MappingProxyType
 from benchmarks.bench_input import CLUSTER, NOW_MS, ROUND, Cluster, Size, cluster
 from benchmarks.figures import Sample, sample, say, table
 from benchmarks.options import number, options
-from strategies.cluster.model import ClusterView, Memory, Shedding
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import ClusterView
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState, InMemoryStore
 from strategies.fold.engine import EngineSettings, rules_of
@@ -27,7 +28,7 @@ from strategies.round import screening
 from strategies.round.round_input import RoundInput
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
-from strategies.shedding.contract import Shedder
+from strategies.shedding.contract import Shedder, Shedding
 from strategies.shedding.registry import SHEDDERS, shedder
 from strategies.shedding.transfer.settings import TransferSettings
 

@@ -18,7 +18,7 @@ from sinks.metrics.labels import (
 )
 from sinks.metrics.liveness import Liveness
 from strategies.cluster.intent_contract import LASTING
-from strategies.cluster.round_state import STATES
+from strategies.reason_codes import STATES
 from streaming.outputs.facts import (
     BatchFacts,
     ClusterCounts,

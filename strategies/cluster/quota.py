@@ -17,9 +17,20 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from strategies.cluster.quota_settings import BulkheadSettings
+from strategies.reason_codes import Meaning
 
 #: Code of the rejected row of a window, and of the skip of a round.
 OVER_QUOTA: Final = "over-quota"
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning(
+        OVER_QUOTA,
+        "set-aside",
+        110,
+        "Find what sends these records (the rejected topic names their "
+        "positions), or raise bulkhead.*. The next minute has a new quota.",
+    ),
+)
 _MINUTE_MS = 60_000
 _NEAR = 5
 _MOST_WINDOWS = 8

@@ -9,7 +9,7 @@ from strategies.cluster.budget import Spent
 from strategies.cluster.clock import Clock, Stray
 from strategies.cluster.intent_state import NO_INTENTS, Intents
 from strategies.cluster.log_start import EarlyRecord
-from strategies.cluster.model import ClusterMemory
+from strategies.cluster.memory import ClusterMemory
 from strategies.cluster.move_cost import MeasuredPause
 from strategies.cluster.quota import EMPTY, Bulkhead
 from strategies.cluster.rival_state import NO_RIVALS, Rivals

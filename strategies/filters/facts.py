@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from strategies.filters.anti_affinity import Counts
-from strategies.filters.contract import Refusals, namespace_of
+from strategies.filters.contract import namespace_of
 from strategies.filters.policies import PoliciesView
+from strategies.reason_codes import Refusals
 
 
 @dataclass(frozen=True)

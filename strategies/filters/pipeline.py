@@ -24,7 +24,7 @@ from strategies.filters.anti_affinity import (
     more_crowded,
     namespaces_served,
 )
-from strategies.filters.contract import Refusal, Refusals, remaining
+from strategies.filters.contract import remaining
 from strategies.filters.even_distribution import no_less_even, uneven
 from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts
 from strategies.filters.isolation import isolated, no_other_broker
@@ -36,7 +36,15 @@ from strategies.filters.versions import (
     not_newest_known,
     other_load_manager,
 )
+from strategies.reason_codes import CHECK_FILTERS, CHECK_POLICIES, Meaning, Refusal, Refusals
 from strategies.settings import Mode, Setting
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("no-broker-by-policy", "not-allowed", 350, CHECK_POLICIES),
+    Meaning("anti-affinity-even", "not-allowed", 360, CHECK_POLICIES),
+    Meaning("source", "cannot-help", 950, CHECK_FILTERS),
+)
 
 LoadManager = Literal["auto", "modular", "extensible"]
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from strategies.cluster import cool_downs
 from strategies.cluster.budget import within_the_hour
 from strategies.cluster.intent_state import forget_old
-from strategies.cluster.model import NO_MEMORY, Event, Memory
+from strategies.cluster.memory import NO_MEMORY, Memory
+from strategies.cluster.model import Event
 from strategies.cluster.quota import OVER_QUOTA
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState, StateStore

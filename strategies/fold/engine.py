@@ -35,6 +35,7 @@ from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.fold.census import accept_sweep
 from strategies.fold.close_round import RoundCloser, SweepOfRound
 from strategies.fold.fold_intent import fold_early, fold_intent
+from strategies.fold.meanings import meanings_of
 from strategies.fold.outcomes import learn_outcome
 from strategies.fold.owned import keep_owned
 from strategies.fold.producer_votes import check_clock, check_time
@@ -50,7 +51,7 @@ from strategies.placement.registry import PLACERS, paired, placer
 from strategies.registry import Registry
 from strategies.round.capacities import CapacitySettings, read_capacities
 from strategies.round.round_input import ClosedBy, Rules
-from strategies.settings import MODE_RULES, Mode, RoundSettings, Weights
+from strategies.settings import MODE_RULES, VERSION, Mode, RoundSettings, Weights
 from strategies.shedding.contract import Shedder, SheddingStrategy
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from strategies.splitting.limits import SplitSettings
@@ -71,7 +72,7 @@ class EngineSettings:
     shedding: object | None = None
     weights: Weights = Weights()
     round: RoundSettings = RoundSettings()
-    version: str = "0.1.0"
+    version: str = VERSION
     placement: str = "auto"
     placing: object | None = None
     destinations: DestinationSettings = DestinationSettings()
@@ -150,6 +151,7 @@ def rules_of(settings: EngineSettings) -> Rules:
         settings.version,
         destinations,
         entry.usage(settings.chosen, settings.weights, settings.mode),
+        meanings_of(entry),
         settings.limits,
         read_windows(settings.limits.windows, "limits.windows"),
         settings.splitting,

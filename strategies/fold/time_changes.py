@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from strategies.cluster.budget import no_later
 from strategies.cluster.intent_state import at_time
-from strategies.cluster.load_history import Episode
+from strategies.cluster.memory import NO_EPISODE
 from strategies.cluster.rival_state import at_another_time
 from strategies.cluster.state import ClusterState, InFlight, Order
 from strategies.cluster.store import BrokerState, StateStore
@@ -111,7 +111,7 @@ def _moves_at(state: ClusterState, now_ms: int) -> ClusterState:
             for id_, one in state.rehearsed.items()
         },
         spent=no_later(state.spent, now_ms),
-        memory=replace(state.memory, moves=(), episode=Episode()),
+        memory=replace(state.memory, moves=(), episode=NO_EPISODE),
     )
 
 

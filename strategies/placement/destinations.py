@@ -14,13 +14,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
-from strategies.cluster.model import ClusterView, Decision, Memory, Skip
-from strategies.filters.contract import Refusal, Refusals, remaining
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import ClusterView, Decision, Skip
+from strategies.filters.contract import remaining
 from strategies.filters.even_distribution import EvenDistribution
 from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
-from strategies.placement.answers import answer, as_decided, exchanged_with, nowhere_at_all, skip
+from strategies.placement.answers import (
+    NOT_THERE,
+    answer,
+    as_decided,
+    exchanged_with,
+    nowhere_at_all,
+    skip,
+)
 from strategies.placement.contract import (
     UNKNOWN,
     Averages,
@@ -33,7 +41,20 @@ from strategies.placement.contract import (
 )
 from strategies.placement.destination_rules import DestinationRules
 from strategies.placement.ledger import CountedMove, Ledger
+from strategies.reason_codes import ADD_BROKERS, SPLIT_BUNDLES, Meaning, Refusal, Refusals
 from strategies.settings import Mode
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("no-relief", "cannot-help", 920, SPLIT_BUNDLES),
+    Meaning("would-overload", "cannot-help", 930, ADD_BROKERS),
+    Meaning(
+        "placed-on-source",
+        "cannot-help",
+        960,
+        "Set shedding.mode = fixed, which looks for another broker.",
+    ),
+)
 
 
 class Destinations:
@@ -181,9 +202,7 @@ class Destinations:
         allowed = self._allowed(subject)
         if destination in allowed.brokers:
             return None
-        return allowed.refused.get(
-            destination, Refusal("not-there", "is not among the brokers of this round")
-        )
+        return allowed.refused.get(destination, NOT_THERE)
 
     def takers(self, bundle: str, source: str) -> tuple[str, ...]:
         """The brokers that may take the bundle."""

@@ -19,11 +19,10 @@ from strategies.cluster.intent_state import (
     without_drain,
 )
 from strategies.cluster.model import Outcome
-from strategies.cluster.round_state import MEANINGS
 from strategies.cluster.state import InFlight
 from strategies.cluster.store import BrokerState
-from strategies.filters.contract import Refusal
 from strategies.ordered_sum import ordered_sum
+from strategies.reason_codes import Meaning, Meanings, Refusal
 from strategies.round.evacuate import WAITS, Evacuation
 from strategies.round.round_input import RoundInput
 
@@ -48,6 +47,7 @@ class DrainFacts:
     given: RoundInput
     stale: Mapping[str, str]
     left_cluster: Collection[str]
+    meanings: Meanings
 
     @cached_property
     def known(self) -> Mapping[str, BrokerState]:
@@ -168,7 +168,7 @@ def _after_round(intents: Intents, drain: Drain, done: Evacuation, facts: DrainF
         step = _Step("draining" if drain.state == "asked" else drain.state, text)
     elif broker not in done.left:
         why = facts.stale.get(broker, "has no fresh figures")
-        step = _Step("blocked", f"{why} [outdated]", MEANINGS["outdated"][2])
+        step = _Step("blocked", f"{why} [outdated]", facts.meanings["outdated"].advice)
     elif left == 0:
         step = _when_empty(drain, facts)
     else:
@@ -268,15 +268,7 @@ def _while_bundles_are_left(drain: Drain, done: Evacuation, facts: DrainFacts) -
     reason = f"{text}, and none may move now: {bundle} {why.text} [{code}]{more}"
     if code in _PASSING:
         return _Step("draining", reason)
-    advice = MEANINGS[code][2] if code in MEANINGS else _OWN_ADVICE.get(code, _WAIT)
-    return _Step("blocked", reason, advice)
-
-
-#: Codes that only a drain has → what to do.
-_OWN_ADVICE = {
-    "roll-halted": "Go on with `rebalancer roll --resume`, or give up with `rebalancer roll "
-    "--cancel`.",
-}
+    return _Step("blocked", reason, facts.meanings.get(code, Meaning(code)).advice or _WAIT)
 
 
 def _unheeded(answers: Answers) -> _Step | None:

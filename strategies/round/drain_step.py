@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from strategies.cluster.budget import Budget
 from strategies.cluster.intent_state import Intents
-from strategies.cluster.model import LARGEST_TIME, BrokerLoad, Memory, Skip
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import LARGEST_TIME, BrokerLoad, Skip
 from strategies.cluster.state import InFlight
 from strategies.figures.estimate import share_of_traffic
-from strategies.filters.contract import Refusal
 from strategies.placement.answers import BEING_DRAINED
 from strategies.placement.destinations import Destinations
+from strategies.reason_codes import Refusal
 from strategies.round.drain_progress import DrainFacts, being_drained, progressed
 from strategies.round.evacuate import Draining, Evacuation, evacuate
 from strategies.round.round_input import RoundInput, Rules
@@ -88,7 +89,8 @@ def after_step(given: RoundInput, screened: Screened, step: DrainStep, rules: Ru
     if not given.state.intents.drains:
         return given.state.intents
     left = _left(given, rules.round.stale_after_ms)
-    return progressed(step.evacuation, DrainFacts(given, screened.stale, left))
+    facts = DrainFacts(given, screened.stale, left, rules.meanings)
+    return progressed(step.evacuation, facts)
 
 
 def _left(given: RoundInput, stale_after_ms: int) -> frozenset[str]:

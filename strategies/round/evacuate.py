@@ -19,13 +19,21 @@ from strategies.cluster.intent_state import DRAIN, Drain
 from strategies.cluster.model import MIB, BrokerLoad, Decision, Skip
 from strategies.cluster.move_cost import expected_pause_ms
 from strategies.cluster.state import Order
-from strategies.filters.contract import Refusal
 from strategies.ordered_sum import ordered_sum
 from strategies.placement.destinations import Destinations
+from strategies.reason_codes import Meaning, Refusal
 from strategies.round.round_input import RoundInput
 
 #: Code of bundles that wait until others have arrived.
 WAITS = "waits-for-drain"
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning(WAITS),
+    Meaning(
+        "roll-halted",
+        advice="Go on with `rebalancer roll --resume`, or give up with `rebalancer roll --cancel`.",
+    ),
+)
 
 
 @dataclass(frozen=True)

@@ -15,33 +15,44 @@ from typing import Literal
 from strategies.cluster.budget import Budget
 from strategies.cluster.command_id import command_id
 from strategies.cluster.intent_state import statuses
+from strategies.cluster.memory import Memory
 from strategies.cluster.model import (
     LARGEST_TIME,
     ClusterView,
     Command,
     Decision,
-    Memory,
     Round,
     Scalar,
-    Shedding,
     Skip,
 )
-from strategies.cluster.round_state import RoundFacts, RoundState, state_of
+from strategies.cluster.round_figures import RoundState
+from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.cluster.state import Gained
 from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice
 from strategies.figures.estimate import Estimate, spread
-from strategies.filters.contract import Refusal
 from strategies.limits.windows import is_open
 from strategies.placement.destinations import Destinations
+from strategies.reason_codes import Meaning, Meanings, Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
 from strategies.round.drain_step import DrainStep, after_step, drain_step
 from strategies.round.measured import comparable, waits
 from strategies.round.round_input import RoundInput, RoundResult, Rules
 from strategies.round.round_record import begun_record, bounded
 from strategies.round.screening import Screened, on_the_way, screen, view_of
-from strategies.shedding.contract import Shedder
+from strategies.shedding.contract import Shedder, Shedding
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
 from strategies.splitting.when_modular import bundles_per_namespace
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning(
+        "outside-window", "not-allowed", 300, "Wait for the next window, or change limits.windows."
+    ),
+    Meaning(
+        "too-few-brokers", "cannot-help", 900, "Add brokers, or check limits.excluded_brokers."
+    ),
+    Meaning("more-left-alone"),
+)
 
 _NOT_NOW = "the time is outside limits.windows"
 _YIELDS = "rounds yield to something else that moves bundles"
@@ -136,7 +147,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         skips=_skips(given, judged, leaving.skips, splits.skips),
         certificate=judged.shedding.certify(leaving.kept),
         forecast=judged.shedding.forecast,
-        state=_state(judged, orders, usage, (*leaving.skips, *splits.skips)),
+        state=_state(judged, orders, usage, (*leaving.skips, *splits.skips), rules.meanings),
         intents=statuses(intents),
         counted=judged.under_way,
         measured=_measured(judged, usage, rules) if judged.under_way else {},
@@ -215,7 +226,11 @@ def _advice(
 
 
 def _state(
-    judged: Judged, orders: Sequence[_Order], usage: Mapping[str, float], refused: Sequence[Skip]
+    judged: Judged,
+    orders: Sequence[_Order],
+    usage: Mapping[str, float],
+    refused: Sequence[Skip],
+    meanings: Meanings,
 ) -> RoundState:
     facts = RoundFacts(
         actions=[order.action for order in orders],
@@ -223,6 +238,7 @@ def _state(
         stale=judged.screened.stale,
         usage={broker.broker: usage[broker.broker] for broker in judged.view.brokers},
         skips=(*judged.screened.skips, *judged.shedding.skips),
+        meanings=meanings,
         refused=refused,
         under_way=judged.under_way,
     )

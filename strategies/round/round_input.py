@@ -11,13 +11,15 @@ from strategies.cluster.budget import Spent
 from strategies.cluster.drain_settings import DrainSettings
 from strategies.cluster.intent_state import NO_INTENTS, Intents
 from strategies.cluster.limit_settings import LimitSettings
-from strategies.cluster.model import Command, Memory, Owned, Round
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import Command, Owned, Round
 from strategies.cluster.rival_settings import RivalSettings
 from strategies.cluster.state import ClusterState, InFlight, moves_under_way
 from strategies.cluster.store import BrokerState
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.limits.windows import Window
 from strategies.placement.destination_rules import DestinationRules
+from strategies.reason_codes import Meanings
 from strategies.round.capacities import Capacities
 from strategies.settings import Mode, ModeRules, RoundSettings
 from strategies.shedding.contract import Usage
@@ -29,7 +31,8 @@ ClosedBy = Literal["sweep", "all-reported", "lateness"]
 @dataclass(frozen=True)
 class Rules:
     """The settings that apply to a round. `by_mode`: what its mode decides; `usage`: of a broker,
-    in records; `windows`: `limits.windows`, parsed; `isolation_by_id`: see `PoliciesView.by_id`;
+    in records; `meanings`: of the reason codes of all rules that apply; `windows`:
+    `limits.windows`, parsed; `isolation_by_id`: see `PoliciesView.by_id`;
     `capacities`: of brokers, by the operator.
     """
 
@@ -40,6 +43,7 @@ class Rules:
     version: str
     destinations: DestinationRules
     usage: Usage
+    meanings: Meanings
     limits: LimitSettings = LimitSettings()
     windows: tuple[Window, ...] = ()
     splitting: SplitSettings = SplitSettings()

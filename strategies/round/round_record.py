@@ -56,10 +56,11 @@ def undecided(given: RoundInput, rules: Rules, code: str, text: str) -> RoundRes
     next round tries again. `code`, `text`: why, as its skip.
     """
     skip = Skip("cluster", (given.cluster,), code, text)
+    brokers = [one.broker for one in given.brokers]
     record = replace(
         begun_record(given, rules),
         skips=(skip,),
-        state=state_of(RoundFacts((), [one.broker for one in given.brokers], {}, {}, (skip,))),
+        state=state_of(RoundFacts((), brokers, {}, {}, (skip,), rules.meanings)),
         intents=statuses(given.state.intents),
     )
     return RoundResult((), record, given.memory, {}, intents=given.state.intents, decided=False)

@@ -23,10 +23,33 @@ from strategies.filters.policies import PoliciesView, read_policies
 from strategies.limits.names import matcher, of_namespaces
 from strategies.placement.contract import UNKNOWN, Averages
 from strategies.placement.ledger import CountedMove, Ledger
+from strategies.reason_codes import Meaning
 from strategies.round.measured import CommonFigures, compared
 from strategies.round.round_input import RoundInput, Rules
 from strategies.round.yielding import skips as rival_skips
 from strategies.shedding.reason_texts import by_reason
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning(
+        "reports-rejected",
+        "blind",
+        1430,
+        "Look at the rejected topic: its rows say what is wrong with the broker's reports.",
+    ),
+    Meaning("figures-left-out"),
+    Meaning("excluded-broker"),
+    Meaning("unreadable-policies"),
+    Meaning("isolation-unmatched"),
+    Meaning("clock-ahead"),
+    Meaning("clock-behind"),
+)
+#: Those about the policies of a cluster, which may be why a bundle stays.
+ABOUT_POLICIES = frozenset({"unreadable-policies", "isolation-unmatched"})
+#: Those whose sentence says what is missing and what to do, whatever the state is.
+TO_MEND = frozenset(
+    {"resource-not-measured", "nothing-measured", "figures-left-out", "reports-rejected"}
+)
 
 #: Why a broker without an accepted report is named.
 _LISTED = "the newest sweep lists it, so look at the rejected topic for its reports"

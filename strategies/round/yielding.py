@@ -12,6 +12,18 @@ from strategies.cluster.model import Skip
 from strategies.cluster.own_moves import without_old_commands
 from strategies.cluster.rival_settings import RivalSettings
 from strategies.cluster.rival_state import ForeignMove, Rivals
+from strategies.reason_codes import NEXT_ROUNDS, Meaning
+
+_STOP_IT = (
+    "Stop what moves bundles: switch Pulsar's own shedder off (`rebalancer doctor`), or end the "
+    "script; rounds act again by themselves."
+)
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("yielding", "yielding", 200, _STOP_IT),
+    Meaning("rounds-yield", "yielding", 210, _STOP_IT),
+    Meaning("moved-by-others", "waiting", 660, NEXT_ROUNDS),
+)
 
 #: Number of rounds within an hour with moves against the rebalancer's that make it yield.
 _UNDONE_ROUNDS = 2

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.bundles.bundle_loads import BundleLoads
+from strategies.cluster.memory import Memory
 from strategies.cluster.model import (
     BrokerLoad,
     ClusterView,
     Decision,
     Figures,
-    Memory,
     Resource,
     Skip,
     Traffic,

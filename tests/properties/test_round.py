@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from sinks.wire.output_rows import event_row
 from strategies.averages.bundle_averages import BundleHistory, first_history, unpack_history
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.cluster.model import BundleStats, ClusterView, Memory
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import BundleStats, ClusterView
 from strategies.cluster.state import ClusterState, Gained, InFlight
 from strategies.cluster.store import BrokerState
 from strategies.fold.engine import EngineSettings, rules_of

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.cluster.model import BrokerLoad, Figures, Memory, Resource, Traffic
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import BrokerLoad, Figures, Resource, Traffic
 from strategies.figures.usage import weighted_usage
 from strategies.filters.facts import FilterFacts
 from strategies.filters.pipeline import Filters, FilterSettings

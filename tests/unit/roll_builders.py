@@ -8,7 +8,8 @@ from typing import Any
 
 from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus, RollPhase
 from strategies.cluster.model import Round
-from strategies.cluster.round_state import RoundState, StateCode
+from strategies.cluster.round_figures import RoundState
+from strategies.reason_codes import StateCode
 from strategies.roll.next_step import next_step
 from strategies.roll.roll_state import Observation, RollRules, RollState
 from strategies.roll.steps import RollStep

@@ -13,24 +13,15 @@ import pytest
 
 from sinks.wire.codec import decode_round
 from sinks.wire.output_rows import event_row
-from strategies.cluster.model import (
-    BrokerMemory,
-    ClusterMemory,
-    ClusterView,
-    Decision,
-    Memory,
-    Rejection,
-    Round,
-    Shedding,
-    Skip,
-    TelemetryRecord,
-)
+from strategies.cluster.memory import BrokerMemory, ClusterMemory, Memory
+from strategies.cluster.model import ClusterView, Decision, Rejection, Round, Skip, TelemetryRecord
 from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.cluster.store import BrokerState, InMemoryStore, StateStore
 from strategies.errors import StateVersionError
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.rule_errors import RecordChanges, raised_text
 from strategies.settings import Weights
+from strategies.shedding.contract import Shedding
 from strategies.shedding.registry import SHEDDERS
 from streaming.state.cluster_bytes import to_bytes
 from streaming.state.store import StoreCache

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from strategies.cluster.intent_contract import RollPhase
-from strategies.cluster.round_state import StateCode
+from strategies.reason_codes import StateCode
 from strategies.roll.next_step import next_step
 from strategies.roll.roll_state import Observation, RestartRun, RollState
 from strategies.roll.steps import EndProcess, HaltRoll, KeepWaiting, RunRestart, WriteRecord

@@ -14,7 +14,8 @@ import numpy as np
 
 from sinks.recordings.columnar_reading import figures_of
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
-from strategies.cluster.model import NO_MEMORY, Memory, Skip
+from strategies.cluster.memory import NO_MEMORY, Memory
+from strategies.cluster.model import Skip
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState
 from strategies.figures.usage import usages_of

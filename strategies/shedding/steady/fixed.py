@@ -11,15 +11,24 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from operator import attrgetter
 
-from strategies.cluster.load_history import LoadHistory, RecentMove
-from strategies.cluster.model import NO_MEMORY, BrokerLoad, ClusterView, Memory, Shedding
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.cluster.rival_state import AGE_MS
 from strategies.figures.usage import weighted_usages
 from strategies.settings import Weights
-from strategies.shedding.memory import with_histories
+from strategies.shedding.contract import Shedding
 from strategies.shedding.reason_texts import unusable
 from strategies.shedding.steady.doubt import judged_moves, remembered, without_lost
 from strategies.shedding.steady.gaps import followed
+from strategies.shedding.steady.held_moves import hold
+from strategies.shedding.steady.load_history import (
+    Episode,
+    LoadHistory,
+    RecentMove,
+    histories_of,
+    moves_of,
+    with_histories,
+)
 from strategies.shedding.steady.planned_round import PlannedRound, resting
 from strategies.shedding.steady.samples import counted, recorded, uncounted
 from strategies.shedding.steady.settings import SteadySettings
@@ -48,7 +57,8 @@ class SteadyShedder:
         }
         loads = [load for load in view.brokers if load.broker in usage]
         lost = sorted(load.broker for load in view.brokers if load.broker not in usage)
-        known, made, held = self._settled(loads, memory, view)
+        before = moves_of(memory.cluster)
+        known, made, held = self._settled(loads, before, memory, view)
         moves = resting(made, view.now_ms, self.settings.rest_minutes)
         period_ms = 1000.0 * self.settings.sample_seconds
         histories = {
@@ -58,11 +68,9 @@ class SteadyShedder:
             for load in loads
         }
         compared = {name: histories[name] for name in compared_brokers(usage)}
-        episode = remembered(memory.cluster.episode, view.now_ms)
-        episode = without_lost(episode, memory.cluster.moves, made)
-        episode = followed(
-            episode, known, histories, view.now_ms, _ends_of(memory.cluster.moves, made, view)
-        )
+        episode = remembered(Episode(*memory.cluster.episode), view.now_ms)
+        episode = without_lost(episode, before, made)
+        episode = followed(episode, known, histories, view.now_ms, _ends_of(before, made, view))
         if not held:
             episode = judged_moves(episode, compared, moves, view.now_ms, view.foreign_ms)
         round_ = PlannedRound(
@@ -86,24 +94,25 @@ class SteadyShedder:
             kept,
             decided.certify,
             decided.forecast,
+            hold,
         )
 
     def _settled(
-        self, loads: Sequence[BrokerLoad], memory: Memory, view: ClusterView
+        self,
+        loads: Sequence[BrokerLoad],
+        before: Sequence[RecentMove],
+        memory: Memory,
+        view: ClusterView,
     ) -> tuple[dict[str, LoadHistory], list[RecentMove], list[RecentMove]]:
         """The histories with the moves of the last round counted in, these moves with those before,
         and those that a limit held back. A move that filters or an executor refused is dropped: its
         bundle does not cool down. One that was refused later, or that no executor has carried out
         in time, no longer counts.
         """
-        histories = {
-            load.broker: kept
-            for load in loads
-            if (kept := memory.brokers.get(load.broker, NO_MEMORY).history) is not None
-        }
+        histories = histories_of(memory, (load.broker for load in loads))
         moves, brokers = list[RecentMove](), {one.broker: one for one in view.brokers}
-        held = [one for one in memory.cluster.moves if one.held]
-        for move in memory.cluster.moves:
+        held = [one for one in before if one.held]
+        for move in before:
             if move.held:
                 continue
             rests = view.now_ms - move.at_ms >= view.cool_down_ms

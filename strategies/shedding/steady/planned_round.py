@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
-from strategies.cluster.load_history import Episode, LoadHistory, RecentMove
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.shedding.steady import reasons
@@ -19,6 +18,7 @@ from strategies.shedding.steady.doubt import last_moves
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, widest_gap
 from strategies.shedding.steady.held_moves import goes_on, rest_of_plan, without_swaps
 from strategies.shedding.steady.lasting import weighed
+from strategies.shedding.steady.load_history import Episode, LoadHistory, RecentMove
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
 from strategies.shedding.steady.plan import best_plan

@@ -16,19 +16,12 @@ from functools import cache
 from math import isfinite
 
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.cluster.model import (
-    NO_MEMORY,
-    BrokerLoad,
-    ClusterView,
-    Decision,
-    Evidence,
-    Memory,
-    Shedding,
-    Skip,
-)
+from strategies.cluster.memory import NO_MEMORY, Memory
+from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Evidence, Skip
 from strategies.filters.contract import namespace_of
 from strategies.settings import Weights
 from strategies.shedding.candidates import Candidates, bundles_left_alone, must_stay
+from strategies.shedding.contract import Shedding
 from strategies.shedding.memory import gave_at, with_transfers
 from strategies.shedding.reason_texts import broker_skips, mib, points, setting
 from strategies.shedding.transfer.settings import (
@@ -338,7 +331,7 @@ def _exchanges(moves: Sequence[TransferMove], decisions: Sequence[Decision]) -> 
 
 def _spread(verdict: TransferVerdict) -> tuple[str, Evidence]:
     """Mean and standard deviation as text and figures; in `parity` mode the deviation may be NaN
-    (decision record 0046).
+    (decision record 0044).
     """
     average, std = verdict.published or (0.0, 0.0)
     known = isfinite(std)
