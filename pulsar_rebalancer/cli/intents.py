@@ -118,7 +118,7 @@ class IntentSession:
 
     def answered(
         self, intent: Intent, accepted: Callable[[Round], IntentStatus | None] | None = None
-    ) -> IntentStatus | None:
+    ) -> IntentStatus:
         """Waits for the round that answers a record; its status. `accepted`: finds the status of a
         record that has none itself.
 
@@ -131,10 +131,12 @@ class IntentSession:
         )
         for done in self.rounds(left):
             answer = self.answers.answer(intent.id, done)
-            if answer is not None and answer.refusal is not None:
-                raise IntentError(f"refused: {answer.refusal}")
+            if isinstance(answer, str):
+                raise IntentError(f"refused: {answer}")
+            if answer is not None and answer.state == "refused":
+                raise IntentError(f"refused: {answer.text}. {answer.advice}")
             if answer is not None:
-                return answer.status
+                return answer
             for one in done:
                 status = None if accepted is None else accepted(one)
                 if status is not None:

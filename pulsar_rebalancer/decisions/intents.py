@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import msgspec
@@ -174,25 +173,6 @@ def publish_intent(
         publisher.flush()
 
 
-@dataclass(frozen=True, slots=True)
-class IntentAnswer:
-    """What became of a record. `status`: of a round; None if the record was rejected before any
-    round, with `text` as the reason.
-    """
-
-    status: IntentStatus | None
-    text: str = ""
-
-    @property
-    def refusal(self) -> str | None:
-        """The sentence of a refusal; None if the record was accepted."""
-        if self.status is None:
-            return self.text
-        if self.status.state != "refused":
-            return None
-        return f"{self.status.text}. {self.status.advice}"
-
-
 class IntentAnswers:
     """Follows the rounds of one cluster after a known one, and the rejected records."""
 
@@ -233,14 +213,13 @@ class IntentAnswers:
         wanted = id_.encode()
         return next((text for value, text in self._refused.items() if wanted in value), None)
 
-    def answer(self, id_: str, done: Iterable[Round]) -> IntentAnswer | None:
-        """What became of the record with this id, by these rounds."""
-        for one in done:
-            for status in one.intents:
-                if id_ in (status.id, status.record):
-                    return IntentAnswer(status)
-        rejected = self.rejection(id_)
-        return None if rejected is None else IntentAnswer(None, rejected)
+    def answer(self, id_: str, done: Iterable[Round]) -> IntentStatus | str | None:
+        """What became of the record with this id, by these rounds: its status, or why it was
+        rejected before any round saw it.
+        """
+        said = (status for one in done for status in one.intents)
+        answers = (status for status in said if id_ in (status.id, status.record))
+        return next(answers, None) or self.rejection(id_)
 
     def close(self) -> None:
         """Closes the readers."""

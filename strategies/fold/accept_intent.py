@@ -48,7 +48,12 @@ def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) ->
             f"{len(intents.seen):,} intents have come within minutes",
             "Find the program that writes them, and stop it.",
         )
-    judged = _RULES[intent.action](intents, fleet, intent, now_ms)
+    rule = _OF_ROLL.get(intent.action)
+    if rule is None:
+        judged = _RULES[intent.action](intents, fleet, intent, now_ms)
+    else:
+        roll = _roll_of(intents, intent)
+        judged = roll if isinstance(roll, IntentRefusal) else rule(intents, roll, intent, now_ms)
     if isinstance(judged, Intents) and judged.roll is not None and intent.roll == judged.roll.id:
         judged = replace(judged, roll=replace(judged.roll, record=intent.id))
     return judged
@@ -102,8 +107,10 @@ def _drain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) ->
         text="the next round begins with it",
         advice="Nothing to do.",
     )
-    after = replace(intents, drains={**intents.drains, broker: drain})
-    return after if intent.roll is None else _in_phase(after, broker, "draining", now_ms)
+    after, roll = replace(intents, drains={**intents.drains, broker: drain}), intents.roll
+    if roll is None or intent.roll is None:
+        return after
+    return _in_phase(after, roll, broker, "draining")
 
 
 def _unfit(broker: str, fleet: IntentFleet) -> IntentRefusal | None:
@@ -145,13 +152,19 @@ def _beside_others(intents: Intents, intent: Intent, now_ms: int) -> IntentRefus
     """Why this drain may not begin beside the other drains and the roll."""
     roll, broker = intents.roll, intent.broker or ""
     if intent.roll is not None:
-        why = _not_of_roll(intents, intent, now_ms) or _halted(roll)
-        if why is not None or roll is None:
+        mine = _roll_of(intents, intent)
+        if isinstance(mine, IntentRefusal):
+            return mine
+        why = _halted(mine) or _wrong_phase(mine, broker, "waiting")
+        if why is None and len(mine.at_turn) >= mine.max_unavailable:
+            why = IntentRefusal(
+                "too-many-unavailable",
+                f"{', '.join(mine.at_turn)} of the roll: no more than {mine.max_unavailable} "
+                "brokers may be drained or restarted at a time",
+                "Wait until one of them has restarted.",
+            )
+        if why is not None:
             return why
-        if roll.phases[broker] != "waiting":
-            return _wrong_phase(roll, broker, "waiting")
-        if len(roll.at_turn) >= roll.max_unavailable:
-            return _too_many(roll)
     elif roll is not None and roll.phases.get(broker, "restarted") != "restarted":
         return IntentRefusal(
             "part-of-roll",
@@ -204,16 +217,16 @@ def _undrain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) 
             "Nothing to do: `rebalancer intents` shows what is active.",
         )
     roll = intents.roll
-    if roll is None or drain.roll != roll.id:
-        return without_drain(intents, broker, now_ms, how=f"{intent.by} ended it: {intent.reason}")
-    if intent.roll != roll.id:
+    if roll is not None and drain.roll == roll.id != intent.roll:
         return IntentRefusal(
             "part-of-roll",
             f"{broker} belongs to the roll of {roll.by} ({roll.reason})",
             _ROLL_WAITS,
         )
     after = without_drain(intents, broker, now_ms, how=f"{intent.by} ended it: {intent.reason}")
-    return _in_phase(after, broker, "waiting", now_ms)
+    if roll is not None and drain.roll == roll.id:
+        return _in_phase(after, roll, broker, "waiting")
+    return after
 
 
 def _roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
@@ -254,53 +267,40 @@ def _roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> 
     return replace(intents, roll=began)
 
 
-def _restarting(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
-    why = _not_of_roll(intents, intent, now_ms) or _halted(intents.roll)
-    roll, broker = intents.roll, intent.broker or ""
-    if why is not None or roll is None:
-        return why or _no_roll(intents, intent)
-    if roll.phases[broker] not in ("drained", "restarting"):
-        return _wrong_phase(roll, broker, "drained")
+def _restarting(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+    broker = intent.broker or ""
+    why = _halted(roll) or _wrong_phase(roll, broker, "drained", "restarting")
+    if why is not None:
+        return why
     drain = intents.drains.get(broker)
     if drain is not None:
         # A restart of the roll begins after this; an earlier one is a crash.
         drains = {**intents.drains, broker: replace(drain, since_ms=now_ms)}
         intents = replace(intents, drains=drains)
-    return _in_phase(intents, broker, "restarting", now_ms)
+    return _in_phase(intents, roll, broker, "restarting")
 
 
-def _restarted(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
-    why = _not_of_roll(intents, intent, now_ms)
-    roll, broker = intents.roll, intent.broker or ""
-    if why is not None or roll is None:
-        return why or _no_roll(intents, intent)
-    if roll.phases[broker] != "restarting":
-        return _wrong_phase(roll, broker, "restarting")
+def _restarted(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+    broker = intent.broker or ""
+    why = _wrong_phase(roll, broker, "restarting")
+    if why is not None:
+        return why
     if broker in intents.drains:
         how = "the broker has restarted"
         intents = without_drain(intents, broker, now_ms, how=how, done=True)
-    return _in_phase(intents, broker, "restarted", now_ms)
+    return _in_phase(intents, roll, broker, "restarted")
 
 
-def _halt(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
-    roll = intents.roll
-    if roll is None or roll.id != intent.roll:
-        return _no_roll(intents, intent)
+def _halt(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
     return replace(intents, roll=replace(roll, halted=intent.reason, since_ms=now_ms))
 
 
-def _resume(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
-    roll = intents.roll
-    if roll is None or roll.id != intent.roll:
-        return _no_roll(intents, intent)
+def _resume(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
     since_ms = roll.since_ms if roll.halted is None else now_ms
     return replace(intents, roll=replace(roll, halted=None, since_ms=since_ms))
 
 
-def _finish(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
-    roll = intents.roll
-    if roll is None or roll.id != intent.roll:
-        return _no_roll(intents, intent)
+def _finish(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
     for broker in sorted(intents.drains):
         if intents.drains[broker].roll == roll.id:
             how = f"the roll has ended: {intent.reason}"
@@ -316,13 +316,21 @@ def _finish(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -
     return replace(intents, roll=None, ended=(*intents.ended, status))
 
 
-def _not_of_roll(intents: Intents, intent: Intent, now_ms: int) -> IntentRefusal | None:
-    """Why the record is not about a broker of the active roll."""
+def _roll_of(intents: Intents, intent: Intent) -> Roll | IntentRefusal:
+    """The active roll that a record belongs to. Two people may end a roll at once; the second
+    learns who did.
+    """
     roll = intents.roll
     if roll is None or roll.id != intent.roll:
-        return _no_roll(intents, intent)
-    if intent.broker in roll.phases:
-        return None
+        gone = next((one for one in intents.ended if one.id == intent.roll), None)
+        text = f"the record to {intent.in_words} is about a roll that is not active"
+        if gone is not None:
+            text = f"the roll of {gone.by} ({gone.reason}) has ended: {gone.text}"
+        return IntentRefusal(
+            "no-such-roll", text, "Nothing to do: `rebalancer intents` shows what is active."
+        )
+    if intent.broker is None or intent.broker in roll.phases:
+        return roll
     return IntentRefusal(
         "not-in-roll",
         f"{intent.broker} is no broker of the roll of {roll.by} ({roll.reason})",
@@ -330,19 +338,8 @@ def _not_of_roll(intents: Intents, intent: Intent, now_ms: int) -> IntentRefusal
     )
 
 
-def _no_roll(intents: Intents, intent: Intent) -> IntentRefusal:
-    """Two people may end a roll at once; the second learns who did."""
-    gone = next((one for one in intents.ended if one.id == intent.roll), None)
-    text = f"the record to {intent.in_words} is about a roll that is not active"
-    if gone is not None:
-        text = f"the roll of {gone.by} ({gone.reason}) has ended: {gone.text}"
-    return IntentRefusal(
-        "no-such-roll", text, "Nothing to do: `rebalancer intents` shows what is active."
-    )
-
-
-def _halted(roll: Roll | None) -> IntentRefusal | None:
-    if roll is None or roll.halted is None:
+def _halted(roll: Roll) -> IntentRefusal | None:
+    if roll.halted is None:
         return None
     return IntentRefusal(
         "roll-halted",
@@ -351,26 +348,17 @@ def _halted(roll: Roll | None) -> IntentRefusal | None:
     )
 
 
-def _wrong_phase(roll: Roll, broker: str, needed: RollPhase) -> IntentRefusal:
+def _wrong_phase(roll: Roll, broker: str, *needed: RollPhase) -> IntentRefusal | None:
+    if roll.phases[broker] in needed:
+        return None
     return IntentRefusal(
         "wrong-phase",
-        f"{broker} is {roll.phases[broker]} in this roll; the record needs it {needed}",
+        f"{broker} is {roll.phases[broker]} in this roll; the record needs it {needed[0]}",
         "Two processes may run the same roll: stop one, and go on with `rebalancer roll --resume`.",
     )
 
 
-def _too_many(roll: Roll) -> IntentRefusal:
-    return IntentRefusal(
-        "too-many-unavailable",
-        f"{', '.join(roll.at_turn)} of the roll: no more than {roll.max_unavailable} brokers may "
-        "be drained or restarted at a time",
-        "Wait until one of them has restarted.",
-    )
-
-
-def _in_phase(intents: Intents, broker: str, phase: RollPhase, now_ms: int) -> Intents:
-    roll = intents.roll
-    assert roll is not None
+def _in_phase(intents: Intents, roll: Roll, broker: str, phase: RollPhase) -> Intents:
     return replace(intents, roll=replace(roll, phases={**roll.phases, broker: phase}))
 
 
@@ -383,6 +371,9 @@ _RULES: Mapping[IntentAction, Callable[[Intents, IntentFleet, Intent, int], Judg
     "drain": _drain,
     "undrain": _undrain,
     "roll": _roll,
+}
+#: Of records about the active roll.
+_OF_ROLL: Mapping[IntentAction, Callable[[Intents, Roll, Intent, int], Judgement]] = {
     "restarting": _restarting,
     "restarted": _restarted,
     "halt": _halt,

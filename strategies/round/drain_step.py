@@ -4,7 +4,7 @@ figures. What leaves counts as done for the rest of the round.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from strategies.cluster.budget import Budget
@@ -17,7 +17,7 @@ from strategies.placement.answers import BEING_DRAINED
 from strategies.placement.destinations import Destinations
 from strategies.reason_codes import Refusal
 from strategies.round.drain_progress import DrainFacts, being_drained, progressed
-from strategies.round.evacuate import Draining, DrainRules, Evacuation, evacuate
+from strategies.round.evacuate import Draining, Evacuation, evacuate
 from strategies.round.round_input import RoundInput, Rules
 from strategies.round.screening import Screened, on_the_way, view_of
 from strategies.settings import MODE_RULES
@@ -74,11 +74,12 @@ def drain_step(
         closed=refusals,
     )
     brokers = {one.broker: one for one in view.brokers if one.broker in refusals}
-    done = evacuate(
-        _draining(given, list(brokers.values())),
-        destinations,
-        DrainRules(rules.drains, budget, closed),
-    )
+    owned = {
+        broker: frozenset(note.bundles) - frozenset(given.state.intents.drains[broker].gone)
+        for broker, note in given.owned.items()
+    }
+    draining_now = Draining(given, list(brokers.values()), owned, rules.drains, budget, closed)
+    done = evacuate(draining_now, destinations)
     moves = _moves(given, brokers, done, rules.round.command_ttl_ms)
     return DrainStep(draining, done, moves, destinations.memory)
 
@@ -102,15 +103,6 @@ def _left(given: RoundInput, stale_after_ms: int) -> frozenset[str]:
         return frozenset({*given.state.intents.drains} - known - {*given.listed})
     recent = {name for name, ts in given.state.gone.items() if ts >= given.now_ms - stale_after_ms}
     return frozenset({*given.state.intents.drains} - known - recent - {*given.state.missing})
-
-
-def _draining(given: RoundInput, brokers: Sequence[BrokerLoad]) -> Draining:
-    drains = given.state.intents.drains
-    owned = {
-        broker: frozenset(note.bundles) - frozenset(drains[broker].gone)
-        for broker, note in given.owned.items()
-    }
-    return Draining(given, brokers, owned)
 
 
 def _moves(

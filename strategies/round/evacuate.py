@@ -37,25 +37,18 @@ MEANINGS = (
 
 
 @dataclass(frozen=True)
-class DrainRules:
-    """Rules by which bundles of draining brokers stay. `budget`: of the whole round; `closed`: why
-    no bundle may leave now, or None.
-    """
-
-    settings: DrainSettings
-    budget: Budget
-    closed: Refusal | None = None
-
-
-@dataclass(frozen=True)
 class Draining:
     """The draining brokers with fresh figures when a round decides. `owned`: broker → all its
-    bundles by the collector's notes, without those that have left since.
+    bundles by the collector's notes, without those that have left since; `budget`: of the whole
+    round; `closed`: why no bundle may leave now, or None.
     """
 
     given: RoundInput
     brokers: Sequence[BrokerLoad]
     owned: Mapping[str, Collection[str]]
+    settings: DrainSettings
+    budget: Budget
+    closed: Refusal | None = None
 
     @property
     def drains(self) -> Mapping[str, Drain]:
@@ -102,7 +95,7 @@ def bundles_left(broker: BrokerLoad, owned: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in names if not is_system_bundle(name))
 
 
-def evacuate(draining: Draining, destinations: Destinations, rules: DrainRules) -> Evacuation:
+def evacuate(draining: Draining, destinations: Destinations) -> Evacuation:
     """Chooses bundles in the order of their disturbance until the pace is reached."""
     left = {
         one.broker: bundles_left(one, draining.owned.get(one.broker, ()))
@@ -116,7 +109,7 @@ def evacuate(draining: Draining, destinations: Destinations, rules: DrainRules) 
     }
     under_way = {broker: _under_way(broker, names, draining) for broker, names in left.items()}
     going = {one.broker: one for one in draining.brokers if one.broker not in forbidden}
-    gate = _DrainGate(draining, destinations, rules, {broker: {} for broker in left})
+    gate = _DrainGate(draining, destinations, {broker: {} for broker in left})
     for broker, names in under_way.items():
         gate.count(_weighed(broker, names, going[broker]) if broker in going else [])
     for one in sorted(
@@ -174,7 +167,6 @@ class _DrainGate:
 
     draining: Draining
     destinations: Destinations
-    rules: DrainRules
     stays: dict[str, dict[str, Refusal]]
     leaving: dict[str, Decision] = field(default_factory=dict)
     throughputs: dict[str, float] = field(default_factory=dict)
@@ -195,12 +187,10 @@ class _DrainGate:
             self.stays[one.source][one.bundle] = why
 
     def _refused(self, one: _Candidate) -> Refusal | None:
-        rules = self.rules
         if one.source in self.draining.given.state.intents.moves_nothing:
             return Refusal("roll-halted", "stays: its roll has halted, or restarts the broker")
-        if rules.closed is not None:
-            return rules.closed
-        return self._moving(one) or self._pace(one) or rules.budget.refuses([one.throughput])
+        closed, budget = self.draining.closed, self.draining.budget
+        return closed or self._moving(one) or self._pace(one) or budget.refuses([one.throughput])
 
     def _moving(self, one: _Candidate) -> Refusal | None:
         """Why a bundle must not get a command because it is moving or is being split already."""
@@ -220,7 +210,7 @@ class _DrainGate:
         return None
 
     def _pace(self, one: _Candidate) -> Refusal | None:
-        settings = self.rules.settings
+        settings = self.draining.settings
         if self.bundles >= settings.bundles_at_a_time:
             limit = f"drains.bundles_at_a_time = {settings.bundles_at_a_time}"
             return Refusal(WAITS, f"waits until others have arrived ({limit})")
@@ -250,5 +240,5 @@ class _DrainGate:
         self.throughputs[one.bundle] = one.throughput if isfinite(one.throughput) else 0.0
         self.count([one])
         self.pause_ms += self._pause_ms(one)
-        self.rules.budget.spend([one.throughput])
+        self.draining.budget.spend([one.throughput])
         return None

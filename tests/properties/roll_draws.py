@@ -11,7 +11,7 @@ from benchmarks.uncertified import UNCERTIFIED
 from strategies.cluster.drain_settings import DrainSettings
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.fold.engine import EngineSettings
-from strategies.roll.view import RollRules
+from strategies.roll.roll_state import RollRules
 from tests.properties.legal import EAGER, MODES
 
 MINUTE_MS = 60_000

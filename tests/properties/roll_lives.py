@@ -12,11 +12,7 @@ from random import Random
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.operators import (
-    ModelledEyes,
-    ModelledRoll,
-    RollActs,
-)
+from pulsar_rebalancer.lab.simulation.operators import ModelledRoll
 from strategies.bundles.system_bundles import is_system_bundle
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import (
@@ -35,7 +31,7 @@ from strategies.cluster.model import (
 )
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.roll.view import Observation, RollRules
+from strategies.roll.roll_state import Observation, RollRules, RollState
 from tests.properties.roll_draws import (
     MINUTE_MS,
     Faults,
@@ -109,9 +105,7 @@ class RollLife:
     ended: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     roll: str = ""
-    most: int = 1
     _others: list[tuple[int, ModelledRoll]] = field(default_factory=list)
-    _eyes: ModelledEyes = field(default_factory=ModelledEyes)
     _waiting: list[TelemetryRecord] = field(default_factory=list)
     _late: list[tuple[int, TelemetryRecord]] = field(default_factory=list)
     _due: list[tuple[int, Command]] = field(default_factory=list)
@@ -193,7 +187,7 @@ class RollLife:
             if one.back_ms is not None and one.back_ms <= ms:
                 one.up, one.started_ms, one.back_ms = True, one.back_ms, None
                 for process in self._processes():
-                    process.command_ended(name)
+                    process.state.end_command(name)
         due = [command for at, command in self._due if at <= ms]
         self._due = [one for one in self._due if one[0] > ms]
         for command in due:
@@ -230,7 +224,7 @@ class RollLife:
         assert len(rounds) == 1, f"seed {self.seed}: {len(rounds)} rounds"
         self.rounds.append(Decided(tuple(records), tuple(events), rounds[0], commands))
         for process in self._processes():
-            process.heard(rounds[0])
+            process.state.read(rounds[0])
         self._due += [(self._starts_ms(), one) for one in commands if one.is_move]
 
     def _reopened(self) -> InMemoryStore:
@@ -334,12 +328,11 @@ class RollLife:
     def _begin_roll(self) -> None:
         chance, names = self.chance, list(self.brokers)
         some = chance.sample(names, chance.randint(1, min(5, len(names))))
-        self.most = min(chance.choice((1, 1, 1, 2, 3)), max(1, len(names) - 1))
-        self.process = ModelledRoll(
-            "c", self._next_id, self.now_ms, rules=self.rules, max_unavailable=self.most
-        )
+        most = min(chance.choice((1, 1, 1, 2, 3)), max(1, len(names) - 1))
+        self.rules = replace(self.rules, max_unavailable=most)
+        self.process = self._new_process(set())
         self._waiting.append(self.process.begin(some, "upgrade", self.now_ms + 500))
-        self.roll = self.process.roll
+        self.roll = self.process.state.roll
         self.allowed = dict.fromkeys(some, 1)
 
     def _processes(self) -> list[ModelledRoll]:
@@ -351,11 +344,11 @@ class RollLife:
         if self.process is None:
             self._start_again()
         started = {name: one.started_ms for name, one in self.brokers.items()}
-        seen = self._eyes.look(
+        seen = Observation(
             self.now_ms,
-            self.up,
-            self.brokers,
-            leader=min(self.up, key=lambda name: started[name], default=None),
+            tuple(self.up),
+            min(self.up, key=lambda name: started[name], default=None),
+            tuple(self.up),
             started_ms=started if self.faults.says_start else {},
         )
         for process in self._processes():
@@ -365,15 +358,19 @@ class RollLife:
             self.broken.append(f"minute {len(self.rounds)}: two processes run the roll")
 
     def _act(self, process: ModelledRoll, seen: Observation) -> None:
-        acts = process.act(seen)
+        waiting = process.state.brokers("waiting")
+        records, restarts = process.act(seen)
+        drains = [one.broker for one in records if one.action == "drain"]
+        if seen.leader in drains and waiting != [seen.leader]:
+            self.broken.append(f"the leader {seen.leader} is drained before {waiting}")
         if not process.said:
             self.broken.append(f"minute {len(self.rounds)}: a process says nothing")
         if process is self.process and self.chance.random() < self.faults.process_dies:
             if self.chance.random() < self.faults.drops:
-                acts = RollActs()
+                records, restarts = [], []
             self.process, self._resumes_ms = None, self.now_ms + self.chance.choice((0, 90_000))
-        self._waiting += acts.records
-        for name in acts.restarts:
+        self._waiting += records
+        for name in restarts:
             self._run_restart(name, process)
         if process.ended is not None and process is self.process:
             if not process.ended.advice.endswith("."):
@@ -386,7 +383,7 @@ class RollLife:
         if self._phases().get(name) != "restarting":
             self.broken.append(f"{name} is restarted, and the newest round does not know it")
         if chance.random() < faults.command_fails:
-            process.command_ended(name, "exit code 1")
+            process.state.end_command(name, "exit code 1")
             return
         one = self.brokers[name]
         one.goes_ms = self.now_ms + chance.choice((0, 1_000, 25_000))
@@ -413,13 +410,15 @@ class RollLife:
         ]
         for name in again:
             self.allowed[name] += 1
-        self._eyes, self._resumes_ms = ModelledEyes(), None
-        self._resume(frozenset(again))
+        self._resumes_ms = None
+        self._resume(set(again))
 
-    def _resume(self, again: frozenset[str] = frozenset()) -> None:
-        self.process = ModelledRoll(
-            "c", self._next_id, self.now_ms, self.roll, self.rules, self.most, again
-        )
+    def _new_process(self, again: set[str]) -> ModelledRoll:
+        state = RollState(self.roll, self.now_ms, self.rules, again)
+        return ModelledRoll("c", self._next_id, state)
+
+    def _resume(self, again: set[str]) -> None:
+        self.process = self._new_process(again)
         self._waiting.append(self.process.resume(self.now_ms))
 
     def _phases(self) -> dict[str, str]:
@@ -438,7 +437,7 @@ class RollLife:
             self._person("drain", chance.choice(names), "disk", together=together, until_ms=until)
         if self.process is not None and chance.random() < faults.doubles:
             self._others.append((len(self.rounds), self.process))
-            self._resume()
+            self._resume(set())
         if chance.random() < faults.cancels:
             self._person("end", None, "not today")
         if self.owners and chance.random() < faults.rival:

@@ -22,7 +22,7 @@ from strategies.cluster.model import (
 )
 from strategies.fold.engine import EngineSettings
 from strategies.limits.windows import is_open, read_windows
-from strategies.roll.view import ACTIVE_DRAIN, IN_WORK
+from strategies.roll.roll_state import ACTIVE_DRAIN, IN_WORK
 
 #: Rounds within which a drain makes progress or says what is in its way.
 PATIENCE = 20
@@ -37,11 +37,11 @@ _ORDER = ("waiting", "draining", "drained", "restarting", "restarted")
 
 @dataclass(frozen=True, slots=True)
 class _Stuck:
-    """A drain since its last progress: the bundles left, and the round; `waited`: rounds since then
-    in which it had to wait for another drain.
+    """A drain since its last progress: the bundles left now, and that round; `waited`: rounds since
+    then in which it had to wait for another drain.
     """
 
-    least: int
+    left: int
     since: int
     waited: int = 0
 
@@ -261,15 +261,15 @@ class RollPromises:
                 yield f"{name} is called drained, and its newest report lists {moves[0]}"
 
     def _progress(self, drains: dict[str, IntentStatus]) -> Iterator[str]:
-        """A drain that is neither drained nor blocked has fewer bundles after some rounds. Rounds
+        """A drain that is neither drained nor blocked loses a bundle within some rounds. Rounds
         in which it waits for another one, which has, do not count.
         """
         stuck: dict[str, _Stuck] = {}
         for one in drains.values():
             left = 1_000_000 if one.left is None else one.left
             found = self._stuck.get(one.id, _Stuck(left, self._round))
-            fewer = left < found.least or one.state in ("drained", "blocked")
-            stuck[one.id] = _Stuck(left, self._round) if fewer else found
+            fewer = left < found.left or one.state in ("drained", "blocked")
+            stuck[one.id] = _Stuck(left, self._round) if fewer else replace(found, left=left)
         self._stuck = stuck
         for name, one in drains.items():
             mine = stuck[one.id]

@@ -4,159 +4,81 @@ acknowledged, and never has more brokers in work than it may.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
 from strategies.cluster.intent_contract import RollPhase
+from strategies.cluster.model import Round
 from strategies.roll.next_step import next_step
-from strategies.roll.steps import (
-    EndProcess,
-    HaltRoll,
-    KeepWaiting,
-    RollFacts,
-    RunRestart,
-    WriteRecord,
-)
-from strategies.roll.view import (
-    IN_WORK,
-    Observation,
-    RestartRun,
-    RollMemory,
-    RollRounds,
-    RollRules,
-    RollView,
-)
-from tests.unit.roll_builders import (
-    NOW,
-    A,
-    B,
-    C,
-    D,
-    World,
-    drain_status,
-    intent,
-    roll_status,
-    run_roll,
-)
+from strategies.roll.roll_state import IN_WORK, Observation, RestartRun, RollState
+from strategies.roll.steps import EndProcess, HaltRoll, KeepWaiting, RunRestart, WriteRecord
+from tests.unit.roll_builders import NOW, A, B, C, D, intent, rolling, round_of, status
 
 BROKERS = (A, B, C, D)
 PHASES: tuple[RollPhase, ...] = ("waiting", "draining", "drained", "restarting", "restarted")
-some = st.lists(st.sampled_from([*BROKERS, "e:1"]), unique=True).map(tuple)
+some = st.lists(st.sampled_from(BROKERS), unique=True).map(tuple)
 times = st.integers(NOW - 900_000, NOW)
 by_broker = st.dictionaries(st.sampled_from(BROKERS), times, max_size=4)
-maybe = st.one_of(st.none(), times)
-rules = st.builds(RollRules, by_hand=st.booleans(), even=st.booleans())
-observations = st.builds(
-    Observation,
-    now_ms=st.just(NOW),
-    # Most often everybody is there: nothing goes on otherwise.
-    live=st.one_of(st.just(BROKERS), st.just(BROKERS), st.none(), some),
-    leader=st.one_of(st.none(), st.sampled_from(BROKERS)),
-    reading=st.one_of(st.just(BROKERS), some),
-    frozen=st.one_of(st.just(()), st.just(()), some),
-    started_ms=by_broker,
-    missing_ms=by_broker,
-    gone_ms=by_broker,
-    unowned_ms=st.one_of(st.just({}), st.dictionaries(st.just("t/n/0x0_0x1"), times)),
-    unreadable_ms=st.one_of(st.none(), maybe),
-    obstacle=st.one_of(st.none(), st.just("a plan waits")),
+runs = st.builds(
+    RestartRun, times, times, st.booleans(), st.sampled_from([None, None, "exit code 1"])
 )
-memories = st.builds(
-    RollMemory,
-    since_ms=times,
-    pending=st.one_of(
-        st.none(), st.none(), st.sampled_from([intent("drain", A), intent("end", id_="other")])
-    ),
-    ids=st.just(frozenset({"mine", "other"})),
-    in_charge=st.booleans(),
-    due=st.one_of(st.just(frozenset[str]()), st.frozensets(st.sampled_from(BROKERS))),
-    ran=st.dictionaries(
-        st.sampled_from(BROKERS),
-        st.builds(
-            RestartRun,
-            at_ms=times,
-            started_before_ms=times,
-            running=st.booleans(),
-            failed=st.one_of(st.none(), st.none(), st.just("exit code 1")),
-        ),
-    ),
-)
+
+
+def rarely(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
+    """Nothing goes on unless most of it is as usual."""
+    return st.sampled_from([usual] * 12 + [*others])
 
 
 @st.composite
-def views(draw: st.DrawFn) -> RollView:
+def processes(draw: st.DrawFn) -> tuple[RollState, Observation]:
     phases = {one: draw(st.sampled_from(PHASES)) for one in BROKERS[: draw(st.integers(1, 4))]}
-    drains = {
-        one: drain_status(
-            one,
-            draw(st.sampled_from(["asked", "draining", "blocked", "drained"])),
-            since_ms=draw(times),
+    refused = [status("drain", "refused", id=draw(rarely("theirs", "mine")))]
+
+    def drawn_round(number: int) -> Round:
+        return round_of(
+            phases,
+            [*round_of(phases).intents[1:], *refused],
+            ts=NOW - 60_000 * (4 - number),
+            code=draw(rarely("balanced", "acting", "yielding", "cannot-help")),
+            state=draw(rarely("rolling", "halted", "done", "cancelled")),
+            record=draw(rarely("mine", None, "theirs")),
+            stale=draw(rarely({}, {B: "silent"})),
         )
-        for one, phase in phases.items()
-        if phase in IN_WORK and draw(st.booleans())
+
+    given: dict[str, Any] = {
+        "rounds": [drawn_round(number) for number in range(draw(st.integers(1, 4)))],
+        "max_unavailable": draw(st.integers(1, 3)),
+        "by_hand": draw(st.booleans()),
+        "even": draw(st.booleans()),
+        "pending": draw(rarely(None, intent("drain", A))),
+        "in_charge": draw(st.booleans()),
+        "due": draw(st.sets(st.sampled_from(BROKERS))),
+        "ran": draw(st.dictionaries(st.sampled_from(BROKERS), runs, max_size=2)),
+        "missing_since_ms": draw(by_broker),
+        "gone_ms": draw(by_broker),
+        "started_ms": draw(by_broker),
+        "live": draw(st.one_of(rarely(BROKERS), some)),
+        "leader": draw(st.sampled_from([None, *BROKERS])),
+        "reading": draw(st.one_of(rarely(BROKERS), some)),
+        "frozen": draw(rarely((), (B,))),
+        "unowned": draw(rarely((), ("t/n/0x0_0x1",))),
+        "readable": draw(rarely(True, False)),
     }
-    state = draw(st.sampled_from(["rolling"] * 6 + ["halted", "done", "cancelled"]))
-    record = draw(st.sampled_from(["mine"] * 6 + [None, "theirs"]))
-    refused = draw(st.sampled_from([(), (), ("mine",)]))
-    return RollView(
-        roll_status(phases, state=state, record=record),
-        drains,
-        {one: roll_status({}, id=one, state="refused") for one in refused},
-    )
-
-
-rounds = st.builds(
-    RollRounds,
-    view=views(),
-    times=st.lists(times, max_size=8).map(sorted).map(tuple),
-    brokers=st.one_of(st.just(BROKERS), some),
-    stale=st.one_of(st.just({}), st.dictionaries(st.sampled_from(BROKERS), st.just("silent"))),
-    state=st.sampled_from(["balanced", "acting", "cannot-help", "waiting", None]),
-    text=st.just("so it is"),
-    bad=st.sampled_from([0, 0, 0, 1, 3]),
-    fresh=st.dictionaries(st.sampled_from(BROKERS), st.integers(0, 3)),
-    restarted_ms=by_broker,
-)
-all_facts = st.builds(
-    RollFacts,
-    rounds=rounds,
-    seen=observations,
-    memory=memories,
-    rules=rules,
-    max_unavailable=st.integers(1, 3),
-)
-#: Most of them let the roll go on.
-quiet_facts = st.builds(
-    lambda facts, phases, stale, fresh: replace(
-        facts,
-        rounds=replace(
-            facts.rounds,
-            view=replace(facts.rounds.view, status=roll_status(phases)),
-            brokers=BROKERS,
-            bad=0,
-            stale=stale,
-            fresh=dict.fromkeys(BROKERS, fresh),
-        ),
-        seen=replace(facts.seen, live=BROKERS, frozen=(), unowned_ms={}, unreadable_ms=None),
-        memory=replace(facts.memory, pending=None),
-    ),
-    all_facts,
-    st.fixed_dictionaries({one: st.sampled_from(PHASES) for one in BROKERS}),
-    st.sampled_from([{}, {}, {}, {B: "silent"}]),
-    st.sampled_from([2, 2, 2, 1]),
-)
+    return rolling(phases, **given)
 
 
 @pytest.mark.heavy
-@given(facts=all_facts)
-def test_whatever_is_seen_there_is_one_step(facts: RollFacts) -> None:
-    step = next_step(facts)
-    assert step == next_step(facts)
-    event(type(step).__name__)
+@given(process=processes())
+def test_whatever_is_seen_there_is_one_step_and_it_keeps_the_order(
+    process: tuple[RollState, Observation],
+) -> None:
+    state, seen = process
+    step = next_step(state, seen)
+    assert step == next_step(state, seen)
+    event(getattr(step, "action", type(step).__name__))
     match step:
         case KeepWaiting(text):
             assert text
@@ -164,80 +86,45 @@ def test_whatever_is_seen_there_is_one_step(facts: RollFacts) -> None:
             assert text
             assert "rebalancer roll --resume" in advice
         case EndProcess(code, text, advice):
-            assert code
-            assert text
-            assert advice
+            assert all((code, text, advice))
+        case RunRestart(broker):
+            goes_on(state, seen)
+            assert (state.phases[broker], broker in state.due) == ("restarting", True)
+        case WriteRecord():
+            goes_on(state, seen)
+            in_order(state, seen, step)
 
 
-@pytest.mark.heavy
-@given(facts=st.one_of(all_facts, quiet_facts))
-def test_only_an_acknowledged_restart_is_run_and_nothing_while_something_is_wrong(
-    facts: RollFacts,
-) -> None:
-    step, phases, seen = next_step(facts), facts.rounds.view.phases, facts.seen
-    event(type(step).__name__)
-    if not isinstance(step, RunRestart | WriteRecord):
-        return
-    assert facts.memory.pending is None
-    assert (seen.frozen, facts.rounds.bad, {**seen.unowned_ms}) == ((), 0, {})
-    assert seen.live is not None
-    assert {one for one in phases if phases[one] != "restarting"} <= {*seen.live}
-    status = facts.rounds.view.status
-    assert status is not None
-    assert (status.state, status.record in (None, "mine", "other")) == ("rolling", True)
-    if isinstance(step, RunRestart):
-        assert phases[step.broker] == "restarting"
-        assert step.broker in facts.memory.due
+def goes_on(state: RollState, seen: Observation) -> None:
+    """Nothing is wrong that would forbid a step, and the process is in charge."""
+    assert state.pending is None
+    assert (seen.frozen, seen.unowned, seen.readable) == ((), (), True)
+    assert {one for one in state.phases if state.phases[one] != "restarting"} <= {
+        *(seen.live or ())
+    }
+    newest = state.rounds[-1]
+    assert newest.state is not None
+    assert newest.state.code != "yielding"
+    assert state.status is not None
+    assert (state.status.state, state.status.record in (None, "mine")) == ("rolling", True)
 
 
-@pytest.mark.heavy
-@given(facts=quiet_facts)
-def test_records_keep_the_order_of_phases_and_the_number_in_work(facts: RollFacts) -> None:
-    step, phases = next_step(facts), facts.rounds.view.phases
-    if not isinstance(step, WriteRecord):
-        return
-    event(step.action)
-    work = [one for one, phase in phases.items() if phase in IN_WORK]
+def in_order(state: RollState, seen: Observation, step: WriteRecord) -> None:
+    broker, work = str(step.broker), state.brokers(*IN_WORK)
     match step.action:
         case "drain":
-            assert phases[str(step.broker)] == "waiting"
-            assert len(work) < facts.max_unavailable
+            assert state.phases[broker] == "waiting"
+            assert len(work) < state.rules.max_unavailable
             assert step.together == bool(work)
-            waiting = [one for one, phase in phases.items() if phase == "waiting"]
-            assert step.broker != facts.seen.leader or (waiting == [step.broker] and not work)
-            assert not {*facts.rounds.stale} & {*(facts.seen.live or ())} - {
-                one for one, phase in phases.items() if phase == "restarting"
-            }
+            assert broker != seen.leader or (state.brokers("waiting") == [broker] and not work)
+            stale = {*state.rounds[-1].stale} & {*(seen.live or ())}
+            assert stale <= {*state.brokers("restarting")}
         case "restarting":
-            assert phases[str(step.broker)] == "drained"
+            assert state.phases[broker] == "drained"
         case "restarted":
-            assert phases[str(step.broker)] == "restarting"
-            assert step.broker in facts.seen.reading
-            assert facts.has_restarted(str(step.broker))
+            assert state.phases[broker] == "restarting"
+            assert broker in seen.reading
+            assert state.has_restarted(broker)
         case _:
             assert step.action == "end"
-            assert {*phases.values()} == {"restarted"}
-
-
-@pytest.mark.heavy
-@given(
-    seed=st.integers(0, 2**32),
-    deaths=st.integers(0, 6),
-    most=st.integers(1, 3),
-    leader=st.sampled_from([A, B, C, D]),
-    down_ms=st.integers(1_000, 200_000),
-)
-def test_whoever_dies_nobody_is_restarted_twice(
-    seed: int, deaths: int, most: int, leader: str, down_ms: int
-) -> None:
-    world = World(leader=leader, max_unavailable=most, down_ms=down_ms)
-    last = run_roll(world, Random(seed), deaths)[-1].ended
-    event(type(last).__name__)
-    assert len(world.restarts) == len({*world.restarts})
-    assert world.most_out <= most
-    if isinstance(last, HaltRoll):
-        assert "--restart-again" in last.advice
-    else:
-        assert sorted(world.restarts) == [A, B, C, D]
-    for broker, led_by, waiting in world.leaders:
-        assert broker != led_by or waiting == 1
+            assert {*state.phases.values()} == {"restarted"}

@@ -62,7 +62,7 @@ BOUNDS: Mapping[str, str] = {
     "pulsar_rebalancer/decisions/live/snapshot.py OnceMade._made": "kinds of documents",
     "pulsar_rebalancer/cli/collect/changes.py Changes._silent": LISTED,
     "pulsar_rebalancer/cli/collect/changes.py Changes._written": LISTED,
-    "pulsar_rebalancer/cli/roll/observe.py LostBundles._since_ms": "bundles of one roll's commands",
+    "pulsar_rebalancer/cli/roll/observe.py ClusterObserver._unowned": "bundles of one roll",
     "pulsar_rebalancer/cli/roll/restarts.py RestartCommands.running": "brokers of one roll",
     "pulsar_rebalancer/watch/screen.py WatchScreen._intents": "clusters of one watch",
     "pulsar_rebalancer/watch/screen.py WatchScreen._said": "clusters of one watch",

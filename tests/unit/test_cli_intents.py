@@ -94,47 +94,21 @@ def test_a_drain_is_written_with_person_and_reason(person: Person, job: FoldingJ
     assert (record.reason, record.cluster, record.together) == ("new disks", "c", False)
 
 
-@pytest.mark.parametrize(
-    ("broker", "sentence"),
-    [
-        ("nowhere:1", "no broker nowhere:1 has reported; known brokers: a:1, b:1, c:1"),
-        ("broker-a", "no broker broker-a has reported"),
-        (C, "c:1 has no fresh figures: it is down, or its reports do not arrive [not-live]"),
-    ],
-)
 def test_a_broker_that_cannot_be_drained_is_one_clear_sentence(
-    person: Person, job: FoldingJob, broker: str, sentence: str
+    person: Person, job: FoldingJob
 ) -> None:
     job.brokers[C] = False
     eventually(lambda: C in job.rounds()[-1].stale, 30)
-    answer = person.types("drain", broker, "--reason", "x")
-    assert (answer.code, answer.out, person.written()) == (1, "", [])
-    said = after_settings(answer)
-    assert said.startswith(f"error: {sentence}")
-    assert said.endswith("Nothing has changed.\n")
-    assert len(said.splitlines()) == 1
-
-
-def test_the_last_broker_stays(person: Person, job: FoldingJob) -> None:
-    for broker in (A, B):
-        person.types("drain", broker, "--reason", "x", "--together", "--no-wait")
-    eventually(lambda: len(job.rounds()[-1].intents) == 2)
-    answer = person.types("drain", C, "--reason", "x", "--together")
-    assert (answer.code, len(person.written())) == (1, 2)
-    assert "c:1 is the last broker that may take bundles" in answer.err
-
-
-def test_a_drain_beside_another_one_has_to_be_wanted(person: Person, job: FoldingJob) -> None:
-    person.types("drain", A, "--reason", "disks", "--by", "anna", "--no-wait")
-    eventually(lambda: bool(job.rounds()[-1].intents), 30)
     for broker, sentence in (
-        (A, "a:1 is being drained already: anna asked for it"),
-        (B, "a:1 is being drained: anna asked for it"),
+        ("nowhere:1", "no broker nowhere:1 has reported; known brokers: a:1, b:1, c:1"),
+        (C, "c:1 has no fresh figures: it is down, or its reports do not arrive [not-live]"),
     ):
         answer = person.types("drain", broker, "--reason", "x")
-        assert (answer.code, after_settings(answer).startswith(f"error: {sentence}")) == (1, True)
-    assert person.types("drain", B, "--reason", "x", "--together", "--no-wait").code == 0
-    assert [one.broker for one in person.written()] == [A, B]
+        assert (answer.code, answer.out, person.written()) == (1, "", [])
+        said = after_settings(answer)
+        assert said.startswith(f"error: {sentence}")
+        assert said.endswith("Nothing has changed.\n")
+        assert len(said.splitlines()) == 1
 
 
 def test_of_two_people_at_the_same_moment_the_round_refuses_the_second(
@@ -270,14 +244,23 @@ def test_undrain_of_what_is_not_drained(person: Person, job: FoldingJob) -> None
 
 
 def test_a_drain_from_the_question_to_the_empty_broker(person: Person, job: FoldingJob) -> None:
-    answer = person.types("drain", A, "--reason", "new disks", "--by", "anna")
+    answer = person.types("drain", A, "--reason", "new disks", "--by", "anna", "--until", "2h")
     assert answer.code == 0, answer.words
     assert answer.out.startswith(f"{A} is drained after ")
     assert answer.out.endswith(f"It takes no bundle until `rebalancer undrain {A}`.\n")
     assert "draining: " in answer.err
     assert A not in job.owners.values()
-    ended = person.types("undrain", A)
-    assert ended.out.startswith(f"the drain of {A} has ended (done): ")
+    lines = person.types("intents").out.splitlines()
+    assert "  The broker may be stopped." in lines
+    assert any(line.startswith("  ends by itself at ") for line in lines)
+    ended = person.types("undrain", A, "--by", "bo")
+    sentence = f"the drain of {A} has ended (done): bo ended it: no longer needed"
+    assert ended.out.startswith(sentence)
+    again = person.types("drain", B, "--reason", "x", "--no-wait", "--json")
+    assert (again.json["kind"], again.json["intent"]["action"]) == ("intent", "drain")
+    eventually(lambda: any(one.broker == B for one in job.rounds()[-1].intents), 30)
+    ended = person.types("undrain", B, "--json")
+    assert (ended.json["kind"], ended.json["intent"]["broker"]) == ("intent-status", B)
 
 
 @pytest.mark.parametrize(("stop_by", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -336,21 +319,6 @@ def test_a_drain_that_rounds_know_no_more_ends_the_command(person: Person, job: 
     assert "ask for the drain again" in last
 
 
-def test_a_time_that_is_none_is_named_before_any_topic_is_read(person: Person) -> None:
-    answer = person.types("drain", A, "--reason", "x", "--until", "yesterday")
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith("error: --until: 'yesterday' is neither a duration")
-
-
-def test_undrain_ends_a_drain(person: Person, job: FoldingJob) -> None:
-    person.types("drain", A, "--reason", "disks", "--by", "anna", "--no-wait")
-    eventually(lambda: bool(job.rounds()[-1].intents), 30)
-    answer = person.types("undrain", A, "--by", "bo")
-    assert (answer.code, answer.out.startswith(f"the drain of {A} has ended (")) == (0, True)
-    assert "bo ended it: no longer needed" in answer.out
-    assert all(one.state in ("done", "cancelled") for one in job.rounds()[-1].intents)
-
-
 def test_intents_shows_what_lasts_and_what_was_refused(person: Person, job: FoldingJob) -> None:
     assert person.types("intents").out == "no drain or roll of c in the last hour\n"
     person.types("drain", A, "--reason", "disks \x1b[31m", "--by", "anna", "--no-wait")
@@ -363,20 +331,3 @@ def test_intents_shows_what_lasts_and_what_was_refused(person: Person, job: Fold
     (found,) = person.types("intents", "--json").json["clusters"]
     assert (found["cluster"], found["intents"][0]["broker"]) == ("c", A)
     assert person.types("intents", "--cluster", "x").code == 1
-
-
-def test_intents_shows_what_a_person_may_do_and_when_a_drain_ends(
-    person: Person, job: FoldingJob
-) -> None:
-    assert person.types("drain", A, "--reason", "x", "--until", "2h").code == 0
-    lines = person.types("intents").out.splitlines()
-    assert "  The broker may be stopped." in lines
-    assert any(line.startswith("  ends by itself at ") for line in lines)
-
-
-def test_records_and_statuses_as_json(person: Person, job: FoldingJob) -> None:
-    answer = person.types("drain", A, "--reason", "x", "--no-wait", "--json")
-    assert (answer.json["kind"], answer.json["intent"]["action"]) == ("intent", "drain")
-    eventually(lambda: bool(job.rounds()[-1].intents), 30)
-    ended = person.types("undrain", A, "--json").json
-    assert (ended["kind"], ended["intent"]["broker"]) == ("intent-status", A)

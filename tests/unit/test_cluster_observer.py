@@ -1,26 +1,29 @@
-"""What the process of a roll sees of brokers that restart, freeze, or do not answer."""
+"""What the process of a roll sees of brokers that restart, freeze, or do not answer, and of plans
+that wait for a person.
+"""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from pulsar_rebalancer.cli.roll.observe import ClusterObserver
-from pulsar_rebalancer.settings.load import load
-from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.topics.connections import Connections
+from pulsar_rebalancer.cli.roll.obstacles import WaitingPlans
+from pulsar_rebalancer.settings.load import Settings, load
 from sinks.wire.codec import encode_outcome
 from strategies.cluster.intent_contract import RollPhase
 from strategies.errors import Unauthorized
-from tests.control_topic import Control, command, now_ms, outcome
+from tests.control_topic import TOPICS, Control, command, outcome
 from tests.pulsar_fake.model import Answer, Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
 
 BUNDLE, OTHER = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"
+SPLIT = "t/ns/0x00000000_0xffffffff"
 
 
 @pytest.fixture
@@ -31,20 +34,18 @@ def pulsar() -> Iterator[FakePulsar]:
 
 
 @pytest.fixture
-def connections(pulsar: FakePulsar, control: Control) -> Connections:
-    flags = [
-        f"pulsar.admin_urls={pulsar.admin_urls}",
-        "pulsar.cluster=c",
-        "pulsar.backoff_ms=0",
-        f"topics.outcomes={control.uri('outcomes')}",
-    ]
-    return load(flags=flags).connections
+def settings(pulsar: FakePulsar, control: Control) -> Settings:
+    pulsar_flags = (
+        f"admin_urls={pulsar.admin_urls}", "cluster=c", "backoff_ms=0",
+    )  # fmt: skip
+    topics = (f"topics.outcomes={control.uri('outcomes')}",)
+    state = f"executor.state={control.folder / 'state'}"
+    return load(flags=[*(f"pulsar.{one}" for one in pulsar_flags), *topics, state])
 
 
 @pytest.fixture
-def observer(connections: Connections) -> Iterator[ClusterObserver]:
-    known = KnownBrokers(connections.pulsar)
-    with closing(ClusterObserver(connections, known, lambda _: False, 0)) as found:
+def observer(settings: Settings) -> Iterator[ClusterObserver]:
+    with closing(ClusterObserver(settings, "c")) as found:
         yield found
 
 
@@ -54,73 +55,64 @@ def phases(pulsar: FakePulsar, *given: RollPhase) -> dict[str, RollPhase]:
 
 def test_a_cluster_in_good_health(pulsar: FakePulsar, observer: ClusterObserver) -> None:
     brokers = tuple(sorted(pulsar.cluster.brokers))
-    seen = observer.look(
-        5, phases(pulsar, "waiting", "waiting", "waiting"), brokers, "a plan waits"
-    )
+    seen = observer.look(phases(pulsar, "waiting", "waiting", "waiting"))
     assert (seen.live, seen.leader) == (brokers, pulsar.cluster.brokers[0])
     assert sorted(seen.reading) == [*brokers]
-    assert (seen.frozen, seen.unreadable_ms, seen.obstacle) == ((), None, "a plan waits")
-    assert (seen.missing_ms, seen.gone_ms, seen.unowned_ms) == ({}, {}, {})
+    assert (seen.frozen, seen.readable, seen.obstacle, [*seen.unowned]) == ((), True, None, [])
     assert seen.started_ms == {}, "nobody is about to be restarted"
 
 
 def test_a_broker_that_goes_and_comes_back(pulsar: FakePulsar, observer: ClusterObserver) -> None:
-    one, *_ = brokers = tuple(pulsar.cluster.brokers)
+    one, *others = pulsar.cluster.brokers
     at = phases(pulsar, "restarting", "waiting", "restarted")
     pulsar.cluster.started_s = {one: 3.0}
-    assert observer.look(10, at, brokers).started_ms == {one: 3_000}
+    assert observer.look(at).started_ms == {one: 3_000}
     pulsar.cluster.brokers.remove(one)
-    for now in (20, 30):
-        gone = observer.look(now, at, brokers)
-        assert (gone.missing_ms, gone.gone_ms) == ({one: 20}, {one: now})
-        assert (one in gone.reading, gone.started_ms) == (False, {})
+    gone = observer.look(at)
+    assert (gone.live, one in gone.reading, gone.started_ms) == (tuple(sorted(others)), False, {})
     pulsar.cluster.brokers.append(one)
     pulsar.cluster.started_s = {one: 25.0}
-    back = observer.look(40, at, brokers)
-    assert (back.missing_ms, back.gone_ms, one in back.reading) == ({}, {one: 30}, True)
-    assert back.started_ms == {one: 25_000}
+    back = observer.look(at)
+    assert (one in back.reading, back.started_ms) == (True, {one: 25_000})
+
+
+def reads_metadata(request: Request) -> bool:
+    return "tenants" in request.path or "racks" in request.path
 
 
 def test_a_broker_that_restarts_and_reads_nothing_yet_is_not_frozen(
     pulsar: FakePulsar, observer: ClusterObserver
 ) -> None:
-    one, *_ = brokers = tuple(pulsar.cluster.brokers)
-    pulsar.faults = lambda request: (
-        Fault(instead=Answer(500, b"starting"))
-        if request.broker == one and "tenants" in request.path
-        else None
-    )
-    seen = observer.look(10, phases(pulsar, "restarting", "waiting", "waiting"), brokers)
-    # An answer with an error is an answer: only one that never comes is none.
-    assert (seen.frozen, seen.unreadable_ms) == ((), None)
-    pulsar.faults = lambda request: Fault(drop=True) if request.broker == one else None
-    seen = observer.look(20, phases(pulsar, "restarting", "waiting", "waiting"), brokers)
-    assert (one in seen.reading, one in (seen.live or ())) == (False, True)
-    assert (seen.frozen, seen.unreadable_ms) == ((), None)
+    one, *_ = pulsar.cluster.brokers
+    for fault in (Fault(instead=Answer(500, b"starting")), Fault(drop=True)):
+        pulsar.faults = lambda request, fault=fault: (  # type: ignore[misc]
+            fault if request.broker == one and (fault.drop or reads_metadata(request)) else None
+        )
+        seen = observer.look(phases(pulsar, "restarting", "waiting", "waiting"))
+        assert one in (seen.live or ())
+        assert (seen.frozen, seen.readable) == ((), True)
+        assert one not in seen.reading
 
 
 def test_a_cluster_that_does_not_answer(pulsar: FakePulsar, observer: ClusterObserver) -> None:
-    brokers = tuple(pulsar.cluster.brokers)
     at = phases(pulsar, "drained", "waiting", "waiting")
-    observer.look(10, at, brokers)
     pulsar.faults = lambda _: Fault(drop=True)
-    for now in (20, 30):
-        blind = observer.look(now, at, brokers)
-        assert (blind.live, blind.leader, blind.unreadable_ms) == (None, None, 20)
-        assert (blind.missing_ms, blind.gone_ms) == ({}, {}), "what is not seen is no evidence"
+    blind = observer.look(at)
+    assert (blind.live, blind.leader, blind.readable) == (None, None, False)
     pulsar.faults = lambda _: None
-    assert observer.look(40, at, brokers).unreadable_ms is None
+    assert observer.look(at).readable
 
 
 def test_brokers_whose_metadata_does_not_answer(
     pulsar: FakePulsar, observer: ClusterObserver
 ) -> None:
-    brokers = tuple(pulsar.cluster.brokers)
-    pulsar.faults = lambda request: (
-        Fault(drop=True) if "tenants" in request.path or "racks" in request.path else None
+    pulsar.faults = lambda request: Fault(drop=True) if reads_metadata(request) else None
+    seen = observer.look(phases(pulsar, "drained", "waiting", "waiting"))
+    assert (seen.live, seen.readable, seen.reading) == (
+        tuple(sorted(pulsar.cluster.brokers)),
+        False,
+        (),
     )
-    seen = observer.look(20, phases(pulsar, "drained", "waiting", "waiting"), brokers)
-    assert (seen.live, seen.unreadable_ms, seen.reading) == (tuple(sorted(brokers)), 20, ())
 
 
 def test_a_token_that_is_refused_ends_the_process(
@@ -128,58 +120,65 @@ def test_a_token_that_is_refused_ends_the_process(
 ) -> None:
     pulsar.faults = lambda _: Fault(instead=Answer(401, b"no"))
     with pytest.raises(Unauthorized):
-        observer.look(20, {}, ())
+        observer.look({})
 
 
 def test_a_bundle_of_the_roll_without_an_owner(
     pulsar: FakePulsar, observer: ClusterObserver, control: Control
 ) -> None:
-    one, two, three = brokers = tuple(pulsar.cluster.brokers)
+    one, two, three = pulsar.cluster.brokers
     at: dict[str, RollPhase] = {one: "draining", two: "waiting"}
     lost = replace(
         outcome(command(BUNDLE, one, two), "applied", "unowned: no broker has owned it"),
         owner_after=None,
-        ts=7,
     )
     elsewhere = replace(lost, bundle=OTHER, owner_before=three)
     quiet = replace(lost, bundle=OTHER, reason="not-looked-up: no client looks for it")
-    control.write("outcomes", [encode_outcome(item) for item in (lost, elsewhere, quiet)])
+    split = replace(lost, bundle=SPLIT)
+    written = (lost, elsewhere, quiet, split)
+    control.write("outcomes", [encode_outcome(item) for item in written])
     pulsar.cluster.owners[BUNDLE] = None
-    assert observer.look(10, at, brokers).unowned_ms == {BUNDLE: 10}, (
-        "the executor's clock may differ"
-    )
-    assert observer.look(20, at, brokers).unowned_ms == {BUNDLE: 10}
+    for _ in range(2):
+        assert [*observer.look(at).unowned] == [BUNDLE]
     pulsar.cluster.owners[BUNDLE] = two
-    assert observer.look(30, at, brokers).unowned_ms == {}
+    assert [*observer.look(at).unowned] == []
     pulsar.cluster.owners[BUNDLE] = None
-    assert observer.look(40, at, brokers).unowned_ms == {}, (
-        "later losses are not of this roll's moves"
-    )
-
-
-def test_a_lost_bundle_that_was_split_is_none(
-    pulsar: FakePulsar, observer: ClusterObserver, control: Control
-) -> None:
-    one, two, _ = brokers = tuple(pulsar.cluster.brokers)
-    lost = outcome(command("t/ns/0x00000000_0xffffffff", one, two), "applied", "unowned: nobody")
-    control.write("outcomes", [encode_outcome(replace(lost, owner_after=None, ts=now_ms()))])
-    assert observer.look(10, {one: "draining"}, brokers).unowned_ms == {}
+    assert [*observer.look(at).unowned] == [], "later losses are not of this roll's moves"
 
 
 @pytest.mark.heavy
-def test_a_frozen_broker(pulsar: FakePulsar, connections: Connections, tmp_path: Path) -> None:
+def test_a_frozen_broker(pulsar: FakePulsar, settings: Settings) -> None:
     """It answers, and never finishes a read of metadata, while others do."""
-    one, *_ = brokers = tuple(pulsar.cluster.brokers)
+    one, *_ = pulsar.cluster.brokers
 
-    def frozen(request: Request) -> Fault | None:
-        reads = "tenants" in request.path or "racks" in request.path
-        return Fault(delay_s=8) if reads and request.broker == one else None
-
-    pulsar.faults = frozen
-    observer = ClusterObserver(
-        connections, KnownBrokers(connections.pulsar), lambda _: False, 0, probe_ms=2_000
+    pulsar.faults = lambda request: (
+        Fault(delay_s=8) if reads_metadata(request) and request.broker == one else None
     )
-    with closing(observer):
-        seen = observer.look(10, phases(pulsar, "waiting", "waiting", "waiting"), brokers)
-    assert (seen.frozen, seen.unreadable_ms) == ((one,), None)
-    assert one not in seen.reading
+    with closing(ClusterObserver(settings, "c", probe_ms=2_000)) as observer:
+        seen = observer.look(phases(pulsar, "waiting", "waiting", "waiting"))
+    assert (seen.frozen, seen.readable, one in seen.reading) == ((one,), True, False)
+
+
+@pytest.mark.parametrize(
+    ("approval", "cluster", "minutes", "is_found"),
+    [
+        ("required", "c", 0, True),
+        ("required", "c", 5, True),
+        # The life of a command, and how far clocks may be apart: topics may go back for months.
+        ("required", "c", 8, False),
+        ("required", "other", 0, False),
+        ("none", "c", 0, False),
+    ],
+)
+def test_a_plan_that_waits_for_approval_is_named(
+    control: Control, approval: str, cluster: str, minutes: int, is_found: bool
+) -> None:
+    flags = [f"topics.{name}={control.uri(name)}" for name in TOPICS]
+    flags += [f"executor.approval={approval}", "round.command_ttl_ms=60000"]
+    control.send(command(BUNDLE, "a:1", "b:1"))
+    (segment,) = (control.folder / "commands").glob("*.jsonl")
+    at = time.time() - 60 * minutes
+    os.utime(segment, (at, at))
+    found = WaitingPlans(load(flags=flags), cluster).obstacle()
+    says = "waits for approval: `rebalancer plans approve 1.1-"
+    assert (found is not None and says in found) is is_found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from strategies.cluster.drain_settings import DrainSettings
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.limit_settings import LimitSettings
-from strategies.cluster.model import Command, OutcomeStatus, Round
+from strategies.cluster.model import OutcomeStatus, Round
 from strategies.fold.engine import EngineSettings
 from strategies.settings import Mode
 from tests.unit.intent_builders import drain, id_of, of_roll, roll, undrain
@@ -51,6 +52,7 @@ def test_a_broker_is_drained() -> None:
     assert states[2].left_ms == 30_000
     assert states[2].text == "2 of 10 bundles are left, 2 on their way"
     assert made.commands[0].text.startswith("Ann drains a:1 (new disks); ")
+    assert made.store.get_cluster().cooling == {}
 
 
 def test_a_round_leaves_a_draining_broker_out() -> None:
@@ -66,14 +68,6 @@ def test_a_round_leaves_a_draining_broker_out() -> None:
     assert done.state is not None
     assert done.state.code == "balanced"
     assert not [one for one in made.commands if one.destination == "a:1"]
-
-
-def test_what_leaves_a_drained_broker_does_not_cool_down() -> None:
-    made = draining(cluster())
-    made.passes(3)
-
-    assert len(made.commands) == 10
-    assert made.store.get_cluster().cooling == {}
 
 
 @pytest.mark.heavy
@@ -162,25 +156,54 @@ def test_moves_under_way_count_for_the_pace() -> None:
     assert len(made.commands) == 4
 
 
-def test_the_budget_is_that_of_all_moves() -> None:
-    limits = LimitSettings(moves_per_round=3)
-    made = draining(cluster(replace(PACE, limits=limits)))
+def limited(**limits: Any) -> EngineSettings:
+    return replace(PACE, limits=LimitSettings(**limits))
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("settings", "traffic", "outcome", "passes", "says", "advises"),
+    [
+        (limited(moves_per_hour=4), 2.0, "applied", 3,
+         "would exceed limits.moves_per_hour = 4 [budget]",
+         "Wait, or raise the limit that the reason names."),
+        (limited(windows="00:00-00:01"), 2.0, "applied", 1, "[outside-window]", ""),
+        (PACE, 20.0, "applied", 1,
+         "above placement.overloaded_percent = 85 % [would-overload]", ""),
+        (PACE, 2.0, "dry-run", 2, "all outcomes are dry runs [dry-runs-only]", "with `--apply`"),
+        *((PACE, 2.0, status, 2, "has not carried out the last 4 commands: ", "")
+          for status in ("refused", "failed", "expired")),
+        # Commands expire after five minutes; each later round says so, until a bundle leaves.
+        (PACE, 2.0, None, 6, "4 commands have expired without an answer [no-answer]", "status"),
+        (PACE, 2.0, None, 9, "[no-answer]", "status"),
+    ],
+)  # fmt: skip
+def test_a_blocked_drain_says_what_is_in_its_way_and_goes_on_when_it_is_gone(
+    *,
+    settings: EngineSettings,
+    traffic: float,
+    outcome: OutcomeStatus | None,
+    passes: int,
+    says: str,
+    advises: str,
+) -> None:
+    made = LittleCluster(spread_out(NAMES, 4 if traffic > 2.0 else 10, traffic), settings)
+    made.executor = lambda _: outcome
+    made.passes()
+    status = said(draining(made).passes(passes))
+    assert status.state == "blocked"
+    assert says in status.text
+    assert advises in status.advice
+    assert len({(one.bundle, one.round) for one in made.commands}) == len(made.commands)
+    if outcome != "applied":
+        made.executor = applies
+        assert said(made.passes(9)).state == "drained"
+
+
+def test_a_round_has_no_more_moves_than_it_may() -> None:
+    made = draining(cluster(limited(moves_per_round=3)))
     made.passes()
     assert len(made.commands) == 3
-    spent = LimitSettings(moves_per_hour=4)
-    made = draining(cluster(replace(PACE, limits=spent)))
-    done = made.passes(3)
-    assert len(made.commands) == 4
-    assert said(done).state == "blocked"
-    assert "would exceed limits.moves_per_hour = 4 [budget]" in said(done).text
-    assert said(done).advice == "Wait, or raise the limit that the reason names."
-
-
-def test_outside_a_window_a_drain_waits() -> None:
-    made = draining(cluster(replace(PACE, limits=LimitSettings(windows="00:00-00:01"))))
-    status = said(made.passes())
-    assert (status.state, made.commands) == ("blocked", [])
-    assert "[outside-window]" in status.text
 
 
 def test_namespaces_that_stay_when_brokers_are_balanced_leave_a_drained_one() -> None:
@@ -198,7 +221,7 @@ def test_namespaces_that_stay_when_brokers_are_balanced_leave_a_drained_one() ->
 
 
 def test_a_drain_that_is_blocked_estimates_no_time() -> None:
-    made = draining(cluster(replace(PACE, limits=LimitSettings(moves_per_hour=8))))
+    made = draining(cluster(limited(moves_per_hour=8)))
 
     states = [said(made.passes()) for _ in range(3)]
 
@@ -234,14 +257,6 @@ def test_a_namespace_that_no_other_broker_may_serve_refuses_the_drain() -> None:
     assert not made.store.get_cluster().intents.drains
 
 
-def test_brokers_that_are_full_take_nothing() -> None:
-    made = LittleCluster(spread_out(NAMES, 4, 20.0), PACE)
-    made.passes()
-    status = said(draining(made).passes())
-    assert (status.state, made.commands) == ("blocked", [])
-    assert "above placement.overloaded_percent = 85 % [would-overload]" in status.text
-
-
 def test_a_broker_that_leaves_and_comes_back_stays_drained() -> None:
     made = draining(cluster())
     made.passes()
@@ -266,47 +281,6 @@ def test_a_broker_without_fresh_figures_blocks_its_drain() -> None:
     assert "[outdated]" in status.text
     made.silent = set()
     assert said(made.passes(6)).state == "drained"
-
-
-def test_dry_runs_do_not_drain() -> None:
-    made = draining(cluster())
-    made.executor = lambda _: "dry-run"
-    made.passes()
-    status = said(made.passes())
-    assert status.state == "blocked"
-    assert "all outcomes are dry runs [dry-runs-only]" in status.text
-    assert "with `--apply`" in status.advice
-    made.executor = applies
-    made.passes(2)
-    assert said(made.passes()).state == "draining"
-    assert said(made.passes(3)).state == "drained"
-
-
-@pytest.mark.parametrize("status", ["refused", "failed", "expired"])
-def test_commands_that_are_not_carried_out(status: OutcomeStatus) -> None:
-    made = draining(cluster())
-    made.executor = lambda _: status
-    found = said(made.passes(2))
-    assert found.state == "blocked"
-    assert "has not carried out the last 4 commands" in found.text
-    assert "[not-carried-out]" in found.text
-    made.executor = applies
-    assert said(made.passes(6)).state == "drained"
-
-
-@pytest.mark.heavy
-def test_commands_that_nobody_answers() -> None:
-    """They expire after five minutes; each later round says so, until a bundle leaves."""
-    made = draining(cluster())
-    made.executor = lambda _: None
-    states = [said(made.passes()) for _ in range(12)]
-    assert [one.state for one in states[:5]] == ["draining"] * 5
-    assert {one.state for one in states[5:]} == {"blocked"}
-    assert "4 commands have expired without an answer [no-answer]" in states[5].text
-    assert "[no-answer]" in states[8].text
-    assert len({(one.bundle, one.round) for one in made.commands}) == len(made.commands) == 12
-    made.executor = applies
-    assert said(made.passes(9)).state == "drained"
 
 
 def test_a_split_bundle_leaves_as_its_parts() -> None:
@@ -441,21 +415,11 @@ def test_balancing_of_the_others_goes_on() -> None:
     assert "a:1" not in {one.destination for one in made.commands}
 
 
-def _moved(commands: list[Command]) -> list[str]:
-    return [one.bundle for one in commands]
-
-
 @pytest.mark.heavy
-def test_what_has_left_is_not_moved_again_by_balancing() -> None:
+def test_what_has_left_is_not_moved_again_and_is_no_move_of_steadyshedder() -> None:
     made = draining(cluster(bundles=20))
-    made.passes(20)
-    assert len(_moved(made.commands)) == len({*_moved(made.commands)}) == 20
-
-
-@pytest.mark.heavy
-def test_steadyshedder_does_not_count_evacuations_as_its_own_moves() -> None:
-    made = draining(cluster(bundles=20))
-    done = made.passes(12)
+    done = made.passes(20)
+    assert len(made.commands) == len({one.bundle for one in made.commands}) == 20
     assert said(done).state == "drained"
     memory = made.store.get_cluster().memory
     assert memory.moves == ()

@@ -5,22 +5,32 @@ and they withdraw their figures when a bundle moves.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from strategies.settings import Mode
 from tests.unit.intent_builders import drain
-from tests.unit.little_cluster import LittleCluster, applies, spread_out
+from tests.unit.little_cluster import LittleCluster, spread_out
 from tests.unit.test_drains import NAMES, PACE, draining, said
 
 
-@pytest.mark.parametrize("mode", ["fixed", "parity"])
-def test_brokers_that_report_their_busiest_bundles_only(mode: Mode) -> None:
-    """The collector's notes list the others."""
-    made = LittleCluster(
-        spread_out(NAMES, 10), replace(PACE, strategy="transfer", mode=mode), top=3
-    )
+def extensible(
+    bundles: int = 10, top: int = 3, *, notes: bool = True, **changes: Any
+) -> LittleCluster:
+    settings = replace(PACE, strategy="transfer", **changes)
+    made = LittleCluster(spread_out(NAMES, bundles), settings, top=top, notes=notes)
     made.passes()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("mode", "withdraws"), [("fixed", False), ("parity", False), ("fixed", True)]
+)
+def test_brokers_that_report_their_busiest_bundles_only(mode: Mode, withdraws: bool) -> None:
+    """The collector's notes list the others, also while figures are withdrawn."""
+    made = extensible(mode=mode)
+    made.withdraws = withdraws
     states = [said(draining(made).passes())] + [said(made.passes()) for _ in range(4)]
     assert [(one.state, one.left) for one in states] == [
         ("draining", 10),
@@ -32,24 +42,9 @@ def test_brokers_that_report_their_busiest_bundles_only(mode: Mode) -> None:
     assert len(made.commands) == 10
 
 
-def test_brokers_that_withdraw_their_figures_when_a_bundle_moves() -> None:
-    """They are still there, and what they own is known."""
-    made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=3)
-    made.withdraws = True
-    made.passes()
-    states = [said(draining(made).passes())] + [said(made.passes()) for _ in range(3)]
-    assert [(one.state, one.left) for one in states] == [
-        ("draining", 10),
-        ("draining", 6),
-        ("draining", 2),
-        ("drained", 0),
-    ]
-
-
 def test_a_broker_without_figures_has_not_left_while_the_sweep_lists_it() -> None:
-    made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=3)
+    made = extensible()
     made.withdraws = True
-    made.passes()
     draining(made).passes()
     made.silent = {"a:1"}
     status = said(made.passes())
@@ -62,8 +57,7 @@ def test_a_broker_without_figures_has_not_left_while_the_sweep_lists_it() -> Non
 
 def test_notes_that_are_late() -> None:
     """Owners are looked up in turn: the outcome is newer, and says where the bundle is."""
-    made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=0)
-    made.passes()
+    made = extensible(top=0)
     made.notes = False
     states = [said(draining(made).passes())] + [said(made.passes()) for _ in range(3)]
     assert [one.left for one in states] == [10, 6, 2, 0]
@@ -79,8 +73,7 @@ def test_a_bundle_that_comes_back_from_a_broker_that_died_counts_again() -> None
     """Pulsar places it on the draining broker before its owner is looked up, so no new note says
     so: the one from before the move lists it all along.
     """
-    made = LittleCluster(spread_out(NAMES, 1), replace(PACE, strategy="transfer"), top=0)
-    made.passes()
+    made = extensible(1, top=0)
     made.notes = False
     assert said(draining(made).passes(3)).state == "drained"
     (command,) = made.commands
@@ -94,10 +87,7 @@ def test_a_bundle_that_comes_back_from_a_broker_that_died_counts_again() -> None
 
 
 def test_without_notes_no_broker_of_that_kind_is_called_drained() -> None:
-    made = LittleCluster(spread_out(NAMES, 10), replace(PACE, strategy="transfer"), top=3)
-    made.notes = False
-    made.passes()
-    made.executor = applies
+    made = extensible(notes=False)
     status = said(draining(made).passes(9))
     assert status.state in ("draining", "drained")
     assert made.brokers["a:1"] == {}
@@ -109,8 +99,7 @@ def test_without_notes_no_broker_of_that_kind_is_called_drained() -> None:
 
 
 def test_a_drain_of_a_noted_broker_ends_by_itself_while_another_one_lasts() -> None:
-    made = LittleCluster(spread_out(NAMES, 2), replace(PACE, strategy="transfer"), top=1)
-    made.passes()
+    made = extensible(2, top=1)
     made.tell(drain(1, made.seconds, "a:1", until_ms=made.now_ms + 150_000))
     made.tell(drain(2, made.seconds, "b:1", together=True))
     assert [said(made.passes()).state for _ in range(3)] == ["draining", "drained", "done"]
@@ -120,9 +109,7 @@ def test_a_bundle_that_is_among_the_busiest_no_more_gets_no_second_command() -> 
     """Its command names no destination, so a report that does not list it looks like a departure;
     but the report lists only some bundles.
     """
-    settings = replace(PACE, strategy="transfer", placement="none")
-    made = LittleCluster(spread_out(NAMES, 5), settings, top=2)
-    made.passes()
+    made = extensible(5, top=2, placement="none")
     made.executor = lambda _: None
     draining(made).passes()
     assert len(made.commands) == 4

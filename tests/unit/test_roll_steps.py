@@ -11,397 +11,339 @@ from typing import Any
 import pytest
 
 from strategies.cluster.intent_contract import RollPhase
+from strategies.reason_codes import StateCode
 from strategies.roll.next_step import next_step
-from strategies.roll.steps import (
-    EndProcess,
-    HaltRoll,
-    KeepWaiting,
-    RollStep,
-    RunRestart,
-    WriteRecord,
+from strategies.roll.roll_state import Observation, RestartRun, RollState
+from strategies.roll.steps import EndProcess, HaltRoll, KeepWaiting, RunRestart, WriteRecord
+from tests.unit.roll_builders import (
+    NOW,
+    ROLL,
+    ROUND_MS,
+    A,
+    B,
+    C,
+    D,
+    drain_of,
+    intent,
+    rolling,
+    round_of,
+    status,
+    step_of,
 )
-from strategies.roll.view import (
-    Absences,
-    Observation,
-    RestartRun,
-    RollMemory,
-    RollRounds,
-    RollView,
-    after_look,
-    with_answer,
-    with_record,
-    with_restart,
-)
-from tests.unit.roll_builders import NOW, A, B, C, D, drain_status, facts, intent, roll_status
 
-ALL_WAIT: Mapping[str, RollPhase] = dict.fromkeys((A, B, C), "waiting")
-DONE: Mapping[str, RollPhase] = dict.fromkeys((A, B, C), "restarted")
-NEXT: Mapping[str, RollPhase] = {A: "restarted", B: "waiting", C: "waiting"}
-ONE_GOES: Mapping[str, RollPhase] = {A: "restarting", B: "waiting", C: "waiting"}
+Phases = Mapping[str, RollPhase]
+ALL_WAIT: Phases = dict.fromkeys((A, B, C), "waiting")
+DONE: Phases = dict.fromkeys((A, B, C), "restarted")
+NEXT: Phases = {A: "restarted", B: "waiting", C: "waiting"}
+LAST: Phases = {A: "waiting", B: "restarted", C: "restarted"}
+ONE_DRAINS: Phases = {A: "draining", B: "waiting", C: "waiting"}
+ONE_IS_EMPTY: Phases = {A: "drained", B: "waiting", C: "waiting"}
+ONE_GOES: Phases = {A: "restarting", B: "waiting", C: "waiting"}
+RAN = {A: RestartRun(NOW - 20_000)}
+LONG_AGO = {A: RestartRun(NOW - 600_000)}
 
 
-def step(phases: Any, **given: Any) -> RollStep:
-    return next_step(facts(phases, **given))
+def case(sentence: str, phases: Phases, *expected: Any, **given: Any) -> Any:
+    return pytest.param(phases, given, *expected, id=sentence)
 
 
-def waits(phases: Any, **given: Any) -> str:
-    found = step(phases, **given)
-    assert isinstance(found, KeepWaiting), found
-    return found.text
-
-
-def halts(phases: Any, **given: Any) -> HaltRoll:
-    found = step(phases, **given)
-    assert isinstance(found, HaltRoll), found
-    assert found.advice.endswith(".")
-    return found
-
-
-def written(phases: Any, **given: Any) -> tuple[str, str | None]:
-    found = step(phases, **given)
+@pytest.mark.parametrize(
+    ("phases", "given", "action", "broker"),
+    [
+        case("the first broker by name is drained first", ALL_WAIT, "drain", A),
+        case("the leader is not the first", ALL_WAIT, "drain", B, leader=A),
+        case("the leader is the last", LAST, "drain", A, leader=A),
+        case("nobody has to lead when one is left", LAST, "drain", A, leader=None),
+        case("a drained broker is restarted", ONE_IS_EMPTY, "restarting", A),
+        case("a broker that was gone and is back is restarted", ONE_GOES, "restarted", A, ran=RAN,
+             gone_ms={A: NOW - 5_000}),
+        case("a broker that came back between two looks is restarted", ONE_GOES, "restarted", A,
+             ran={A: RestartRun(NOW - 20_000, started_before_ms=500)},
+             started_ms={A: NOW - 9_000}),
+        case("a broker has restarted since the process before died", ONE_GOES, "restarted", A,
+             started_ms={A: NOW - 100_000}),
+        case("a broker has gone and come back since this process looks", ONE_GOES, "restarted", A,
+             gone_ms={A: NOW - 3_000}),
+        case("the next one follows when two rounds have figures of the last", NEXT, "drain", B),
+        case("a person wants a restart again that is over", ALL_WAIT, "drain", A, due={A}),
+        case("the roll ends when the cluster is even", DONE, "end", None),
+        case("the roll ends at once if it need not be even", DONE, "end", None, even=False,
+             code="acting"),
+    ],
+)  # fmt: skip
+def test_a_record_is_written(
+    phases: Phases, given: dict[str, Any], action: str, broker: str | None
+) -> None:
+    found = step_of(phases, **given)
     assert isinstance(found, WriteRecord), found
-    return found.action, found.broker
+    assert (found.action, found.broker) == (action, broker)
 
 
-class TestOrder:
-    def test_the_first_broker_by_name_is_drained_first(self) -> None:
-        assert written(ALL_WAIT) == ("drain", A)
+@pytest.mark.parametrize(
+    ("phases", "given", "says"),
+    [
+        case("without a leader nobody knows who is last", ALL_WAIT,
+             "waits until the cluster has a leader", leader=None),
+        case("one broker at a time", ONE_DRAINS, f"{A}: 3 of 9 are left"),
+        case("it says what moves wait for", ONE_DRAINS, "; plan 1.2-ab waits for approval",
+             obstacle="plan 1.2-ab waits for approval"),
+        case("the leader waits for the others", {A: "draining", B: "restarted", C: "waiting"},
+             f"{A}: 3 of 9", max_unavailable=2),
+        case("two at a time are no more than two",
+             {A: "draining", B: "restarting", C: "waiting"}, f"restart {B} now",
+             max_unavailable=2, by_hand=True),
+        case("a broker that has not gone is waited for", ONE_GOES,
+             f"waits for {A} to go and come back: 20 s of at most 10 min", ran=RAN),
+        case("a start before the command is not its effect", ONE_GOES, "to go and come back",
+             ran={A: RestartRun(NOW - 20_000, NOW - 60_000)}, started_ms={A: NOW - 60_000}),
+        case("a broker that is not listed is not back", ONE_GOES, f"waits for {A} to come back",
+             ran=RAN, gone_ms={A: NOW}, live=(B, C)),
+        case("a broker that reads nothing is not back", ONE_GOES, f"waits for {A} to come back",
+             ran=RAN, gone_ms={A: NOW}, reading=(B, C)),
+        case("a broker that started between two looks has all its time", ONE_GOES,
+             "to come back and read metadata: 20 s", ran=RAN, reading=(B, C), since_ms=0,
+             started_ms={A: NOW - 9_000}),
+        case("a command that runs on is waited for", ONE_GOES, "the end of its restart command",
+             ran={A: RestartRun(NOW - 20_000, running=True)}, gone_ms={A: NOW}),
+        case("by hand a person has time to begin", ONE_GOES,
+             f"restart {A} now; waits for it to go and come back", ran={A: RestartRun(0)},
+             by_hand=True, since_ms=0),
+        case("by hand the time counts from when the broker is gone", ONE_GOES, ": 7 s of at most",
+             ran={A: RestartRun(0)}, by_hand=True, live=(B, C), missing_since_ms={A: NOW - 7_000}),
+        case("a restart of a dead process may be under way", ONE_GOES, "waits 30 s more"),
+        case("what is not seen is no evidence", ONE_GOES, "waits 30 s more", started_ms={}),
+        case("a restart of a dead process goes on", ONE_GOES, "to come back", live=(B, C),
+             missing_since_ms={A: NOW - 3_000}),
+        case("one round with figures of the last one is not enough", NEXT,
+             f"waits for 2 rounds with fresh figures of {A}",
+             rounds=[round_of(ONE_GOES), round_of(NEXT)]),
+        case("a round without figures of it begins anew", DONE, f"with fresh figures of {B}",
+             rounds=[round_of(DONE), round_of(DONE, stale={B: "silent"}), round_of(DONE)]),
+        case("nor is a drained broker restarted meanwhile",
+             {A: "restarted", B: "drained", C: "waiting"}, f"with fresh figures of {A}",
+             max_unavailable=2, stale={A: "silent"}),
+        case("a broker that takes bundles needs figures", NEXT,
+             f"waits for fresh figures of {C}: no report", stale={C: "no report"}),
+        case("a drain of a broker that has withdrawn its figures is refused", NEXT,
+             f"waits for a round that knows {C}",
+             rounds=[round_of(NEXT)] * 2 + [round_of(NEXT, brokers=(A, B))] * 2),
+        case("a restart that is due waits while something is wrong", ONE_GOES, "takes no step",
+             due={A}, live=(A, B)),
+        case("a process that resumes does not yield to the dead", ALL_WAIT,
+             "answers the record `resume`; the newest round is 60 s old", record="theirs",
+             pending=intent("resume"), in_charge=False),
+        case("there may be no round", ALL_WAIT, "`drain`; none yet", pending=intent("drain", A),
+             rounds=[]),
+        case("a roll that no round knows is waited for", ALL_WAIT,
+             "waits for a round that knows the roll", roll="f" * 32),
+        case("it waits until the cluster has been even for some rounds", DONE,
+             "waits until the load is even in 4 rounds in a row: nothing has to move",
+             rounds=[round_of(DONE, code="acting"), *[round_of(DONE)] * 3]),
+        case("even rounds from before the last restart do not count", DONE,
+             "until the load is even",
+             rounds=[*[round_of({**DONE, A: "restarting"})] * 2, *[round_of(DONE)] * 3]),
+        case("it waits while moves may help", DONE, "until the load is even", code="acting"),
+    ],
+)  # fmt: skip
+def test_it_waits(phases: Phases, given: dict[str, Any], says: str) -> None:
+    found = step_of(phases, **given)
+    assert isinstance(found, KeepWaiting), found
+    assert says in found.text
 
-    def test_the_leader_is_the_last(self) -> None:
-        assert written(ALL_WAIT, leader=A) == ("drain", B)
-        assert written({A: "waiting", B: "restarted", C: "restarted"}, leader=A) == ("drain", A)
 
-    def test_the_leader_is_judged_at_each_step(self) -> None:
-        two_left = {A: "waiting", B: "waiting", C: "restarted"}
-        assert written(two_left, leader=A) == ("drain", B)
-        assert written(two_left, leader=B) == ("drain", A)
-        assert written(two_left, leader=C) == ("drain", A)
-
-    def test_without_a_leader_nobody_knows_who_is_last(self) -> None:
-        assert "waits until the cluster has a leader" in waits(ALL_WAIT, leader=None)
-        last = {A: "waiting", B: "restarted", C: "restarted"}
-        assert written(last, leader=None) == ("drain", A)
-
-    def test_one_broker_at_a_time(self) -> None:
-        assert waits({A: "draining", B: "waiting", C: "waiting"}).startswith(f"{A}: drains {A}")
-        assert written({A: "drained", B: "waiting", C: "waiting"}) == ("restarting", A)
-        assert waits({**ONE_GOES}, ran={A: RestartRun(NOW)}).startswith(f"waits for {A} to go")
-
-    def test_two_at_a_time_if_asked(self) -> None:
-        one = {A: "draining", B: "waiting", C: "waiting", D: "waiting"}
-        assert step(one, max_unavailable=2) == WriteRecord("drain", B, "roll", together=True)
-        two = {A: "draining", B: "restarting", C: "waiting", D: "waiting"}
-        assert "restart" in waits(two, max_unavailable=2, by_hand=True)
-        leader = {A: "draining", B: "restarted", C: "restarted", D: "waiting"}
-        assert waits(leader, max_unavailable=2), "the leader waits for the others"
-
-    def test_a_drain_that_is_blocked_is_no_reason_to_halt(self) -> None:
-        blocked = drain_status(
-            A, "blocked", text="no move is allowed now [outside-window]", advice="Wait."
-        )
-        view = RollView(roll_status({A: "draining", B: "waiting"}), {A: blocked})
-        said = waits({A: "draining", B: "waiting"}, view=view)
-        assert said == f"{A}: no move is allowed now [outside-window]. Wait."
-
-    def test_it_says_what_moves_wait_for(self) -> None:
-        said = waits({A: "draining", B: "waiting"}, obstacle="plan 1.2-ab waits for approval")
-        assert said.endswith("; plan 1.2-ab waits for approval")
+@pytest.mark.parametrize(
+    ("phases", "given", "says", "advises"),
+    [
+        case("a command that fails", ONE_GOES, f"the restart of {A} failed: exit code 5",
+             f"--restart-again {A}", ran={A: RestartRun(NOW, failed="exit code 5")}),
+        case("a broker that does not go", ONE_GOES, f"{A} did not come back within 10 min",
+             f"--restart-again {A}", ran=LONG_AGO),
+        case("a broker that stays away", ONE_GOES, f"{A} did not come back within 10 min",
+             "Look at its log", ran=LONG_AGO, live=(B, C)),
+        case("a broker that never reads", ONE_GOES, f"{A} did not come back within 10 min",
+             "Look at its log", ran=LONG_AGO, reading=(B, C), gone_ms={A: NOW - 300_000}),
+        case("a broker that a person restarts stays away", ONE_GOES, "did not come back",
+             "Look at its log", by_hand=True, live=(B, C), missing_since_ms={A: NOW - 600_000}),
+        case("a restart of a dead process stays away", ONE_GOES, "did not come back",
+             "Look at its log", live=(B, C), missing_since_ms={A: NOW - 600_000}),
+        case("a restart of a dead process that never was is not run again", ONE_GOES,
+             "has not been restarted since", f"--restart-again {A}", since_ms=NOW - 60_000),
+        case("figures that do not come back", NEXT, f"no round has fresh figures of {A}",
+             "rebalancer doctor", stale={A: "silent"}, restarted_since_ms={A: NOW - 600_000}),
+        case("a frozen broker", ALL_WAIT, f"{B}: frozen", "PULSAR_FAULTS.md", frozen=(B,)),
+        case("another broker is lost during a restart", ONE_GOES, f"{C} is missing",
+             "Start that broker", ran=RAN, live=(B,), missing_since_ms={C: NOW - 40_000}),
+    ],
+)  # fmt: skip
+def test_it_halts(phases: Phases, given: dict[str, Any], says: str, advises: str) -> None:
+    found = step_of(phases, **given)
+    assert isinstance(found, HaltRoll), found
+    assert says in found.text
+    assert advises in found.advice
+    assert "rebalancer roll --resume" in found.advice
+    assert found.advice.endswith(".")
 
 
-class TestRestart:
-    def test_no_restart_without_an_acknowledgement(self) -> None:
-        announced = intent("restarting", A)
-        asked = with_record(RollMemory(NOW, ids=frozenset({"x"}), in_charge=True), announced)
-        drained: Mapping[str, RollPhase] = {A: "drained", B: "waiting", C: "waiting"}
-        known = facts(drained, record="x")
-        assert isinstance(next_step(replace(known, memory=asked)), KeepWaiting)
-        same_phase = with_answer(asked, RollView(roll_status(ONE_GOES, record="x")))
-        assert same_phase == asked, "another process's record is no answer"
-        answered = with_answer(asked, RollView(roll_status(ONE_GOES)))
-        found = facts(ONE_GOES, due=answered.due)
-        assert next_step(found) == RunRestart(A)
-        after = with_restart(answered, A, RestartRun(NOW))
-        assert isinstance(next_step(replace(found, memory=after)), KeepWaiting)
+@pytest.mark.parametrize("phases", [ALL_WAIT, ONE_IS_EMPTY])
+@pytest.mark.parametrize(
+    ("wrong", "since", "limit_ms", "says"),
+    [
+        ({"live": (A, B)}, lambda at: {"missing_since_ms": {C: at}}, 30_000, f"{C} is missing"),
+        ({}, lambda at: {"missing_since_ms": {"e:1": at}}, 30_000, "e:1 is missing"),
+        ({"unowned": ("t/n/0_1",)}, lambda at: {"unowned_since_ms": {"t/n/0_1": at}}, 60_000,
+         "t/n/0_1 has had no owner for"),
+        ({"live": None, "readable": False}, lambda at: {"unreadable_since_ms": at}, 120_000,
+         "the cluster has not answered reads of brokers and metadata for"),
+        ({"reading": (), "readable": False}, lambda at: {"unreadable_since_ms": at}, 120_000,
+         "the cluster has not answered reads"),
+    ],
+)  # fmt: skip
+def test_no_step_while_something_is_wrong_and_a_halt_if_it_lasts(
+    phases: Phases, wrong: dict[str, Any], since: Any, limit_ms: int, says: str
+) -> None:
+    soon = step_of(phases, **wrong, **since(NOW - limit_ms + 1))
+    assert isinstance(soon, KeepWaiting)
+    assert soon.text.startswith("takes no step: ")
+    assert says in soon.text
+    late = step_of(phases, **wrong, **since(NOW - limit_ms))
+    assert isinstance(late, HaltRoll)
+    assert says in late.text
+    assert "rebalancer roll --resume" in late.advice
 
-    def test_a_broker_that_was_gone_and_is_back_is_restarted(self) -> None:
-        ran = {A: RestartRun(NOW - 20_000)}
-        assert written(ONE_GOES, ran=ran, gone_ms={A: NOW - 5_000}) == ("restarted", A)
 
-    def test_a_broker_that_started_later_than_before_is_restarted(self) -> None:
-        """It came back between two looks."""
-        ran = {A: RestartRun(NOW - 20_000, started_before_ms=500)}
-        assert written(ONE_GOES, ran=ran, started_ms={A: NOW - 9_000}) == ("restarted", A)
+@pytest.mark.parametrize(
+    ("phases", "given", "number"),
+    [
+        case("rounds that yield", ALL_WAIT, 2, code="yielding"),
+        case("blind rounds", ALL_WAIT, 2, code="blind", stale={A: "silent"}),
+        case("blind rounds without a reason", ONE_GOES, 2, code="blind"),
+        case("another broker is silent too", ONE_GOES, 2, code="blind", stale={A: "-", B: "-"}),
+        case("yielding during a restart", ONE_GOES, 2, code="yielding", stale={A: "silent"}),
+        case("a restart makes it blind", ONE_GOES, 0, code="blind", stale={A: "silent"}),
+        case("a restart that is over does", NEXT, 0, code="blind", stale={A: "silent"}),
+        case("a round that acts", ALL_WAIT, 0, code="acting", stale={A: "silent"}),
+    ],
+)
+def test_rounds_that_cannot_judge_halt_the_roll_unless_its_restart_is_the_reason(
+    phases: Phases, given: dict[str, Any], number: int
+) -> None:
+    rounds = [round_of(phases), *[round_of(phases, **given)] * 2]
+    two = step_of(phases, rounds=rounds, ran=RAN)
+    three = step_of(phases, rounds=[*rounds, rounds[-1]], ran=RAN)
+    says = f"rounds in a row are {given['code']}: nothing has to move"
+    assert getattr(two, "text", "").startswith(f"takes no step: 2 {says}") is (number > 0)
+    assert getattr(three, "text", "").startswith(f"3 {says}") is (number > 0)
+    assert isinstance(three, HaltRoll) is (number > 0)
 
-    def test_a_start_before_the_command_is_not_its_effect(self) -> None:
-        """The broker had crashed after it was drained."""
-        ran = {A: RestartRun(NOW - 20_000, started_before_ms=NOW - 60_000)}
-        assert "to go and come back" in waits(ONE_GOES, ran=ran, started_ms={A: NOW - 60_000})
 
-    @pytest.mark.parametrize("given", [{"live": (B, C)}, {"reading": (B, C)}])
-    def test_it_is_back_when_it_is_listed_and_reads(self, given: dict[str, Any]) -> None:
-        ran = {A: RestartRun(NOW - 20_000)}
-        said = waits(ONE_GOES, ran=ran, gone_ms={A: NOW}, **given)
-        assert said.startswith(f"waits for {A} to come back")
+def test_two_at_a_time_are_drained_together() -> None:
+    found = step_of({**ONE_DRAINS, D: "waiting"}, max_unavailable=2)
+    assert found == WriteRecord("drain", B, "roll", together=True)
 
-    def test_a_command_that_runs_on_is_waited_for(self) -> None:
-        ran = {A: RestartRun(NOW - 20_000, running=True)}
-        assert "the end of its restart command" in waits(ONE_GOES, ran=ran, gone_ms={A: NOW})
 
-    @pytest.mark.parametrize("gone", [{}, {A: NOW}])
-    def test_a_command_that_fails_halts(self, gone: dict[str, int]) -> None:
-        ran = {A: RestartRun(NOW - 20_000, failed="exit code 5")}
-        found = halts(ONE_GOES, ran=ran, gone_ms=gone)
-        assert found.text == f"the restart of {A} failed: exit code 5"
-        assert f"rebalancer roll --resume --restart-again {A}" in found.advice
+def test_a_drain_that_is_blocked_is_no_reason_to_halt() -> None:
+    blocked = drain_of(A, "blocked", "no move is allowed now [outside-window]", advice="Wait.")
+    found = step_of(ONE_DRAINS, more=[blocked])
+    assert found == KeepWaiting(f"{A}: no move is allowed now [outside-window]. Wait.")
 
-    @pytest.mark.parametrize(
-        "given",
-        [
-            {},
-            {"live": (B, C), "missing_ms": {A: NOW - 600_000}},
-            {"reading": (B, C), "gone_ms": {A: NOW - 600_000}},
-        ],
+
+def test_a_roll_ends_with_the_reason_where_more_moves_cannot_help() -> None:
+    codes: tuple[StateCode, ...] = ("cannot-help", "not-allowed")
+    for code in codes:
+        one = round_of(DONE, code=code, text="too big [coarse-bundles]", advice="Split it.")
+        assert isinstance(step_of(DONE, rounds=[one] * 3), KeepWaiting)
+        why = "all brokers are restarted, but the load is not even: too big [coarse-bundles]. "
+        assert step_of(DONE, rounds=[one] * 4) == WriteRecord("end", None, f"{why}Split it.")
+
+
+def test_no_restart_without_an_acknowledgement_of_this_process() -> None:
+    state, seen = rolling(ONE_IS_EMPTY)
+    state.write(intent("restarting", A, "announced"))
+    assert isinstance(next_step(state, seen), KeepWaiting)
+    state.read(round_of(ONE_GOES, record="mine"))
+    assert isinstance(next_step(state, seen), KeepWaiting), "another record is no answer"
+    state.read(round_of(ONE_GOES, record="announced"))
+    assert next_step(state, seen) == RunRestart(A)
+    state.begin_restart(A, NOW)
+    assert isinstance(next_step(state, seen), KeepWaiting)
+    assert state.ran == {A: RestartRun(NOW, 1_000, running=True)}
+    state.end_command(A, "exit code 1")
+    assert isinstance(next_step(state, seen), HaltRoll)
+
+
+def test_a_person_may_want_a_restart_again() -> None:
+    assert step_of(ONE_GOES, due={A}) == RunRestart(A)
+
+
+@pytest.mark.parametrize("pending", [None, intent("drain", A)])
+def test_a_refused_record_halts_the_roll_with_its_reason(pending: object) -> None:
+    """Also a drain that was accepted, and refused by its first round."""
+    refused = status("drain", "refused", id="mine", text="no other broker", advice="Go.")
+    state, seen = rolling(ALL_WAIT, pending=pending, rounds=[])
+    state.read(round_of(ALL_WAIT, [refused]))
+    found = next_step(state, seen)
+    assert isinstance(found, HaltRoll)
+    assert found.text == "the record to drain was refused: no other broker"
+    assert found.advice.startswith("Go. Then `rebalancer roll --resume`")
+
+
+@pytest.mark.parametrize("roll", [ROLL, "f" * 32])
+def test_a_process_whose_first_record_is_refused_ends(roll: str) -> None:
+    refused = status("roll", "refused", id="mine", text="c:1 is unknown", advice="Go.")
+    rounds = [round_of(ALL_WAIT, [refused], record="theirs", id=roll)]
+    found = step_of(ALL_WAIT, rounds=rounds, pending=intent("roll"), in_charge=False)
+    assert found == EndProcess("refused", "the record to roll was refused: c:1 is unknown", "Go.")
+
+
+def test_an_answer_that_five_rounds_do_not_bring_never_comes() -> None:
+    """Rounds from before the record are no answer, also where the cluster's clock is ahead."""
+    state, seen = rolling(ALL_WAIT, rounds=[round_of(ALL_WAIT, ts=NOW + 5)] * 8)
+    state.write(replace(intent("drain", A, "new"), ts=NOW - 90_000))
+    for number in range(1, 6):
+        assert isinstance(next_step(state, seen), KeepWaiting)
+        state.read(round_of(ALL_WAIT, ts=NOW + 5 + number))
+    found = next_step(state, seen)
+    assert isinstance(found, EndProcess)
+    assert found.code == "unanswered"
+
+
+@pytest.mark.parametrize("pending", [None, intent("drain", A, "later")])
+@pytest.mark.parametrize("ended", ["done", "halted", "cancelled", "rolling"])
+def test_a_roll_that_has_ended_or_that_another_process_goes_on_with_ends_the_process(
+    ended: str, pending: object
+) -> None:
+    found = step_of(ALL_WAIT, state=ended, record="theirs", pending=pending)
+    assert isinstance(found, EndProcess)
+    assert found.code == ("taken-over" if ended == "rolling" else ended)
+    assert (found.text == "the roll goes on") is (ended != "rolling")
+
+
+def test_the_process_notes_since_when_it_sees_what_is_wrong() -> None:
+    """By its own clock; what it cannot read is no evidence."""
+    state = RollState(ROLL, 0)
+    state.read(round_of(ALL_WAIT, stale={"e:1": "silent"}))
+    state.look(Observation(10, (A, B), unowned=("x",)))
+    assert (state.missing_since_ms, state.gone_ms) == ({C: 10, "e:1": 10}, {C: 10, "e:1": 10})
+    state.look(Observation(15, None, readable=False))
+    assert (state.missing_since_ms, state.unowned_since_ms) == ({C: 10, "e:1": 10}, {"x": 10})
+    state.look(Observation(20, (A, "e:1"), readable=False, unowned=("x",)))
+    assert (state.missing_since_ms, state.unreadable_since_ms) == ({B: 20, C: 10}, 15)
+    assert state.gone_ms == {B: 20, C: 20, "e:1": 10}
+    for _ in range(9):
+        state.read(round_of({A: "restarted"}))
+    state.look(Observation(30, (A,)))
+    assert state.missing_since_ms == {B: 20, C: 10}, "rounds have forgotten them"
+    assert (state.unowned_since_ms, state.unreadable_since_ms, state.restarted_since_ms) == (
+        {},
+        None,
+        {A: 30},
     )
-    def test_a_broker_that_does_not_come_back_halts(self, given: dict[str, Any]) -> None:
-        found = halts(ONE_GOES, ran={A: RestartRun(NOW - 600_000)}, **given)
-        assert found.text == f"{A} did not come back within 10 min"
-        assert "rebalancer roll --resume" in found.advice
-
-    def test_by_hand_a_person_has_time(self) -> None:
-        said = waits(ONE_GOES, ran={A: RestartRun(NOW - 9_000_000)}, by_hand=True)
-        assert said == f"restart {A} now; waits for it to go and come back"
-        gone = {"live": (B, C), "ran": {A: RestartRun(NOW - 9_000_000)}, "by_hand": True}
-        assert ": 7 s of at most" in waits(ONE_GOES, missing_ms={A: NOW - 7_000}, **gone)
-        halts(ONE_GOES, missing_ms={A: NOW - 600_000}, **gone)
+    state.look(Observation(40, (A, B, C)))
+    assert (state.missing_since_ms, state.restarted_since_ms) == ({}, {A: 30})
 
 
-class TestResumed:
-    """A process before this one had announced a restart and died."""
-
-    def test_the_broker_has_restarted_since(self) -> None:
-        assert written(ONE_GOES, started_ms={A: NOW - 100_000}) == ("restarted", A)
-
-    def test_it_goes_and_comes_back_now(self) -> None:
-        assert "to come back" in waits(ONE_GOES, live=(B, C), missing_ms={A: NOW - 3_000})
-        assert written(ONE_GOES, gone_ms={A: NOW - 3_000}) == ("restarted", A)
-
-    def test_it_is_gone_and_stays_away(self) -> None:
-        halts(ONE_GOES, live=(B, C), missing_ms={A: NOW - 600_000})
-
-    def test_it_runs_as_before_and_is_not_restarted_again(self) -> None:
-        assert "waits 30 s more" in waits(ONE_GOES)
-        found = halts(ONE_GOES, since_ms=NOW - 60_000)
-        assert "has not been restarted since" in found.text
-        assert f"--restart-again {A}" in found.advice
-
-    def test_a_person_may_want_it_again(self) -> None:
-        assert step(ONE_GOES, due=frozenset({A})) == RunRestart(A)
-        assert written(ALL_WAIT, due=frozenset({A})) == ("drain", A)
-
-    def test_by_hand_there_is_no_command_to_repeat(self) -> None:
-        assert waits(ONE_GOES, since_ms=0, by_hand=True).startswith(f"restart {A} now")
-
-
-class TestGate:
-    def test_two_rounds_with_fresh_figures_of_the_last_one(self) -> None:
-        assert written(NEXT) == ("drain", B)
-        assert waits(NEXT, fresh={A: 1}) == f"waits for 2 rounds with fresh figures of {A}"
-
-    def test_fresh_figures_of_the_receivers(self) -> None:
-        assert waits(NEXT, stale={C: "no report for 5 min"}).startswith(
-            f"waits for fresh figures of {C}: no report"
-        )
-        assert written(NEXT, stale={"gone:1": "no report"}) == ("drain", B)
-
-    def test_a_broker_that_withdraws_its_figures_is_drained_when_rounds_know_it_again(self) -> None:
-        """As brokers of the extensible load manager do; a drain of an unknown broker is refused."""
-        assert waits(NEXT, unknown={C: 1}) == f"waits for a round that knows {C}"
-        assert written(NEXT, unknown={C: 3}) == ("drain", B)
-
-    def test_it_does_not_wait_for_ever(self) -> None:
-        found = halts(NEXT, fresh={}, restarted_ms={A: NOW - 600_000})
-        assert f"no round has fresh figures of {A}" in found.text
-
-    def test_a_drained_broker_is_not_restarted_meanwhile(self) -> None:
-        drained = {A: "restarted", B: "drained", C: "waiting"}
-        assert A in waits(drained, fresh={A: 0}, max_unavailable=2)
-
-
-class TestAlarms:
-    @pytest.mark.parametrize("phases", [ALL_WAIT, {A: "drained", B: "waiting", C: "waiting"}])
-    @pytest.mark.parametrize(
-        ("soon", "late", "says"),
-        [
-            (
-                {"live": (A, B), "missing_ms": {C: NOW - 29_999}},
-                {"live": (A, B), "missing_ms": {C: NOW - 30_000}},
-                f"{C} is missing in the list of brokers",
-            ),
-            (
-                {"brokers": (A, B, C, D), "missing_ms": {}},
-                {"brokers": (A, B, C, D), "missing_ms": {D: NOW - 30_000}},
-                f"{D} is missing in the list of brokers",
-            ),
-            (
-                {"unowned_ms": {"t/n/0x0_0x1": NOW - 59_999}},
-                {"unowned_ms": {"t/n/0x0_0x1": NOW - 60_000, "t/n/0x1_0x2": NOW}},
-                "t/n/0x0_0x1 has had no owner for",
-            ),
-            (
-                {"live": None, "unreadable_ms": NOW - 119_999},
-                {"live": None, "unreadable_ms": NOW - 120_000},
-                "the cluster has not answered reads of brokers and metadata for",
-            ),
-            (
-                {"reading": (), "unreadable_ms": NOW - 1},
-                {"reading": (), "unreadable_ms": NOW - 120_000},
-                "the cluster has not answered reads",
-            ),
-            (
-                {"bad": 2, "round_state": "yielding", "round_text": "another one moves bundles"},
-                {"bad": 3, "round_state": "yielding", "round_text": "another one moves bundles"},
-                "rounds in a row are yielding: another one moves bundles",
-            ),
-        ],
-    )
-    def test_no_step_while_something_is_wrong_and_a_halt_if_it_lasts(
-        self, phases: Any, soon: dict[str, Any], late: dict[str, Any], says: str
-    ) -> None:
-        said = waits(phases, **soon)
-        assert said.startswith("takes no step: ")
-        assert says in said
-        found = halts(phases, **late)
-        assert says in found.text
-        assert "rebalancer roll --resume" in found.advice
-
-    def test_a_broker_that_rounds_have_forgotten_is_still_missing(self) -> None:
-        assert "e:1 is missing" in waits(ALL_WAIT, missing_ms={"e:1": NOW - 1})
-        assert "e:1 is missing" in halts(ALL_WAIT, missing_ms={"e:1": NOW - 30_000}).text
-
-    def test_a_frozen_broker_halts_at_once(self) -> None:
-        assert halts(ALL_WAIT, frozen=(B,)).text.startswith(f"{B}: frozen")
-
-    def test_another_broker_is_lost_while_one_is_restarted(self) -> None:
-        ran = {A: RestartRun(NOW)}
-        assert "takes no step" not in waits(ONE_GOES, ran=ran, live=(B, C))
-        assert C in halts(ONE_GOES, ran=ran, live=(B,), missing_ms={C: NOW - 40_000}).text
-
-    def test_a_restart_that_is_due_waits_for_the_alarm(self) -> None:
-        assert "takes no step" in waits(ONE_GOES, due=frozenset({A}), live=(A, B))
-
-
-class TestAnswers:
-    @pytest.mark.parametrize("pending", [None, intent("drain", A)])
-    def test_a_refused_record_halts_the_roll_with_its_reason(self, pending: object) -> None:
-        """Also a drain that was accepted, and refused by its first round."""
-        refused = roll_status(
-            {}, id="mine", action="drain", state="refused", text="no other broker", advice="Go."
-        )
-        view = RollView(roll_status(ALL_WAIT), {}, {"mine": refused})
-        found = halts(ALL_WAIT, view=view, pending=pending)
-        assert found.text == "the record to drain was refused: no other broker"
-        assert found.advice.startswith("Go. Then `rebalancer roll --resume`")
-
-    def test_a_process_whose_first_record_is_refused_ends(self) -> None:
-        refused = roll_status({}, id="mine", state="refused", text="c:1 is unknown", advice="Go.")
-        for status in (None, roll_status(ALL_WAIT, record="theirs")):
-            view = RollView(status, {}, {"mine": refused})
-            found = step(ALL_WAIT, view=view, pending=intent("roll"), in_charge=False)
-            assert found == EndProcess(
-                "refused", "the record to roll was refused: c:1 is unknown", "Go."
-            )
-
-    def test_it_waits_for_an_answer(self) -> None:
-        asked = replace(intent("drain", A), ts=NOW - 90_000)
-        said = waits(ALL_WAIT, pending=asked, record="mine")
-        assert (
-            said
-            == "waits for a round that answers the record `drain`; the newest round is 60 s old"
-        )
-        assert waits(ALL_WAIT, pending=asked, times=()).endswith("none yet")
-
-    def test_an_answer_that_five_rounds_do_not_bring_never_comes(self) -> None:
-        asked = replace(intent("drain", A), ts=NOW - 90_000)
-        found = step(
-            ALL_WAIT,
-            pending=asked,
-            answered_after_ms=asked.ts,
-            times=(NOW - 90_000, *range(NOW - 5, NOW)),
-        )
-        assert isinstance(found, EndProcess)
-        assert found.code == "unanswered"
-        waits(
-            ALL_WAIT,
-            pending=asked,
-            answered_after_ms=asked.ts,
-            times=(NOW - 90_000, *range(NOW - 4, NOW)),
-        )
-
-    def test_rounds_from_before_the_record_are_no_answer(self) -> None:
-        """Also where the cluster's clock is ahead of this machine's."""
-        known = RollRounds(times=tuple(range(NOW, NOW + 8)))
-        record = replace(intent("drain", A), ts=NOW - 90_000)
-        memory = with_record(RollMemory(NOW, in_charge=True), record, known)
-        assert known.after(memory.answered_after_ms) == 0
-        assert with_record(RollMemory(NOW), record).answered_after_ms == record.ts
-
-    def test_another_process_has_taken_over(self) -> None:
-        for pending in (None, intent("drain", A, "later")):
-            found = step(ALL_WAIT, record="theirs", pending=pending)
-            assert isinstance(found, EndProcess)
-            assert found.code == "taken-over"
-
-    def test_a_process_that_resumes_does_not_yield_to_the_dead(self) -> None:
-        said = waits(ALL_WAIT, record="theirs", pending=intent("resume"), in_charge=False)
-        assert "answers the record `resume`" in said
-
-    @pytest.mark.parametrize("state", ["done", "halted", "cancelled"])
-    @pytest.mark.parametrize("pending", [None, intent("drain", A, "later")])
-    def test_a_roll_that_has_ended_ends_the_process(self, state: str, pending: object) -> None:
-        found = step(ALL_WAIT, state=state, record="theirs", pending=pending)
-        assert found == EndProcess(state, "the roll goes on", "Nothing to do.")  # type: ignore[arg-type]
-
-    def test_a_roll_that_no_round_knows_is_waited_for(self) -> None:
-        assert waits(ALL_WAIT, view=RollView()) == "waits for a round that knows the roll"
-
-
-class TestEnd:
-    def test_it_ends_when_the_cluster_is_even(self) -> None:
-        assert written(DONE) == ("end", None)
-
-    def test_it_waits_until_the_cluster_has_been_even_for_some_rounds(self) -> None:
-        said = waits(DONE, balanced=3, round_text="the round has 3 commands")
-        assert "waits until the load is even in 4 rounds in a row: the round has 3" in said
-        assert written(DONE, balanced=0, even=False) == ("end", None)
-
-    def test_it_ends_with_the_reason_where_more_moves_cannot_help(self) -> None:
-        uneven = {"balanced": 0, "round_text": "too big [coarse-bundles]", "advice": "Split it."}
-        assert "waits until the load is even" in waits(DONE, **uneven, helpless=3)
-        assert step(DONE, **uneven, helpless=4) == WriteRecord(
-            "end",
-            None,
-            "all brokers are restarted, but the load is not even: too big [coarse-bundles]. "
-            "Split it.",
-        )
-
-    def test_even_figures_from_before_the_last_restart_do_not_count(self) -> None:
-        assert "fresh figures" in waits(DONE, fresh={A: 2, B: 1, C: 2})
-
-
-def test_what_is_not_seen_is_no_evidence() -> None:
-    seen = Observation(NOW, (A, B, C), C, (A, B, C))
-    blind = replace(facts(ONE_GOES), seen=seen)
-    assert not blind.has_restarted(A)
-    assert isinstance(next_step(blind), KeepWaiting)
-
-
-def test_a_broker_is_missing_since_the_first_look_without_it_and_gone_at_the_last() -> None:
-    first = after_look(Absences(), 10, (A, B), (A, B, C))
-    assert (first.missing_ms, first.gone_ms) == ({C: 10}, {C: 10})
-    later = after_look(first, 20, (A,), (A, B, C))
-    assert (later.missing_ms, later.gone_ms) == ({B: 20, C: 10}, {B: 20, C: 20})
-    # It counts no more once it is back, whether or not anyone still expects it.
-    back = after_look(later, 30, (A, B, C), (A, B))
-    assert (back.missing_ms, back.gone_ms) == ({}, {B: 20, C: 20})
-    unasked = after_look(later, 30, (A, B), (A, B))
-    assert (unasked.missing_ms, unasked.gone_ms) == ({C: 10}, {B: 20, C: 20})
+def test_as_many_rounds_are_kept_as_the_rules_need() -> None:
+    state, _ = rolling(DONE, even_rounds=12, rounds=[])
+    for number in range(20):
+        state.read(round_of(DONE, ts=number * ROUND_MS))
+    assert state.in_a_row(lambda done: done.ts > 0) == 12

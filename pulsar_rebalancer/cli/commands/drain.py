@@ -68,17 +68,17 @@ def drain_command(
             say_record(record, what, as_json=as_json)
             return
         session.note(f"asked to drain {broker} as {record.by}; waits for the next round", "asked")
-        first = session.answered(record)
-        _end(_drained(session, record, first), session.cluster, record, as_json=as_json)
+        status = _drained(session, record)
+        _end(status, session.cluster, record, as_json=as_json)
 
 
-def _drained(session: IntentSession, record: Intent, first: IntentStatus | None) -> IntentStatus:
-    """Shows the progress of a drain until it is drained, or has ended. `first`: its first status.
-    Raises IntentError if rounds know it no more, typer.Exit after a signal.
+def _drained(session: IntentSession, record: Intent) -> IntentStatus:
+    """Shows the progress of a drain until it is drained, or has ended. Raises IntentError if rounds
+    refuse it or know it no more, typer.Exit after a signal.
     """
     last = ""
     how = f"the drain goes on; its progress: rebalancer intents; to end it: {_undrain(record)}"
-    for status in chain([] if first is None else [first], _statuses(session, record, how)):
+    for status in chain([session.answered(record)], _statuses(session, record, how)):
         if status.state in ("drained", *ENDED):
             return status
         line = progress_of(status)

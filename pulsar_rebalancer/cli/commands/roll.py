@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -12,16 +11,12 @@ import typer
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.intents import IntentSession, intent_session, say_status
 from pulsar_rebalancer.cli.roll.observe import ClusterObserver
-from pulsar_rebalancer.cli.roll.obstacles import WaitingPlans
-from pulsar_rebalancer.cli.roll.process import RollEnd, RollPlan, RollProcess
-from pulsar_rebalancer.cli.roll.restarts import RestartCommands
+from pulsar_rebalancer.cli.roll.process import RollEnd, RollProcess
 from pulsar_rebalancer.decisions.intents import IntentError, active_roll, excluded_by
-from pulsar_rebalancer.settings.load import Settings
-from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.wall_clock import wall_clock_ms
-from strategies.cluster.intent_contract import IntentStatus
+from strategies.cluster.intent_contract import Intent, IntentStatus
+from strategies.roll.roll_state import RollRules, RollState, known_brokers
 from strategies.roll.steps import EndProcess
-from strategies.roll.view import RollMemory, RollRules
 
 app = typer.Typer()
 
@@ -29,30 +24,6 @@ _GO_ON = (
     "the roll stays as it is: a broker that is being drained is drained on, and none is restarted. "
     "To go on: rebalancer roll --resume; to give up: rebalancer roll --cancel"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class RollOptions:
-    """What the person wants. `even_rounds`: to wait for at the end; `again`: brokers to restart
-    once more.
-    """
-
-    brokers: tuple[str, ...]
-    command: str
-    max_unavailable: int
-    restart_timeout_ms: int
-    even_rounds: int
-    again: frozenset[str]
-    as_json: bool
-
-    @property
-    def rules(self) -> RollRules:
-        return RollRules(
-            self.restart_timeout_ms,
-            by_hand=not self.command,
-            even=self.even_rounds > 0,
-            even_rounds=self.even_rounds,
-        )
 
 
 @app.command("roll", short_help="Restart brokers one after another.")
@@ -118,26 +89,37 @@ def roll_command(
     Halts at the first thing that looks wrong, says how to go on, and exits with 1. It may be
     killed at any point: `rebalancer roll --resume` goes on, and restarts no broker twice.
     """
-    settings = options.settings(config, overrides)
-    again = frozenset(restart_again or ())
+    settings, again = options.settings(config, overrides), set(restart_again or ())
     _check_words(bool(brokers), reason, resume=resume, cancel=cancel, again=bool(again))
-    wanted = RollOptions(
-        tuple(brokers or ()),
-        restart_command,
-        max_unavailable,
+    rules = RollRules(
         restart_timeout * 1000,
-        0 if no_even else even_rounds,
-        again,
-        as_json,
+        by_hand=not restart_command,
+        even=not no_even,
+        max_unavailable=max_unavailable,
+        even_rounds=even_rounds,
     )
     why = ("cancelled" if cancel else "goes on") if reason is None else reason
     with intent_session(settings, cluster, by, why) as session:
         if cancel:
             _cancel(session, as_json=as_json)
-        elif resume:
-            _resume(session, wanted)
-        else:
-            _begin(session, wanted)
+            return
+        state = RollState("", wall_clock_ms(), rules, again)
+        done = _done_before(session) if resume else None
+        if done is not None:
+            # The process before may have died when there was nothing more to do.
+            _finish(session, done, as_json=as_json)
+            return
+        if resume:
+            state.roll = _active(session).id
+        with closing(ClusterObserver(settings, session.cluster)) as observer:
+            if resume:
+                record, said = _resume(session, state)
+            else:
+                record, said = _begin(session, state, brokers or _all_brokers(session, observer))
+            process = RollProcess(session, state, observer, restart_command)
+            process.write(record)
+            session.note(said, "resume" if resume else "asked")
+            _finish(session, process.run(), as_json=as_json)
 
 
 def _check_words(
@@ -154,42 +136,37 @@ def _check_words(
         raise typer.BadParameter("a new roll needs a --reason TEXT")
 
 
-def _begin(session: IntentSession, wanted: RollOptions) -> None:
-    with _looking(session.settings) as observer:
-        brokers = wanted.brokers or _all_brokers(session, observer)
-        record = session.judged(
-            session.record("roll", brokers=brokers, max_unavailable=wanted.max_unavailable)
-        )
-        process = _process(session, wanted, observer, record.id)
-        process.write(record)
-        how = (
-            "in turn"
-            if wanted.max_unavailable == 1
-            else f"up to {wanted.max_unavailable} at a time"
-        )
-        session.note(f"asked to roll {len(brokers)} brokers {how}, as {record.by}", "asked")
-        _finish(session, process.run(), wanted)
+def _begin(session: IntentSession, state: RollState, brokers: Sequence[str]) -> tuple[Intent, str]:
+    """The record that begins a roll, and what the process says of it. Raises IntentError."""
+    most = state.rules.max_unavailable
+    record = session.judged(session.record("roll", brokers=tuple(brokers), max_unavailable=most))
+    state.roll = record.id
+    how = "in turn" if most == 1 else f"up to {most} at a time"
+    return record, f"asked to roll {len(brokers)} brokers {how}, as {record.by}"
 
 
-def _resume(session: IntentSession, wanted: RollOptions) -> None:
+def _resume(session: IntentSession, state: RollState) -> tuple[Intent, str]:
+    """The record that goes on with the active roll, and what the process says of it. Raises
+    IntentError.
+    """
+    status = _active(session)
+    for broker in sorted(state.due):
+        phase = status.phases.get(broker, "no broker of this roll")
+        if phase != "restarting":
+            raise IntentError(
+                f"--restart-again {broker}: it is {phase}; only a broker in phase restarting can "
+                "be restarted again. `rebalancer intents` shows the phases."
+            )
+    record = session.judged(session.record("resume", roll=state.roll))
+    return record, f"goes on with the roll of {status.by} ({status.reason})"
+
+
+def _done_before(session: IntentSession) -> EndProcess | None:
+    """The end of the newest roll, if it is done."""
     rolls = [one for one in session.newest.intents if one.action == "roll"]
     if active_roll(session.newest) is None and rolls and rolls[-1].state == "done":
-        # The process before may have died when there was nothing more to do.
-        _finish(session, EndProcess("done", rolls[-1].text, rolls[-1].advice), wanted)
-        return
-    status = _active(session)
-    waiting = [one for one in sorted(wanted.again) if status.phases.get(one) != "restarting"]
-    if waiting:
-        phase = status.phases.get(waiting[0], "no broker of this roll")
-        raise IntentError(
-            f"--restart-again {waiting[0]}: it is {phase}; only a broker in phase restarting can "
-            "be restarted again. `rebalancer intents` shows the phases."
-        )
-    with _looking(session.settings) as observer:
-        process = _process(session, wanted, observer, status.id)
-        process.write(session.judged(session.record("resume", roll=status.id)))
-        session.note(f"goes on with the roll of {status.by} ({status.reason})", "resume")
-        _finish(session, process.run(), wanted)
+        return EndProcess("done", rolls[-1].text, rolls[-1].advice)
+    return None
 
 
 def _cancel(session: IntentSession, *, as_json: bool) -> None:
@@ -198,7 +175,6 @@ def _cancel(session: IntentSession, *, as_json: bool) -> None:
     session.write(record)
     session.note("asked to end the roll; waits for the next round", "asked")
     ended = session.answered(record)
-    assert ended is not None
     sentence = f"the roll has ended ({ended.state}): {ended.text}. {ended.advice}"
     say_status(ended, session.cluster, sentence, as_json=as_json)
 
@@ -218,8 +194,7 @@ def _all_brokers(session: IntentSession, observer: ClusterObserver) -> tuple[str
     others.
     """
     newest = session.newest
-    excluded = {*excluded_by(newest)}
-    known = {*newest.brokers, *newest.usage, *newest.stale}
+    excluded, known = {*excluded_by(newest)}, known_brokers(newest)
     unknown = sorted({*observer.brokers()} - known - excluded)
     if unknown:
         raise IntentError(
@@ -229,37 +204,16 @@ def _all_brokers(session: IntentSession, observer: ClusterObserver) -> tuple[str
     return tuple(sorted(known - excluded))
 
 
-@contextmanager
-def _looking(settings: Settings) -> Iterator[ClusterObserver]:
-    with ExitStack() as stack:
-        known = KnownBrokers(settings.connections.pulsar)
-        observer = ClusterObserver(settings.connections, known, lambda _: False, wall_clock_ms())
-        stack.callback(observer.close)
-        yield observer
-
-
-def _process(
-    session: IntentSession, wanted: RollOptions, observer: ClusterObserver, roll: str
-) -> RollProcess:
-    plans = WaitingPlans(session.settings, session.cluster)
-    plan = RollPlan(roll, wanted.rules, wanted.max_unavailable, plans.obstacle)
-    memory = RollMemory(wall_clock_ms(), due=wanted.again)
-    return RollProcess(session, plan, observer, RestartCommands(wanted.command), memory)
-
-
-def _finish(session: IntentSession, end: RollEnd | None, wanted: RollOptions) -> None:
-    """Prints the end of the process. Raises typer.Exit, IntentError."""
+def _finish(session: IntentSession, end: RollEnd | None, *, as_json: bool) -> None:
+    """Prints the end of the process. Raises typer.Exit."""
     if end is None:
         session.interrupted(_GO_ON)
-    if isinstance(end, EndProcess) and end.code == "done":
-        if wanted.as_json:
-            console.print_json("roll", 1, {"state": "done", "text": end.text})
-        else:
-            console.say(f"the roll is done: {end.text}")
-        return
     state = end.code if isinstance(end, EndProcess) else "halted"
-    if wanted.as_json:
-        body = {"state": state, "text": end.text, "advice": end.advice}
-        console.print_json("roll", 1, body)
-    console.progress(f"{state}: {end.text}. {end.advice}")
-    raise typer.Exit(exit_codes.ERROR)
+    if as_json:
+        advice = {} if state == "done" else {"advice": end.advice}
+        console.print_json("roll", 1, {"state": state, "text": end.text, **advice})
+    elif state == "done":
+        console.say(f"the roll is done: {end.text}")
+    if state != "done":
+        console.progress(f"{state}: {end.text}. {end.advice}")
+        raise typer.Exit(exit_codes.ERROR)

@@ -54,6 +54,5 @@ def undrain_command(
             return None if lasts or not of_broker else of_broker[-1]
 
         status = session.answered(record, ended)
-        assert status is not None
         sentence = f"the drain of {broker} has ended ({status.state}): {status.text}"
         say_status(status, session.cluster, sentence, as_json=as_json)

@@ -19,31 +19,28 @@ class WaitingPlans:
     """The plan of a cluster that waits for approval, looked for at intervals."""
 
     def __init__(self, settings: Settings, cluster: str) -> None:
-        connections, rounds = settings.connections, settings.engine.round
-        # The roll's next look must not wait until servers that are away come back.
-        self._connections = replace(connections, kafka=replace(connections.kafka, outage_ms=0))
-        self._longest_ms = rounds.command_ttl_ms + rounds.max_clock_jump_ms
-        self._needed = settings.executor.approval == "required"
-        self._cluster = cluster
+        self._settings, self._cluster = settings, cluster
         self._due = 0.0
         self._found: str | None = None
 
     def obstacle(self) -> str | None:
         """A sentence about the oldest plan that waits; None without one."""
-        if not self._needed:
-            return None
-        if time.monotonic() >= self._due:
+        if self._settings.executor.approval == "required" and time.monotonic() >= self._due:
             self._due = time.monotonic() + _EVERY_S
             with suppress(RebalancerError):
-                self._found = self._read()
+                self._found = _waiting_plan(self._settings, self._cluster)
         return self._found
 
-    def _read(self) -> str | None:
-        now_ms = wall_clock_ms()
-        # The commands of older records have expired: their plans wait no longer.
-        plans = read_plans(self._connections, now_ms, now_ms - self._longest_ms).plans
-        waiting = [one for one in plans if one.cluster == self._cluster and one.state == "waiting"]
-        if not waiting:
-            return None
-        id_ = waiting[-1].id
-        return f"plan {id_} waits for approval: `rebalancer plans approve {id_} --reason TEXT`"
+
+def _waiting_plan(settings: Settings, cluster: str) -> str | None:
+    connections, rounds, now_ms = settings.connections, settings.engine.round, wall_clock_ms()
+    # The roll's next look must not wait until servers that are away come back.
+    connections = replace(connections, kafka=replace(connections.kafka, outage_ms=0))
+    # The commands of older records have expired: their plans wait no longer.
+    since_ms = now_ms - rounds.command_ttl_ms - rounds.max_clock_jump_ms
+    plans = read_plans(connections, now_ms, since_ms).plans
+    waiting = [one.id for one in plans if (one.cluster, one.state) == (cluster, "waiting")]
+    if not waiting:
+        return None
+    id_ = waiting[-1]
+    return f"plan {id_} waits for approval: `rebalancer plans approve {id_} --reason TEXT`"

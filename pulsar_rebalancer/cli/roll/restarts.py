@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from strategies.roll.view import RestartRun, RollMemory, with_restart
+from sinks.wall_clock import wall_clock_ms
+from strategies.roll.roll_state import RollState
 
 #: Environment variable with the broker's id, which is also `$1`.
 BROKER_VARIABLE = "REBALANCER_BROKER"
@@ -14,44 +15,40 @@ BROKER_VARIABLE = "REBALANCER_BROKER"
 
 @dataclass
 class RestartCommands:
-    """`command`: for `sh -c`; empty = a person restarts. The commands that run, by broker."""
+    """The commands that run, by broker. `command`: for `sh -c`; empty = a person restarts."""
 
     command: str
+    state: RollState
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
-    def begin(self, memory: RollMemory, broker: str, run: RestartRun) -> RollMemory:
+    def begin(self, broker: str) -> None:
         """Starts the command in a session of its own: it outlives this process, so that a restart
         is never half done because a terminal was closed.
         """
-        if not self.command:
-            return with_restart(memory, broker, run)
-        try:
-            self.running[broker] = subprocess.Popen(
-                ["sh", "-c", self.command, "sh", broker],
-                env={**os.environ, BROKER_VARIABLE: broker},
-                stdin=subprocess.DEVNULL,
-                stdout=2,  # standard output is the roll's own result
-                start_new_session=True,
-            )
-        except OSError as error:
-            failed = f"the command cannot be started ({error.strerror or error})"
-            return with_restart(memory, broker, replace(run, failed=failed))
-        return with_restart(memory, broker, replace(run, running=True))
+        failed = None
+        if self.command:
+            try:
+                self.running[broker] = subprocess.Popen(
+                    ["sh", "-c", self.command, "sh", broker],
+                    env={**os.environ, BROKER_VARIABLE: broker},
+                    stdin=subprocess.DEVNULL,
+                    stdout=2,  # standard output is the roll's own result
+                    start_new_session=True,
+                )
+            except OSError as error:
+                failed = f"the command cannot be started ({error.strerror or error})"
+        self.state.begin_restart(broker, wall_clock_ms(), failed)
 
-    def looked_at(self, memory: RollMemory) -> RollMemory:
-        """The memory with what became of the commands."""
+    def poll(self) -> None:
+        """Notes the commands that have ended."""
         for broker, process in list(self.running.items()):
             code = process.poll()
-            if code is None:
-                continue
-            del self.running[broker]
-            failed = None if code == 0 else _why(code)
-            done = replace(memory.ran[broker], running=False, failed=failed)
-            memory = with_restart(memory, broker, done)
-        return memory
+            if code is not None:
+                del self.running[broker]
+                self.state.end_command(broker, _failure(code))
 
 
-def _why(code: int) -> str:
+def _failure(code: int) -> str | None:
     if code < 0:
         return f"its command was ended by signal {-code}"
-    return f"its command ended with exit code {code}"
+    return f"its command ended with exit code {code}" if code else None
