@@ -26,6 +26,7 @@ from strategies.cluster.model import (
     TelemetryRecord,
     Tombstone,
 )
+from strategies.cluster.quota import OverQuota, UnreadRecord
 from strategies.cluster.quota_settings import BulkheadSettings
 from strategies.cluster.rival_settings import RivalSettings
 from strategies.cluster.state import ClusterState
@@ -39,7 +40,7 @@ from strategies.fold.meanings import meanings_of
 from strategies.fold.outcomes import learn_outcome
 from strategies.fold.owned import keep_owned
 from strategies.fold.producer_votes import check_clock, check_time
-from strategies.fold.quota_gate import QuotaGate
+from strategies.fold.quota_gate import admits
 from strategies.fold.reports import REPEATED, accept_report, accept_withdrawal
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, RecordChanges, raised_text
 from strategies.fold.start_fold import StartFold
@@ -183,9 +184,11 @@ class Engine:
         self.drops_unconfirmed_moves = settings.entry.memory(settings.chosen).judges_moves
         self._start = StartFold(self._settings.max_clock_jump_ms, self._fold_timed)
 
-    def gate(self, store: StateStore) -> QuotaGate:
-        """The quota of the store's cluster; records that it does not admit are not to be folded."""
-        return QuotaGate(self._bulkhead, store)
+    def admits(self, arrival: UnreadRecord, store: StateStore) -> tuple[bool, OverQuota | None]:
+        """Whether the cluster's quota lets a record be folded, and what was set aside before its
+        window began.
+        """
+        return admits(arrival, store, self._bulkhead)
 
     def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
         """Events of one record of the store's cluster; the commands of a round come right before
