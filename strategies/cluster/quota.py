@@ -95,29 +95,17 @@ class Bulkhead:
     aside: OverQuota | None = None
     left_out: int = 0
 
-    @property
-    def after_round(self) -> Bulkhead:
-        """The same after a round has said what was left out."""
-        return replace(self, left_out=0) if self.left_out else self
-
 
 #: Nothing has arrived.
 EMPTY = Bulkhead()
 
 
-class Admission(NamedTuple):
-    """Whether a record is to be folded. `earlier`: what was set aside before its window began."""
-
-    bulkhead: Bulkhead
-    admitted: bool
-    earlier: OverQuota | None = None
-
-
 def admit(
     bulkhead: Bulkhead, arrival: UnreadRecord, brokers: int, settings: BulkheadSettings
-) -> Admission:
-    """Judges one record. `brokers`: number in the last round. The first record of a window is
-    always folded, whatever its size.
+) -> tuple[Bulkhead, bool, OverQuota | None]:
+    """The quota after one record, whether the record is to be folded, and what was set aside before
+    its window began. `brokers`: number in the last round. The first record of a window is always
+    folded, whatever its size.
     """
     window, others, begins = _window(bulkhead.windows, arrival.ts // _MINUTE_MS)
     earlier = bulkhead.aside if begins else None
@@ -127,9 +115,9 @@ def admit(
     if window.records and not _within(window.records, size, brokers, settings):
         aside = _added(aside, arrival)
         left_out = bulkhead.left_out + 1
-        return Admission(Bulkhead((window, *others), aside, left_out), False, earlier)
+        return Bulkhead((window, *others), aside, left_out), False, earlier
     window = QuotaWindow(window.minute, window.records + 1, size)
-    return Admission(Bulkhead((window, *others), aside, bulkhead.left_out), True, earlier)
+    return Bulkhead((window, *others), aside, bulkhead.left_out), True, earlier
 
 
 def _window(

@@ -129,6 +129,11 @@ def test_a_pattern_that_would_take_forever_is_matched_in_linear_time(pattern: st
         (r"(a{2,3}|b)*(a|c){2}", "aabaaaca", True),
         (r"(a{2,3}|b)*(a|c){2}", "bac", True),
         (r"(a{2,3}|b)*(a|c){2}", "bab", False),
+        ("(a+)+(?<!x)b", "aab", True),
+        ("(?!public/|pulsar/)([a-z]+/)*.*-.*-.*", "mine/a-b-c", True),
+        ("(?!public/|pulsar/)([a-z]+/)*.*-.*-.*", "public/a-b-c", False),
+        (r"(?i:(B|b)*)(?-i:(c|d)*)(?=X$)[X-Z]*", "BbcdX", True),
+        (r"(?i)(B|b)*(?-i:(c|d)*x?)", "bBcX", False),
     ],
 )
 def test_patterns_with_many_ways_mean_what_they_mean_in_java(
@@ -142,7 +147,8 @@ def test_patterns_with_many_ways_mean_what_they_mean_in_java(
     [
         "(?=(a+)+b).*",
         r"(a+)+(b)\2",
-        "(a+)+(?<!x)b",
+        "(a+)+(?!.*.*x)b",
+        r"(b)(a+)+(?=\1)b",
         "(a+)+b++",
         "((a{99}){99}){99}b|(a|a)*c",
         "x" * 5_000,
