@@ -52,7 +52,7 @@ from strategies.placement.registry import PLACERS, paired, placer
 from strategies.registry import Registry
 from strategies.round.capacities import CapacitySettings, read_capacities
 from strategies.round.round_input import ClosedBy, Rules
-from strategies.settings import MODE_RULES, Mode, RoundSettings, Weights
+from strategies.settings import MODE_RULES, VERSION, Mode, RoundSettings, Weights
 from strategies.shedding.contract import Shedder, SheddingStrategy
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from strategies.splitting.limits import SplitSettings
@@ -76,7 +76,7 @@ class EngineSettings:
     shedding: object | None = None
     weights: Weights = Weights()
     round: RoundSettings = RoundSettings()
-    version: str = "0.1.0"
+    version: str = VERSION
     placement: str = "auto"
     placing: object | None = None
     destinations: DestinationSettings = DestinationSettings()

@@ -331,7 +331,7 @@ def _exchanges(moves: Sequence[TransferMove], decisions: Sequence[Decision]) -> 
 
 def _spread(verdict: TransferVerdict) -> tuple[str, Evidence]:
     """Mean and standard deviation as text and figures; in `parity` mode the deviation may be NaN
-    (decision record 0046).
+    (decision record 0044).
     """
     average, std = verdict.published or (0.0, 0.0)
     known = isfinite(std)
