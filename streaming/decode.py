@@ -102,9 +102,6 @@ class PackedRecord(NamedTuple):
     size: int
 
 
-_PACKED_RECORDS = msgspec.msgpack.Decoder(list[PackedRecord])
-
-
 def reading(
     limits: WireLimits,
     source: SourceSettings = SourceSettings(),
@@ -142,16 +139,13 @@ def unpacking(
 
     def read(rows: Iterable[Any]) -> Iterator[Unread]:
         rules = ReadingRules(limits, intents_key(signing), side_by_side, LargeRecords())
-        return _unpacked(rows, rules)
+        for row in rows:
+            # A decoder of its own could not be serialised with this function.
+            some = msgspec.msgpack.decode(row.packed, type=list[PackedRecord])
+            for place, value, readable, size in some:
+                yield _unread(place, value, value if readable is None else readable, size, rules)
 
     return read
-
-
-def _unpacked(rows: Iterable[Any], rules: ReadingRules) -> Iterator[Unread]:
-    # Apart from `unpacking`, because the decoder cannot be serialised with its function.
-    for row in rows:
-        for place, value, readable, size in _PACKED_RECORDS.decode(row.packed):
-            yield _unread(place, value, value if readable is None else readable, size, rules)
 
 
 def packer(
