@@ -27,17 +27,17 @@ class LargeRecords:
     def __init__(self, in_memory: int = _IN_MEMORY) -> None:
         self._file = tempfile.SpooledTemporaryFile[bytes](in_memory, dir=spill_folder(os.environ))
         weakref.finalize(self, self._file.close)
-        self._kept: dict[Position, tuple[int, int, int]] = {}
+        #: Where a record begins, and the lengths of its parts.
+        self._kept: dict[Position, tuple[int, list[int]]] = {}
 
     def keep(self, place: Position, value: bytes, readable: bytes) -> None:
         """`value`: the original bytes; `readable`: the same in the form of the wire. Raises OSError
         if the disk is full.
         """
+        parts = [value] if readable is value else [value, readable]
         begin = self._file.seek(0, os.SEEK_END)
-        self._file.write(value)
-        if readable is not value:
-            self._file.write(readable)
-        self._kept[place] = (begin, len(value), self._file.tell() - begin - len(value))
+        self._file.writelines(parts)
+        self._kept[place] = (begin, [len(part) for part in parts])
 
     def read(self, place: Position, size: int) -> tuple[bytes, bytes]:
         """Value and readable form of a record of `size` bytes that was kept, or of which the source
@@ -46,10 +46,10 @@ class LargeRecords:
         if place not in self._kept:
             value = record_again(place, size)
             return value, value
-        begin, length, readable = self._kept[place]
+        begin, lengths = self._kept[place]
         self._file.seek(begin)
-        value = self._file.read(length)
-        return value, self._file.read(readable) if readable else value
+        parts = [self._file.read(length) for length in lengths]
+        return parts[0], parts[-1]
 
 
 def record_again(place: Position, size: int) -> bytes:
