@@ -62,7 +62,7 @@ def test_a_round_whose_rule_raises_says_so_and_the_next_ones_try_again() -> None
     assert first.state is not None
     assert first.state.text == (
         "no rule could judge the cluster: a rule failed: ZeroDivisionError in "
-        "tests.raising_strategy, line 35: <object object at …> is no figure [rule-raised]"
+        "tests.raising_strategy, line 36: <object object at …> is no figure [rule-raised]"
     )
     assert "Each round tries again" in first.state.advice
 
