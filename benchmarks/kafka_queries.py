@@ -21,8 +21,7 @@ from benchmarks.pass_through import Batch, Stage, decoding, drained, session_of
 from benchmarks.plain import SETTINGS
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, kafka_access
 from sinks.topics.uri import TopicUri
-from streaming.decode import ReadRows
-from streaming.decode import decoding as decode_rows
+from streaming.decode import ReadRows, reading
 from streaming.job import run_job
 from streaming.outputs.output import open_output
 from streaming.outputs.output_counts import counted
@@ -87,7 +86,7 @@ def dropping_query(name: str, spark: SparkSession, job: JobSettings) -> Query:
         kafka = kafka_access(used.kafka)
         records = kafka_records(session, used.topics.telemetry, job, kafka)
         keyed = records.coalesce(1).withColumn("shard", F.lit(""))
-        dropping = DroppingProcessor(decode_rows(used.wire, used.source, side_by_side=True))
+        dropping = DroppingProcessor(reading(used.wire, used.source, side_by_side=True))
         with own_workers(session, job.checkpoint):
             rows = keyed.groupBy("shard").transformWithState(dropping, OUTPUT, "Update", "None")
         output = open_output(job, kafka, threading.Event(), lambda error: error)
@@ -108,8 +107,7 @@ class DroppingProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         for one in self._read_rows(rows):
-            if one.sealed is not None:
-                one.sealed.opened()
+            one.decoded()
         return iter(())
 
     def close(self) -> None:

@@ -33,7 +33,7 @@ from sinks.topics.uri import file_topic, file_topic_uri
 from sinks.wire.size_limits import WireLimits
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine
-from streaming.decode import decoding
+from streaming.decode import reading
 from streaming.job import run_job
 from streaming.job_metrics import JobMetrics
 from streaming.outputs.facts import BatchTally, read_facts
@@ -160,8 +160,8 @@ def _cpu_s() -> float:
 
 
 def _own_ms(fleet: Fleet, passes: int) -> tuple[float, float, float]:
-    """CPU time (ms) per micro-batch: decoding and deciding, facts, metrics of the driver."""
-    engine, store, read_rows = Engine(SETTINGS[STRATEGY]), InMemoryStore(), decoding(WireLimits())
+    """CPU time (ms) per micro-batch: reading and deciding, facts, metrics of the driver."""
+    engine, store, read_rows = Engine(SETTINGS[STRATEGY]), InMemoryStore(), reading(WireLimits())
     measured = JobMetrics(CollectorRegistry(), 0, Liveness(60, ""))
     times = []
     for one in range(2 + passes):

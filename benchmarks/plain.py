@@ -131,7 +131,7 @@ def _round(closing: bytes, engine: Engine, store: InMemoryStore) -> tuple[_Stopw
 
 
 def _decode(value: bytes) -> TelemetryRecord:
-    return decode(value, pack_origin(Position("bench", 0, 0), value, compress=False))
+    return decode(value, pack_origin(Position("bench", 0, 0), value))
 
 
 def _cost(fleet: Fleet, strategy: str, passes: list[_Pass]) -> PlainCost:

@@ -16,7 +16,6 @@ from strategies.cluster.quota import UnreadRecord
 from strategies.cluster.store import InMemoryStore
 from strategies.errors import WireError
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.fold.quota_gate import QuotaGate
 
 
 class PlainLoop:
@@ -28,7 +27,6 @@ class PlainLoop:
         self._engine = Engine(settings)
         self._limits = limits
         self._stores: defaultdict[str, InMemoryStore] = defaultdict(InMemoryStore)
-        self._gates: dict[str, QuotaGate] = {}
 
     def feed(self, position: Position, value: bytes, size: int | None = None) -> list[OutputRow]:
         """The rows that follow from one record. `size`: bytes of the whole record, if `value` holds
@@ -36,26 +34,21 @@ class PlainLoop:
         """
         size = len(value) if size is None else size
         value = clip(value, self._limits)
-        peeked = peek(value)
-        if peeked is None:
-            return self._folded(position, value, size, None)
-        cluster, ts = peeked
-        arrival = UnreadRecord(cluster, ts, len(value), position)
-        gate = self._gates.setdefault(cluster, self._engine.gate(self._stores[cluster]))
-        admitted, earlier = gate.admits(arrival)
-        return [
-            *([] if earlier is None else [over_quota_row(earlier, cluster)]),
-            *(self._folded(position, value, size, cluster) if admitted else ()),
-        ]
+        cluster, ts, has_quota = peek(value)
+        rows: list[OutputRow] = []
+        if has_quota:
+            arrival = UnreadRecord(cluster, ts, len(value), position)
+            admitted, earlier = self._engine.admits(arrival, self._stores[cluster])
+            if earlier is not None:
+                rows.append(over_quota_row(earlier, cluster))
+            if not admitted:
+                return rows
+        return rows + self._folded(position, value, size, cluster)
 
-    def _folded(
-        self, position: Position, value: bytes, size: int, cluster: str | None
-    ) -> list[OutputRow]:
-        origin = pack_origin(position, value, size, compress=False)
+    def _folded(self, position: Position, value: bytes, size: int, cluster: str) -> list[OutputRow]:
+        origin = pack_origin(position, value, size)
         try:
             record = decode(value, origin, self._limits, cluster=cluster)
         except WireError as error:
             return [rejected_row(error, origin, cluster_of(value))]
-        return [
-            event_row(event) for event in self._engine.fold(record, self._stores[record.cluster])
-        ]
+        return [event_row(event) for event in self._engine.fold(record, self._stores[cluster])]

@@ -1,87 +1,54 @@
-"""Decodes telemetry rows to records in topic order, in the stateful stage.
+"""Reads telemetry rows in the stateful stage, and decodes their records one at a time.
 
-A record whose cluster and time a glance finds is sealed: the cluster's quota decides whether it is
-opened, which is to decode it (`processor.fold`). Until then a large one waits in a file. Others are
-decoded where they are read.
+A glance finds a record's cluster and time. The record is decoded when it is the next one in topic
+order and its cluster's quota admits it (`processor.fold`). Until then a large one waits in a file.
 
 With one state partition there is one stage: rows reach the stateful task as they are in the topic
-(`decoding`). With several partitions, each record must first reach the partition of its cluster's
-shard: the tasks that read make one packed row per cluster and Arrow batch (`packer`), and the
-stateful tasks unpack these rows after the exchange (`unpacking`). A record that cannot be decoded
-there travels with them as a finished row for the rejected topic.
+(`reading`). With several partitions, each record must first reach the partition of its cluster's
+shard: the tasks that read make packed rows for each shard (`packer`), and the stateful tasks unpack
+these rows after the exchange (`unpacking`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from operator import methodcaller
 from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from sinks.wire.codec import cluster_of, decode
 from sinks.wire.origin import pack_origin
-from sinks.wire.output_rows import rejected_row
+from sinks.wire.output_rows import OutputRow, rejected_row
 from sinks.wire.peek import LARGE_BYTES, peek
 from sinks.wire.position import Position
 from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped
 from sinks.wire.signing import SigningKey, SigningSettings, intents_key
 from sinks.wire.size_limits import WireLimits
-from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import TelemetryRecord
-from strategies.cluster.packing import pack_record, unpack_record
 from strategies.cluster.quota import UnreadRecord
 from strategies.errors import WireError
-from streaming.large_records import LargeRecords, ReadAgain, never_again
+from streaming.large_records import LargeRecords
 from streaming.state.shards import shard_of
 
-PACKED = StructType(
-    [
-        StructField("shard", IntegerType()),
-        StructField("cluster", StringType()),
-        StructField("packed", BinaryType()),
-    ]
-)
+PACKED = StructType([StructField("shard", IntegerType()), StructField("packed", BinaryType())])
 _ARROW = to_arrow_schema(PACKED)
 #: Size at which a packed row is complete, far below the limits of Java and Arrow.
 _ROW_BYTES = 8 * 2**20
 #: Columns of a batch that are read one value at a time: all values together would need as much
 #: memory as the batch. A list is faster for small columns.
 _LARGE = frozenset({"value", "key", "headers"})
-
-#: Size up to which a micro-batch's original bytes are carried uncompressed; compressing the rest
-#: costs time instead of memory.
-_RAW_BYTES = 64 * 2**20
-
-
-class Sealed(NamedTuple):
-    """A record that is not decoded yet, because its cluster's quota decides whether it is.
-    `value`: its original bytes, or less: then it is read from the topic, or from the file of large
-    records, when it is opened; `readable`: in the form of the wire; `size`: bytes of the whole
-    record.
-    """
-
-    arrival: UnreadRecord
-    value: bytes
-    readable: bytes
-    size: int
-    reading: ReadingRules
-
-    def opened(self) -> Decoded:
-        """The decoded record."""
-        place, value, readable = Position(*self.arrival.place), self.value, self.readable
-        if len(value) < self.arrival.size:
-            value, readable = self.reading.large.read(place, self.arrival.size)
-        origin = pack_origin(place, value, self.size, compress=False)
-        return _decode(origin, place, readable, self.reading, self.arrival.cluster)
+_COLUMNS = ("topic", "partition", "offset", "value", "size")
+#: Columns that a record without our envelope needs, too.
+_AROUND = ("key", "headers", "ts")
 
 
 class ReadingRules(NamedTuple):
-    """How a task reads records. `key`: of intents; `side_by_side`: see `decoding`."""
+    """How a task reads records. `key`: of intents; `side_by_side`: see `reading`."""
 
     limits: WireLimits
     key: SigningKey | None
@@ -89,86 +56,76 @@ class ReadingRules(NamedTuple):
     large: LargeRecords
 
 
-class Decoded(NamedTuple):
-    """One record and its position. `record` is None if it cannot be decoded; `rejected` is then the
-    finished value for the rejected topic. With `sealed`, it is still to be opened.
+class Unread(NamedTuple):
+    """A record that is not decoded yet.
 
-    `ts`: the record's time if the partitions of a topic grow at the same time; 0 if it is unknown
-    or one partition follows the other.
+    `ts`: its time if the partitions of the topic grow at the same time; 0 if it is unknown or one
+    partition follows the other. `cluster`: empty if it is unknown. `has_quota`: whether the
+    cluster's quota decides on `arrival`. `value`: the original bytes, or less: then they are read
+    from the topic, or from the file of large records; `readable`: in the form of the wire; `size`:
+    bytes of the whole record.
     """
 
     partition: int
     offset: int
     ts: int
     cluster: str
-    record: TelemetryRecord | None
-    rejected: bytes
-    sealed: Sealed | None = None
-
-
-#: Turns the rows of one stateful task, as Spark passes them, into decoded records.
-ReadRows = Callable[[Iterable[Any]], Iterator[Decoded]]
-
-
-class SealedEntry(NamedTuple):
-    """What else a sealed record takes along. `readable`: None if it is the value itself."""
-
-    topic: str
-    ts: int
+    has_quota: bool
+    arrival: UnreadRecord
+    value: bytes
+    readable: bytes
     size: int
+    rules: ReadingRules
+
+    def decoded(self) -> TelemetryRecord | OutputRow:
+        """The record, or the row for the rejected topic."""
+        place, value, readable = Position(*self.arrival.place), self.value, self.readable
+        if len(value) < self.arrival.size:
+            value, readable = self.rules.large.read(place, self.arrival.size)
+        origin = pack_origin(place, value, self.size)
+        limits, key = self.rules.limits, self.rules.key
+        try:
+            return decode(readable, origin, limits, key, cluster=self.cluster)
+        except WireError as error:
+            return rejected_row(error, origin, cluster_of(readable))
+
+
+#: Turns the rows of one stateful task, as Spark passes them, into records.
+ReadRows = Callable[[Iterable[Any]], Iterator[Unread]]
+
+
+class PackedRecord(NamedTuple):
+    """A record on its way to another task. `readable`: None if it is the value itself."""
+
+    place: Position
+    value: bytes
     readable: bytes | None
+    size: int
 
 
-class DecodedEntry(NamedTuple):
-    """A `Decoded` on its way to another task: `data` is a packed record, or, when `rejected`, a
-    finished value, or, when `sealed`, the original bytes.
-    """
-
-    partition: int
-    offset: int
-    ts: int
-    rejected: bool
-    data: bytes
-    sealed: SealedEntry | None = None
-
-
-_ENTRIES = msgspec.msgpack.Decoder(list[DecodedEntry])
-
-
-def decoding(
+def reading(
     limits: WireLimits,
     source: SourceSettings = SourceSettings(),
     *,
     side_by_side: bool = False,
     signing: SigningSettings = SigningSettings(),
-    read_again: ReadAgain = never_again,
 ) -> ReadRows:
-    """Returns the decoder of rows with the source's columns.
+    """Returns the reader of rows with the source's columns.
 
     `source`: settings of the records' content. `side_by_side`: partitions grow at the same time
     (Kafka); otherwise one follows the other (the segments of a file topic). `signing`: names the
     key of intents, which the task itself reads: a key is never serialised with the job.
-    `read_again`: gets records of which the source passes on only the beginning.
     """
 
-    def read(rows: Iterable[Any]) -> Iterator[Decoded]:
-        carried, key = 0, intents_key(signing)
-        reading = ReadingRules(limits, key, side_by_side, LargeRecords(read_again))
+    def read(rows: Iterable[Any]) -> Iterator[Unread]:
+        rules = ReadingRules(limits, intents_key(signing), side_by_side, LargeRecords())
         for row in rows:
             value = row.value or b""
+            readable = value
+            if source.format == "raw":
+                readable = _enveloped(source, row.value, row.key, row.headers, row.ts)
             place = Position(row.topic, row.partition, row.offset)
-            readable = (
-                _enveloped(row.value, row.key, row.headers, row.ts, source)
-                if source.format == "raw"
-                else value
-            )
-            sealed = _sealed(place, value, readable, row.size, reading)
-            if sealed is not None:
-                yield _without_large(sealed)
-                continue
-            carried += len(value)
-            origin = pack_origin(place, value, row.size, compress=carried > _RAW_BYTES)
-            yield _decode(origin, place, readable, reading)
+            yield _unread(place, value, readable, row.size, rules)
 
     return read
 
@@ -178,57 +135,33 @@ def unpacking(
     *,
     side_by_side: bool = False,
     signing: SigningSettings = SigningSettings(),
-    read_again: ReadAgain = never_again,
 ) -> ReadRows:
-    """Returns the decoder of rows that a `packer` created. `side_by_side`, `signing`,
-    `read_again`: see `decoding`.
-    """
+    """Returns the reader of rows that a `packer` created. Arguments: see `reading`."""
 
-    def read(rows: Iterable[Any]) -> Iterator[Decoded]:
-        # The decoder of entries cannot be serialised with this function.
-        key = intents_key(signing)
-        return _unpacked(rows, ReadingRules(limits, key, side_by_side, LargeRecords(read_again)))
+    def read(rows: Iterable[Any]) -> Iterator[Unread]:
+        rules = ReadingRules(limits, intents_key(signing), side_by_side, LargeRecords())
+        for row in rows:
+            # A decoder of its own could not be serialised with this function.
+            some = msgspec.msgpack.decode(row.packed, type=list[PackedRecord])
+            for place, value, readable, size in some:
+                yield _unread(place, value, value if readable is None else readable, size, rules)
 
     return read
 
 
-def _unpacked(rows: Iterable[Any], reading: ReadingRules) -> Iterator[Decoded]:
-    for row in rows:
-        for entry in _ENTRIES.decode(row.packed):
-            yield _decoded(entry, row.cluster, reading)
-
-
-def _decoded(entry: DecodedEntry, cluster: str, reading: ReadingRules) -> Decoded:
-    partition, offset, ts, rejected, data, kept = entry
-    if kept is None:
-        record = None if rejected else unpack_record(data)
-        return Decoded(partition, offset, ts, cluster, record, data if rejected else b"")
-    size = _read_bytes(data, kept.size, reading.limits)
-    arrival = UnreadRecord(cluster, kept.ts, size, (kept.topic, partition, offset))
-    readable = data if kept.readable is None else kept.readable
-    sealed = Sealed(arrival, data, readable, kept.size, reading)
-    return _without_large(Decoded(partition, offset, ts, cluster, None, b"", sealed))
-
-
 def packer(
-    limits: WireLimits,
-    partitions: int,
-    source: SourceSettings = SourceSettings(),
-    *,
-    side_by_side: bool = False,
-    signing: SigningSettings = SigningSettings(),
+    partitions: int, source: SourceSettings = SourceSettings()
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """Returns the function for `mapInArrow`, from batches of the source's columns to batches of
-    PACKED. `partitions`: of the state; `side_by_side`, `signing`: see `decoding`.
+    PACKED. `partitions`: of the state.
     """
 
     def pack_batches(batches: Iterable[Any]) -> Iterator[Any]:
-        reading = ReadingRules(limits, intents_key(signing), side_by_side, LargeRecords())
         for batch in batches:
             rows = [
-                (shard_of(cluster, partitions), cluster, packed)
-                for cluster, some in _packed(batch, source, reading).items()
-                for packed in pack_entries(some)
+                (shard, packed)
+                for shard, some in _by_shard(batch, partitions, source).items()
+                for packed in pack_records(some)
             ]
             if rows:
                 yield pa.record_batch(
@@ -238,15 +171,13 @@ def packer(
     return pack_batches
 
 
-def pack_entries(entries: Iterable[DecodedEntry]) -> Iterator[bytes]:
+def pack_records(records: Iterable[PackedRecord]) -> Iterator[bytes]:
     """Values of the column `packed`, each complete as soon as it is large enough."""
-    some: list[DecodedEntry] = []
+    some: list[PackedRecord] = []
     size = 0
-    for entry in entries:
-        some.append(entry)
-        size += len(entry.data)
-        if entry.sealed is not None and entry.sealed.readable is not None:
-            size += len(entry.sealed.readable)
+    for record in records:
+        some.append(record)
+        size += len(record.value) + len(record.readable or b"")
         if size >= _ROW_BYTES:
             yield msgspec.msgpack.encode(some)
             some, size = [], 0
@@ -254,92 +185,55 @@ def pack_entries(entries: Iterable[DecodedEntry]) -> Iterator[bytes]:
         yield msgspec.msgpack.encode(some)
 
 
-def _packed(
-    batch: Any, source: SourceSettings, reading: ReadingRules
-) -> Mapping[str, list[DecodedEntry]]:
+def _by_shard(batch: Any, partitions: int, source: SourceSettings) -> dict[int, list[PackedRecord]]:
     raw = source.format == "raw"
-    names = (
-        "topic",
-        "partition",
-        "offset",
-        "value",
-        "size",
-        *(("key", "headers", "ts") if raw else ()),
-    )
     columns = (
         map(methodcaller("as_py"), batch.column(name))
         if name in _LARGE
         else batch.column(name).to_pylist()
-        for name in names
+        for name in (*_COLUMNS, *(_AROUND if raw else ()))
     )
-    found: defaultdict[str, list[DecodedEntry]] = defaultdict(list)
+    found: defaultdict[int, list[PackedRecord]] = defaultdict(list)
     for topic, partition, offset, value, size, *around in zip(*columns, strict=True):
-        readable = _enveloped(value, around[0], around[1], around[2], source) if raw else value
-        place = Position(topic, partition, offset)
-        one = _sealed(place, value or b"", readable or b"", size, reading)
-        if one is None:
-            one = _decode(pack_origin(place, value or b"", size), place, readable, reading)
-        found[one.cluster].append(_entry(one))
+        readable = _enveloped(source, value, *around) if raw else None
+        if readable is value:
+            readable = None
+        cluster = peek(value or b"" if readable is None else readable).cluster
+        record = PackedRecord(Position(topic, partition, offset), value or b"", readable, size)
+        found[shard_of(cluster, partitions)].append(record)
     return found
 
 
-def _entry(one: Decoded) -> DecodedEntry:
-    if one.sealed is None:
-        data = one.rejected if one.record is None else pack_record(one.record)
-        return DecodedEntry(one.partition, one.offset, one.ts, one.record is None, data)
-    arrival, value, readable, size, _ = one.sealed
-    kept = SealedEntry(arrival.place[0], arrival.ts, size, None if readable is value else readable)
-    return DecodedEntry(one.partition, one.offset, one.ts, False, value, kept)
-
-
-def _sealed(
-    place: Position, value: bytes, readable: bytes, size: int, reading: ReadingRules
-) -> Decoded | None:
-    """The record with what a glance finds; None if that is not enough for its quota."""
-    peeked = peek(readable)
-    if peeked is None:
-        return None
-    read = _read_bytes(value, size, reading.limits)
-    arrival = UnreadRecord(peeked.cluster, peeked.ts, read, place)
-    sealed = Sealed(arrival, value, readable, size, reading)
-    ts = peeked.ts if reading.side_by_side else 0
-    return Decoded(place.partition, place.offset, ts, peeked.cluster, None, b"", sealed)
-
-
-def _without_large(one: Decoded) -> Decoded:
-    """The same record; if it is large and still sealed, it waits in the file of large records."""
-    sealed = one.sealed
-    if sealed is None or len(sealed.readable) <= LARGE_BYTES:
-        return one
-    sealed.reading.large.keep(Position(*sealed.arrival.place), sealed.value, sealed.readable)
-    return one._replace(sealed=sealed._replace(value=b"", readable=b""))
-
-
-def _read_bytes(value: bytes, size: int, limits: WireLimits) -> int:
-    """Bytes of a record of `size` that a reader decodes or keeps, even if it has passed on less."""
-    return len(value) if size > limits.max_record_bytes else size
+def _unread(
+    place: Position, value: bytes, readable: bytes, size: int, rules: ReadingRules
+) -> Unread:
+    """The record with what a glance finds; a large one is put into the file of large records."""
+    cluster, ts, has_quota = peek(readable)
+    # What a reader decodes or keeps, even if the source has passed on less.
+    read = len(value) if size > rules.limits.max_record_bytes else size
+    if len(readable) > LARGE_BYTES:
+        rules.large.keep(place, value, readable)
+        value = readable = b""
+    return Unread(
+        place.partition,
+        place.offset,
+        # An intent is stamped by a person's machine: its time has no vote, here neither.
+        ts if has_quota and rules.side_by_side else 0,
+        cluster,
+        has_quota,
+        UnreadRecord(cluster, ts, read, place),
+        value,
+        readable,
+        size,
+        rules,
+    )
 
 
 def _enveloped(
-    value: bytes | None, key: bytes | None, headers: Any, ts: int, source: SourceSettings
+    source: SourceSettings, value: bytes | None, key: bytes | None, headers: Any, ts: int
 ) -> bytes:
     """`headers`: None, or entries with `key` and `value`; the last of a name counts."""
     named = {header["key"]: bytes(header["value"] or b"") for header in headers or ()}
     return enveloped(
         None if value is None else bytes(value), RecordMetadata(key, named, ts), source
     )
-
-
-def _decode(
-    origin: bytes, place: Position, value: bytes, reading: ReadingRules, expected: str | None = None
-) -> Decoded:
-    """`expected`: the cluster that the record must name; None if none is known yet."""
-    _, partition, offset = place
-    try:
-        record = decode(value, origin, reading.limits, reading.key, cluster=expected)
-    except WireError as error:
-        row = rejected_row(error, origin, cluster_of(value))
-        return Decoded(partition, offset, 0, row.key, None, row.value)
-    # An intent is stamped by a person's machine: its time has no vote, here neither.
-    timed = reading.side_by_side and not isinstance(record, Intent)
-    return Decoded(partition, offset, record.ts if timed else 0, record.cluster, record, b"")

@@ -7,20 +7,16 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+from sinks.topics.files.segments import read_line
+from sinks.topics.files.topic import Offset
+from sinks.topics.uri import parse_topic
 from sinks.wire.position import Position
 
-#: Reads a record of the topic again: position, size in bytes.
-ReadAgain = Callable[[Position, int], bytes]
 #: Bytes that stay in memory; a file begins with more.
 _IN_MEMORY = 64 * 2**20
-
-
-def never_again(place: Position, size: int) -> bytes:
-    """For sources that pass on every record whole."""
-    raise AssertionError(f"{place} has {size} bytes, of which only the beginning was passed on")
 
 
 class LargeRecords:
@@ -28,38 +24,37 @@ class LargeRecords:
     ends.
     """
 
-    def __init__(self, read_again: ReadAgain = never_again, in_memory: int = _IN_MEMORY) -> None:
-        """`read_again`: gets records of which the source passes on only the beginning."""
-        self._read_again = read_again
-        self._file = _opened(in_memory)
+    def __init__(self, in_memory: int = _IN_MEMORY) -> None:
+        self._file = tempfile.SpooledTemporaryFile[bytes](in_memory, dir=spill_folder(os.environ))
         weakref.finalize(self, self._file.close)
-        self._kept: dict[Position, tuple[int, int, int]] = {}
+        #: Where a record begins, and the lengths of its parts.
+        self._kept: dict[Position, tuple[int, list[int]]] = {}
 
     def keep(self, place: Position, value: bytes, readable: bytes) -> None:
         """`value`: the original bytes; `readable`: the same in the form of the wire. Raises OSError
         if the disk is full.
         """
-        parts = (value,) if readable is value else (value, readable)
+        parts = [value] if readable is value else [value, readable]
         begin = self._file.seek(0, os.SEEK_END)
-        for part in parts:
-            self._file.write(part)
-        self._kept[place] = (begin, len(value), len(readable) if len(parts) > 1 else 0)
+        self._file.writelines(parts)
+        self._kept[place] = (begin, [len(part) for part in parts])
 
     def read(self, place: Position, size: int) -> tuple[bytes, bytes]:
         """Value and readable form of a record of `size` bytes that was kept, or of which the source
         has passed on the beginning. Raises SinkError if it is gone.
         """
         if place not in self._kept:
-            value = self._read_again(place, size)
+            value = record_again(place, size)
             return value, value
-        begin, length, readable = self._kept[place]
+        begin, lengths = self._kept[place]
         self._file.seek(begin)
-        value = self._file.read(length)
-        return value, self._file.read(readable) if readable else value
+        parts = [self._file.read(length) for length in lengths]
+        return parts[0], parts[-1]
 
 
-def _opened(in_memory: int) -> tempfile.SpooledTemporaryFile[bytes]:
-    return tempfile.SpooledTemporaryFile(in_memory, dir=spill_folder(os.environ))
+def record_again(place: Position, size: int) -> bytes:
+    """The record of a file topic at a position. Raises SinkError if it is gone."""
+    return read_line(parse_topic(place.topic).folder, Offset(place.partition, place.offset), size)
 
 
 def spill_folder(environment: Mapping[str, str]) -> str | None:

@@ -20,15 +20,13 @@ from sinks.rare_collections import rare_collections
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.output_rows import OutputRow, event_row, over_quota_row
 from sinks.wire.signing import SigningKey, SigningSettings, signing_key
-from strategies.cluster.model import LoadReport
-from strategies.cluster.quota import OverQuota
+from strategies.cluster.model import LoadReport, TelemetryRecord
 from strategies.cluster.store import StateStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import without_unseen
-from strategies.fold.quota_gate import QuotaGate
 from strategies.fold.reports import newest_report_ms
 from strategies.fold.vanished_clusters import forget_ms
-from streaming.decode import Decoded, ReadRows
+from streaming.decode import ReadRows, Unread
 from streaming.outputs.facts import FACTS, BatchTally
 from streaming.raised_log import log_once
 from streaming.state.connection import leave_open
@@ -126,15 +124,15 @@ class ClusterProcessor(StatefulProcessor):
     def _fold(
         self,
         cluster: str,
-        records: Sequence[Decoded],
+        records: Sequence[Unread],
         shard: ShardStore,
         tally: BatchTally | None,
     ) -> list[OutputRow]:
         if not cluster:  # the cluster is unknown: rejected rows only
             outputs = [
-                OutputRow("rejected", cluster, one.rejected)
+                found
                 for one in records
-                if is_published(one, self._until)
+                if is_published(one, self._until) and isinstance(found := one.decoded(), OutputRow)
             ]
             if tally is not None:
                 tally.add(cluster, outputs, None)
@@ -161,7 +159,7 @@ class FoldNotes:
 
 def fold(
     engine: Engine,
-    records: Iterable[Decoded],
+    records: Iterable[Unread],
     store: StateStore,
     key: SigningKey | None = None,
     *,
@@ -172,24 +170,23 @@ def fold(
 
     `seen`: gets what the facts need; `until`: see ClusterProcessor.
     """
-    seen, gate = FoldNotes() if seen is None else seen, engine.gate(store)
+    seen = FoldNotes() if seen is None else seen
     for one in records:
         published = is_published(one, until)
         if published and engine.drops_unconfirmed_moves:
             end_of_window(store)
-        found, earlier = _opened(one, gate)
+        admitted, earlier = True, None
+        if one.has_quota:
+            admitted, earlier = engine.admits(one.arrival, store)
         rows = [] if earlier is None else [over_quota_row(earlier, one.cluster)]
-        if found is None:
+        if not admitted:
             seen.set_aside += 1
         else:
-            if isinstance(found.record, LoadReport):
-                seen.brokers[found.record.broker] = None
-            rows += _rows(engine, found, store, key)
+            rows += _rows(engine, one.decoded(), store, key, seen)
         if published:
             yield from rows
         elif engine.drops_unconfirmed_moves and any(row.kind == "commands" for row in rows):
             store.put_cluster(replace(store.get_cluster(), dropped=True))
-    gate.close()
 
 
 def end_of_window(store: StateStore) -> None:
@@ -199,25 +196,21 @@ def end_of_window(store: StateStore) -> None:
         store.put_cluster(without_unseen(state))
 
 
-def _opened(one: Decoded, gate: QuotaGate) -> tuple[Decoded | None, OverQuota | None]:
-    """The decoded record, None if it is beyond the cluster's quota, and what was set aside before.
-    A record that is not decoded yet is decoded here.
-    """
-    if one.sealed is None:
-        return one, None
-    admitted, earlier = gate.admits(one.sealed.arrival)
-    return (one.sealed.opened() if admitted else None), earlier
-
-
 def _rows(
-    engine: Engine, found: Decoded, store: StateStore, key: SigningKey | None
+    engine: Engine,
+    found: TelemetryRecord | OutputRow,
+    store: StateStore,
+    key: SigningKey | None,
+    seen: FoldNotes,
 ) -> list[OutputRow]:
-    if found.record is None:
-        return [OutputRow("rejected", found.cluster, found.rejected)]
-    return [event_row(event, key) for event in engine.fold(found.record, store)]
+    if isinstance(found, OutputRow):
+        return [found]
+    if isinstance(found, LoadReport):
+        seen.brokers[found.broker] = None
+    return [event_row(event, key) for event in engine.fold(found, store)]
 
 
-def is_published(one: Decoded, until: Mapping[int, int]) -> bool:
+def is_published(one: Unread, until: Mapping[int, int]) -> bool:
     """Whether what follows from a record is published; during a warm start it is not."""
     return one.offset >= until.get(one.partition, 0)
 
@@ -229,7 +222,7 @@ def newest_accepted_ms(brokers: Iterable[str], store: StateStore) -> int | None:
     return None if newest < 0 else newest
 
 
-def by_cluster(decoded: Iterable[Decoded]) -> Mapping[str, list[Decoded]]:
+def by_cluster(records: Iterable[Unread]) -> Mapping[str, list[Unread]]:
     """Clusters in the order of their names, each with its records in topic order, whatever the
     order of the rows.
 
@@ -237,13 +230,13 @@ def by_cluster(decoded: Iterable[Decoded]) -> Mapping[str, list[Decoded]]:
     partition never changes, so a clock that jumps back cannot reorder a topic of keyed records (one
     partition per cluster).
     """
-    found: defaultdict[str, list[Decoded]] = defaultdict(list)
-    for one in decoded:
+    found: defaultdict[str, list[Unread]] = defaultdict(list)
+    for one in records:
         found[one.cluster].append(one)
     return {cluster: _in_order(found[cluster]) for cluster in sorted(found)}
 
 
-def _in_order(some: list[Decoded]) -> list[Decoded]:
+def _in_order(some: list[Unread]) -> list[Unread]:
     some.sort(key=itemgetter(0, 1))
     newest: dict[int, int] = {}
     times: list[int] = []

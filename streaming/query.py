@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,13 +16,12 @@ from sinks.topics.kafka.settings import KafkaAccess
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard_file import Guard
 from streaming.checkpoint.warm_start import WarmStart
-from streaming.decode import PACKED, decoding, packer, unpacking
-from streaming.large_records import never_again
+from streaming.decode import PACKED, packer, reading, unpacking
 from streaming.outputs.output import Output
 from streaming.outputs.output_counts import counted
 from streaming.processor import OUTPUT, PUBLISH_ALL, ClusterProcessor
 from streaming.settings import JobSettings
-from streaming.sources.files import FileSource, FileTopicSource, record_again
+from streaming.sources.files import FileSource, FileTopicSource
 from streaming.sources.kafka import kafka_records
 from streaming.sources.pulsar import BEGIN, PulsarSource, PulsarTopic
 from streaming.state.shards import shard_keys
@@ -102,30 +100,12 @@ def decided(
     """
     used, telemetry = job.connections, job.connections.topics.telemetry
     side_by_side = telemetry.scheme != "file"
-    read_again = never_again if side_by_side else partial(record_again, telemetry.folder)
     if job.partitions == 1:
         keyed = records.coalesce(1).withColumn("shard", F.lit(shard_keys(1)[0]))
-        read_rows = decoding(
-            used.wire,
-            used.source,
-            side_by_side=side_by_side,
-            signing=used.signing,
-            read_again=read_again,
-        )
+        read_rows = reading(used.wire, used.source, side_by_side=side_by_side, signing=used.signing)
     else:
-        keyed = records.mapInArrow(
-            packer(
-                used.wire,
-                job.partitions,
-                used.source,
-                side_by_side=side_by_side,
-                signing=used.signing,
-            ),
-            PACKED,
-        )
-        read_rows = unpacking(
-            used.wire, side_by_side=side_by_side, signing=used.signing, read_again=read_again
-        )
+        keyed = records.mapInArrow(packer(job.partitions, used.source), PACKED)
+        read_rows = unpacking(used.wire, side_by_side=side_by_side, signing=used.signing)
     processor = ClusterProcessor(
         engine, used.signing, read_rows, metrics=metrics, forget_policy=forget_policy, until=until
     )

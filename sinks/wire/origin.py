@@ -15,6 +15,7 @@ from strategies.errors import ContractError
 #: Version, flags, length of the topic's name, partition, offset, true size of the record.
 _HEADER = struct.Struct(">BBHqqq")
 _VERSION = 1
+#: The flag of an original in the state that an earlier version has compressed.
 _COMPRESSED = 1
 #: Bytes of a rejected record's original. As base64 it fits into the default record limits of Kafka
 #: (1 MB) and Pulsar (5 MiB).
@@ -36,25 +37,20 @@ class Origin:
         return len(self.value) < self.size
 
 
-def pack_origin(
-    position: Position, value: bytes, size: int | None = None, *, compress: bool = True
-) -> bytes:
+def pack_origin(position: Position, value: bytes, size: int | None = None) -> bytes:
     """Keeps at most LARGEST_ORIGINAL bytes of `value`, so that a record of 8 MB is not copied.
-
-    `size`: bytes of the whole record, if `value` is cut. `compress=False` is faster and larger;
-    `unpack_origin` reads both.
+    `size`: bytes of the whole record, if `value` is cut.
     """
     topic = position.topic.encode()
     header = _HEADER.pack(
         _VERSION,
-        _COMPRESSED if compress else 0,
+        0,
         len(topic),
         position.partition,
         position.offset,
         len(value) if size is None else size,
     )
-    kept = value[:LARGEST_ORIGINAL]
-    return header + topic + (zstandard.ZstdCompressor(level=1).compress(kept) if compress else kept)
+    return header + topic + value[:LARGEST_ORIGINAL]
 
 
 def origin_size(origin: bytes) -> int:

@@ -43,7 +43,7 @@ def event_row(event: Event, key: SigningKey | None = None) -> OutputRow:
 
 def over_quota_row(aside: OverQuota, cluster: str) -> OutputRow:
     """The row of all records that a quota set aside, at the position of the first one."""
-    origin = pack_origin(Position(*aside.first), b"", aside.size, compress=False)
+    origin = pack_origin(Position(*aside.first), b"", aside.size)
     return rejected_row(WireError(OVER_QUOTA, aside.text), origin, cluster)
 
 

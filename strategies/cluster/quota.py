@@ -95,72 +95,29 @@ class Bulkhead:
     aside: OverQuota | None = None
     left_out: int = 0
 
-    def with_more(self, records: int, size: int) -> Bulkhead:
-        """The same with more records and bytes, as they count, in the present window."""
-        if not self.windows:
-            return self
-        first, *others = self.windows
-        counted = QuotaWindow(first.minute, first.records + records, first.bytes + size)
-        return replace(self, windows=(counted, *others))
-
-    @property
-    def after_round(self) -> Bulkhead:
-        """The same after a round has said what was left out."""
-        return replace(self, left_out=0) if self.left_out else self
-
 
 #: Nothing has arrived.
 EMPTY = Bulkhead()
 
 
-class Admission(NamedTuple):
-    """Whether a record is to be folded. `earlier`: what was set aside before its window began."""
-
-    bulkhead: Bulkhead
-    admitted: bool
-    earlier: OverQuota | None = None
-
-
 def admit(
     bulkhead: Bulkhead, arrival: UnreadRecord, brokers: int, settings: BulkheadSettings
-) -> Admission:
-    """Judges one record. `brokers`: number in the last round. The first record of a window is
-    always folded, whatever its size.
+) -> tuple[Bulkhead, bool, OverQuota | None]:
+    """The quota after one record, whether the record is to be folded, and what was set aside before
+    its window began. `brokers`: number in the last round. The first record of a window is always
+    folded, whatever its size.
     """
     window, others, begins = _window(bulkhead.windows, arrival.ts // _MINUTE_MS)
     earlier = bulkhead.aside if begins else None
     aside = None if begins else bulkhead.aside
-    size = window.bytes + counted_bytes(arrival.size)
+    unusual = max(0, arrival.size - _USUAL_BYTES)
+    size = window.bytes + arrival.size + (_TIMES - 1) * unusual
     if window.records and not _within(window.records, size, brokers, settings):
         aside = _added(aside, arrival)
         left_out = bulkhead.left_out + 1
-        return Admission(Bulkhead((window, *others), aside, left_out), False, earlier)
+        return Bulkhead((window, *others), aside, left_out), False, earlier
     window = QuotaWindow(window.minute, window.records + 1, size)
-    return Admission(Bulkhead((window, *others), aside, bulkhead.left_out), True, earlier)
-
-
-def admits_one_more(
-    bulkhead: Bulkhead,
-    arrival: UnreadRecord,
-    more: tuple[int, int],
-    brokers: int,
-    settings: BulkheadSettings,
-) -> bool:
-    """Whether `admit` only counts the record in the present window. `more`: records and bytes of
-    the window, as they count, that are not in the state yet.
-    """
-    if not bulkhead.windows:
-        return False
-    window = bulkhead.windows[0]
-    if not window.minute - _NEAR <= arrival.ts // _MINUTE_MS <= window.minute:
-        return False
-    records, size = window.records + more[0], window.bytes + more[1]
-    return _within(records, size + counted_bytes(arrival.size), brokers, settings)
-
-
-def counted_bytes(size: int) -> int:
-    """Bytes of the quota that a record of `size` bytes uses up."""
-    return size + (_TIMES - 1) * max(0, size - _USUAL_BYTES)
+    return Bulkhead((window, *others), aside, bulkhead.left_out), True, earlier
 
 
 def _window(

@@ -180,7 +180,7 @@ def _after_round(given: RoundInput, result: RoundResult) -> ClusterState:
         reported=0,
         memory=result.memory.cluster,
         intents=result.intents,
-        bulkhead=state.bulkhead.after_round,
+        bulkhead=replace(state.bulkhead, left_out=0),
     )
 
 

@@ -3,16 +3,16 @@ parallel (Thompson 1968).
 
 `re` tries one path after the other, and a pattern such as `(a+)+b` or `.*a.*b.*c.*d` has too many
 paths for that. `ways` computes an upper bound of their number from the pattern; `Automaton` matches
-patterns where the bound is large. It supports regular constructs: characters, classes, groups,
-alternatives, repetitions, anchors; neither look-around nor back references. Both use the tree of
-Python's own parser.
+patterns where the bound is large. It supports characters, classes, groups, alternatives,
+repetitions, anchors and short look-around, but no back references. Both use the tree of Python's
+own parser, and `re` compares single characters and positions.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from re import _parser  # type: ignore[attr-defined]
+from re import _compiler, _parser  # type: ignore[attr-defined]
 from typing import Any
 
 from strategies.ordered_sum import ordered_sum
@@ -23,12 +23,6 @@ _MOST_STATES = 2_000
 _UNBOUNDED = 2**30
 
 _Test = Callable[[str, int], bool]
-_CATEGORIES = {
-    "CATEGORY_DIGIT": frozenset("0123456789"),
-    "CATEGORY_SPACE": frozenset(" \t\n\r\f\v"),
-    "CATEGORY_WORD": frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"),
-}
-_WORD = _CATEGORIES["CATEGORY_WORD"]
 
 
 class NotRegularError(ValueError):
@@ -87,6 +81,7 @@ class Automaton:
         #: Per state: a test of a character, a test of a position, or neither; and the states that
         #: follow.
         self._states: list[tuple[_Test | None, _Test | None, list[int]]] = [(None, None, [])]
+        self._parsed = tree.state
         self._start = self._sequence(list(tree), 0, tree.state.flags)
 
     @property
@@ -131,19 +126,16 @@ class Automaton:
     def _sequence(self, items: list[Any], behind: int, flags: int) -> int:
         """The state before the items; states are built from the last item to the first."""
         for operation, argument in reversed(items):
-            behind = self._item(str(operation), argument, behind, flags)
+            behind = self._item(operation, argument, behind, flags)
         return behind
 
-    def _item(self, operation: str, argument: Any, behind: int, flags: int) -> int:
-        match operation:
+    def _item(self, operation: Any, argument: Any, behind: int, flags: int) -> int:
+        item = operation, argument
+        match str(operation):
             case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN":
-                return self._add(_character(operation, argument, flags), None, [behind])
-            case "AT":
-                return self._add(None, _place(str(argument), flags), [behind])
-            case "ASSERT" | "ASSERT_NOT" if _looks_at_one(argument):
-                return self._add(
-                    None, _ahead(_one(argument[1], flags), operation == "ASSERT"), [behind]
-                )
+                return self._add(_test(item, flags, self._parsed), None, [behind])
+            case "AT" | "ASSERT" | "ASSERT_NOT" if _is_short(item):
+                return self._add(None, _test(item, flags, self._parsed), [behind])
             case "SUBPATTERN":
                 return self._sequence(
                     list(argument[3]), behind, (flags | argument[1]) & ~argument[2]
@@ -179,97 +171,14 @@ class Automaton:
         return state
 
 
-def _character(operation: str, argument: Any, flags: int) -> _Test:
-    """The test of one character."""
-    # Evaluated once: each access to the flags creates an object, and a test runs for every state
-    # and character.
-    every, folds = bool(flags & re.DOTALL), bool(flags & re.IGNORECASE)
-    if operation == "ANY":
-        return lambda text, at: every or text[at] != "\n"
-    items = (
-        [("LITERAL", argument)]
-        if operation != "IN"
-        else [(str(kind), value) for kind, value in argument]
-    )
-    negated = operation == "NOT_LITERAL" or items[0][0] == "NEGATE"
-    wanted = [(kind, value) for kind, value in items if kind != "NEGATE"]
-
-    def test(text: str, at: int) -> bool:
-        one = text[at]
-        alike = {one, one.lower(), one.upper()} if folds and one.isascii() else {one}
-        return (
-            any(_is(character, kind, value) for character in alike for kind, value in wanted)
-            is not negated
-        )
-
-    return test
+def _is_short(item: tuple[Any, Any]) -> bool:
+    """Whether `re` may try the item at every position."""
+    return ways([item]) <= 2 * _LONGEST_TEXT and "GROUPREF" not in repr(item)
 
 
-def _looks_at_one(argument: Any) -> bool:
-    """Whether it is a look-ahead at one character, which is how the translation writes nested
-    brackets.
-    """
-    direction, tree = argument
-    return bool(direction == 1 and tree.getwidth() == (1, 1))
-
-
-def _ahead(test: _Test, wanted: bool) -> _Test:
-    return lambda text, at: (at < len(text) and test(text, at)) is wanted
-
-
-def _one(tree: Any, flags: int) -> _Test:
-    """The test of the one character that the tree matches."""
-    tests = [_of_one(str(operation), argument, flags) for operation, argument in tree]
-    return lambda text, at: all(test(text, at) for test in tests)
-
-
-def _of_one(operation: str, argument: Any, flags: int) -> _Test:
-    match operation:
-        case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN":
-            return _character(operation, argument, flags)
-        case "ASSERT" | "ASSERT_NOT" if _looks_at_one(argument):
-            return _ahead(_one(argument[1], flags), operation == "ASSERT")
-        case "SUBPATTERN":
-            return _one(argument[3], (flags | argument[1]) & ~argument[2])
-        case "BRANCH":
-            branches = [_one(branch, flags) for branch in argument[1]]
-            return lambda text, at: any(branch(text, at) for branch in branches)
-    raise NotRegularError(
-        "it has look-around of a kind that cannot be followed, and repetitions that leave too "
-        "many ways to match"
-    )
-
-
-def _is(character: str, kind: str, value: Any) -> bool:
-    if kind == "LITERAL":
-        return bool(ord(character) == value)
-    if kind == "RANGE":
-        return bool(value[0] <= ord(character) <= value[1])
-    name = str(value)
-    return (character in _CATEGORIES[name.replace("_NOT_", "_")]) is not ("_NOT_" in name)
-
-
-def _place(name: str, flags: int) -> _Test:
-    """The test of a position between two characters."""
-    lines = bool(flags & re.MULTILINE)
-    match name:
-        case "AT_BEGINNING":
-            return lambda text, at: at == 0 or (lines and text[at - 1] == "\n")
-        case "AT_BEGINNING_STRING":
-            return lambda text, at: at == 0
-        case "AT_END":
-            return lambda text, at: (
-                at == len(text) or text[at:] == "\n" or (lines and text[at] == "\n")
-            )
-        case "AT_END_STRING":
-            return lambda text, at: at == len(text)
-        case "AT_BOUNDARY":
-            return _at_boundary
-        case "AT_NON_BOUNDARY":
-            return lambda text, at: bool(text) and not _at_boundary(text, at)
-    raise NotRegularError(f"{name} is not understood")
-
-
-def _at_boundary(text: str, at: int) -> bool:
-    before, after = at > 0 and text[at - 1] in _WORD, at < len(text) and text[at] in _WORD
-    return before is not after
+def _test(item: tuple[Any, Any], flags: int, state: Any) -> _Test:
+    """Whether `re` matches the item at a position."""
+    own, less = flags & ~state.flags, state.flags & ~flags
+    alone = (_parser.SUBPATTERN, (None, own, less, _parser.SubPattern(state, [item])))
+    compiled = _compiler.compile(_parser.SubPattern(state, [alone]))
+    return lambda text, at: compiled.match(text, at) is not None

@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, TypedDict
 
 import msgspec
@@ -19,12 +18,11 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from sinks.topics.files.flushing import Fsync, ReadFlush
-from sinks.topics.files.segments import read_line
 from sinks.topics.files.topic import FileTopicReader, Offset, TopicRecord
 from sinks.topics.uri import TopicUri
 from sinks.wire.peek import LARGE_BYTES, PEEKED_BYTES, peek
-from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
+from streaming.large_records import record_again
 from streaming.sources.backlog import count_lines
 from streaming.sources.file_start import offset_since
 from streaming.sources.records import RECORDS, WORTH_A_TASK, record_batch
@@ -160,14 +158,9 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not LARGE_BYTES < record.size <= self._source.limits.max_record_bytes:
             return record
         head = record.value[:PEEKED_BYTES]
-        if peek(head) is None:
-            head = record_again(self._source.topic.folder, record.position, record.size)
+        if not peek(head).has_quota:
+            head = record_again(record.position, record.size)
         return record._replace(value=head)
-
-
-def record_again(folder: Path, place: Position, size: int) -> bytes:
-    """The record of a file topic at a position. Raises SinkError if it is gone."""
-    return read_line(folder, Offset(place.partition, place.offset), size)
 
 
 class FileSlice(InputPartition):

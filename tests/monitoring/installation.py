@@ -37,7 +37,7 @@ from sinks.wire.size_limits import WireLimits
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import Outcome, OutcomeStatus, Sweep
 from strategies.fold.engine import EngineSettings
-from streaming.decode import decoding
+from streaming.decode import reading
 from streaming.job_metrics import JobMetrics
 from streaming.outputs.facts import FACTS, read_facts
 from streaming.outputs.output_counts import Written
@@ -72,7 +72,7 @@ class Job:
         self._processor = ClusterProcessor(
             engine,
             SigningSettings(),
-            decoding(WireLimits()),
+            reading(WireLimits()),
             StoreCache(_MEMORY),
             metrics=MetricsSettings("127.0.0.1:0"),
         )

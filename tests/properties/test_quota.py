@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -18,12 +17,11 @@ from sinks.plain_loop import PlainLoop
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
-from strategies.cluster.clock import Clock
 from strategies.cluster.quota import EMPTY, UnreadRecord, admit
 from strategies.cluster.quota_settings import BulkheadSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from streaming.decode import decoding
+from streaming.decode import reading
 from streaming.processor import by_cluster, fold
 from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.telemetry_lines import line, load_report, sweep
@@ -60,11 +58,11 @@ def rows(values: Sequence[bytes], first: int) -> list[Row]:
 
 def in_batches(values: Sequence[bytes], cuts: Sequence[int]) -> list[OutputRow]:
     """As the stateful task does, with the cluster's state as bytes between two micro-batches."""
-    engine, store, reading = Engine(ENGINE), InMemoryStore(), decoding(WireLimits())
+    engine, store, read = Engine(ENGINE), InMemoryStore(), reading(WireLimits())
     found: list[OutputRow] = []
     for first, end in pairwise([0, *cuts, len(values)]):
         store.put_cluster(from_bytes(to_bytes(store.get_cluster())))
-        batch = by_cluster(reading(rows(values[first:end], first)))
+        batch = by_cluster(read(rows(values[first:end], first)))
         found += fold(engine, batch.get("c", []), store)
     return found
 
@@ -78,25 +76,6 @@ def test_any_division_has_the_bytes_of_the_plain_loop(sent: list[Sent], cuts: li
     assert in_batches(values, sorted(min(cut, len(values)) for cut in cuts)) == whole
     aside = [json.loads(row.value) for row in whole if b'"over-quota"' in row.value]
     assert all(one["cluster"] == "c" for one in aside)
-
-
-TIMES = st.lists(
-    st.tuples(st.integers(0, 240), st.integers(1, 30_000) | st.integers(2**20, 2**23)), max_size=80
-)
-
-
-@given(TIMES)
-def test_the_gate_judges_as_record_after_record(times: list[tuple[int, int]]) -> None:
-    """It counts most records without the state, whatever their order."""
-    quota, store = replace(QUOTA, bytes=2**24), InMemoryStore()
-    store.put_cluster(replace(store.get_cluster(), clock=Clock(0), live=2))
-    gate, bulkhead = Engine(replace(ENGINE, bulkhead=quota)).gate(store), EMPTY
-    for offset, (second, size) in enumerate(times):
-        one = UnreadRecord("c", 1_000 * second, size, ("t", 0, offset))
-        bulkhead, admitted, earlier = admit(bulkhead, one, 2, quota)
-        assert gate.admits(one) == (admitted, earlier)
-    gate.close()
-    assert store.get_cluster().bulkhead == bulkhead
 
 
 ARRIVALS = st.lists(

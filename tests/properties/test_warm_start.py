@@ -8,15 +8,16 @@ from __future__ import annotations
 import gzip
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from random import Random
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from pyspark.sql import Row
 
 from pulsar_rebalancer.lab.simulation.closed_loop import (
     EngineDecider,
@@ -29,9 +30,10 @@ from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
 from pulsar_rebalancer.settings.load import load as settings_of
 from sinks.plain_loop import PlainLoop
-from sinks.wire.codec import decode, decode_command
+from sinks.wire.codec import decode_command
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
+from sinks.wire.size_limits import WireLimits
 from strategies.cluster.budget import HOUR_MS
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import (
@@ -52,7 +54,7 @@ from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
-from streaming.decode import Decoded
+from streaming.decode import Unread, reading
 from streaming.processor import end_of_window, fold
 from tests.properties.recordings import MINUTE_MS, some_records
 from tests.unit.uneven_log import EAGER, uneven
@@ -290,15 +292,30 @@ def test_of_a_recording_all_after_a_random_record_is_published_and_nothing_befor
     assert any(row.kind == "rounds" for row in found)
 
 
-def topic(lines: Sequence[bytes]) -> list[Decoded]:
+def topic(lines: Sequence[bytes]) -> list[Unread]:
     """The records of a topic, as the job reads them."""
-    return offsets([decode(line, b"") for line in lines])
+    rows = (
+        Row(topic="t", partition=0, offset=number, value=line, size=len(line))
+        for number, line in enumerate(lines)
+    )
+    return list(reading(WireLimits())(rows))
 
 
-def offsets(records: Sequence[TelemetryRecord]) -> list[Decoded]:
-    return [
-        Decoded(0, number, 0, record.cluster, record, b"") for number, record in enumerate(records)
-    ]
+@dataclass(frozen=True)
+class Decoded:
+    """A record of a story, which never was bytes."""
+
+    offset: int
+    record: TelemetryRecord
+    partition: int = 0
+    has_quota: bool = False
+
+    def decoded(self) -> TelemetryRecord:
+        return self.record
+
+
+def offsets(records: Sequence[TelemetryRecord]) -> list[Unread]:
+    return [cast(Unread, Decoded(number, record)) for number, record in enumerate(records)]
 
 
 def _judges(settings: AvgSettings) -> StrategyMemory:

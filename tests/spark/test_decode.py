@@ -6,26 +6,29 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import Row
 
 from sinks.secret_file import Secret
+from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.codec import decode, decode_rejected
 from sinks.wire.origin import LARGEST_ORIGINAL, unpack_origin
+from sinks.wire.output_rows import OutputRow
 from sinks.wire.peek import LARGE_BYTES
 from sinks.wire.position import Position
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningKey, SigningSettings
 from sinks.wire.size_limits import WireLimits
 from strategies.cluster.intent_contract import Intent
-from strategies.cluster.model import LoadReport, Sweep
+from strategies.cluster.model import LoadReport, Sweep, TelemetryRecord
 from strategies.cluster.packing import pack_record
-from streaming.decode import Decoded, DecodedEntry, decoding, pack_entries, packer, unpacking
+from streaming.decode import PackedRecord, Unread, pack_records, packer, reading, unpacking
 from streaming.processor import by_cluster
 from streaming.state.shards import shard_of
 from tests.telemetry_lines import intent, load_report, sweep
@@ -33,11 +36,11 @@ from tests.telemetry_lines import intent, load_report, sweep
 LIMITS = WireLimits()
 
 
-def arrow(values: Sequence[bytes], sizes: Sequence[int] | None = None, segment: int = 0) -> Any:
+def arrow(values: Sequence[bytes], sizes: Sequence[int] | None = None, topic: str = "t") -> Any:
     return pa.record_batch(
         {
-            "topic": ["file:///t"] * len(values),
-            "partition": pa.array([segment] * len(values), pa.int64()),
+            "topic": [topic] * len(values),
+            "partition": pa.array([0] * len(values), pa.int64()),
             "offset": pa.array([1000 * i for i in range(len(values))], pa.int64()),
             "value": pa.array(values, pa.binary()),
             "size": pa.array(sizes or [len(value) for value in values], pa.int64()),
@@ -49,53 +52,60 @@ def rows(*batches: Any) -> list[Row]:
     return [Row(**row) for batch in batches for row in batch.to_pylist()]
 
 
+def both_ways(
+    batch: Any,
+    source: SourceSettings = SourceSettings(),
+    signing: SigningSettings = SigningSettings(),
+    *,
+    side_by_side: bool = False,
+) -> Iterable[list[Unread]]:
+    """The records as they reach the stateful task in one stage, and behind an exchange."""
+    read = reading(LIMITS, source, side_by_side=side_by_side, signing=signing)
+    yield list(read(rows(batch)))
+    unpack = unpacking(LIMITS, side_by_side=side_by_side, signing=signing)
+    yield list(unpack(rows(*packer(2, source)([batch]))))
+
+
 def decoded(
-    *batches: Any, source: SourceSettings = SourceSettings()
-) -> Mapping[str, list[Decoded]]:
+    batch: Any,
+    source: SourceSettings = SourceSettings(),
+    signing: SigningSettings = SigningSettings(),
+) -> dict[str, list[TelemetryRecord | OutputRow]]:
     """Records per cluster, in topic order; the same on both ways to the stateful stage."""
-    in_place = by_cluster(opened(decoding(LIMITS, source)(rows(*batches))))
-    behind_an_exchange = by_cluster(
-        opened(unpacking(LIMITS)(rows(*packer(LIMITS, 2, source)(batches))))
+    one, other = (
+        {
+            cluster: [record.decoded() for record in some]
+            for cluster, some in by_cluster(way).items()
+        }
+        for way in both_ways(batch, source, signing)
     )
-    assert told(in_place) == told(behind_an_exchange)
-    return in_place
+    assert told(one) == told(other)
+    return one
 
 
-def opened(some: Iterable[Decoded]) -> list[Decoded]:
-    """The records as a cluster's quota lets them pass."""
-    return [one if one.sealed is None else one.sealed.opened() for one in some]
-
-
-def told(clusters: Mapping[str, list[Decoded]]) -> object:
+def told(clusters: dict[str, list[TelemetryRecord | OutputRow]]) -> object:
     """All that is to be equal; tables of numbers cannot be compared as they are."""
-    return [
-        (
-            one.partition,
-            one.offset,
-            one.ts,
-            one.cluster,
-            one.rejected,
-            one.record and pack_record(replace(one.record, origin=b"")),
-        )
-        for some in clusters.values()
-        for one in some
-    ]
+    return {
+        cluster: [one if isinstance(one, OutputRow) else pack_record(one) for one in some]
+        for cluster, some in clusters.items()
+    }
 
 
-def test_a_batch_gives_one_packed_row_per_cluster_for_its_shard() -> None:
+def rejected(one: TelemetryRecord | OutputRow) -> Any:
+    assert isinstance(one, OutputRow)
+    return decode_rejected(one.value)
+
+
+def test_a_batch_gives_one_packed_row_per_shard() -> None:
     lines = [load_report("b1:1", 1), sweep(2, "b1:1", cluster="d"), load_report("b2:1", 3)]
-    (batch,) = packer(LIMITS, 2)([arrow(lines)])
-    assert sorted((row["cluster"], row["shard"]) for row in batch.to_pylist()) == [
-        ("c", shard_of("c", 2)),
-        ("d", shard_of("d", 2)),
-    ]
-    records = decoded(arrow(lines))
-    assert [type(one.record) for one in records["c"] + records["d"]] == [
-        LoadReport,
-        LoadReport,
-        Sweep,
-    ]
-    assert [one.offset for one in records["c"]] == [0, 2000]
+    (batch,) = packer(2)([arrow(lines)])
+    shards = {shard_of("c", 2), shard_of("d", 2)}
+    assert sorted(row["shard"] for row in batch.to_pylist()) == sorted(shards)
+    found = decoded(arrow(lines))
+    assert list(found) == ["c", "d"]
+    assert [type(one) for one in found["c"] + found["d"]] == [LoadReport, LoadReport, Sweep]
+    brokers = [one.broker for one in found["c"] if isinstance(one, LoadReport)]
+    assert brokers == ["b1:1", "b2:1"]
 
 
 def test_intents_are_checked_where_they_are_decoded(tmp_path: Path) -> None:
@@ -103,40 +113,25 @@ def test_intents_are_checked_where_they_are_decoded(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("i" * 32, "utf-8")
     key, signing = SigningKey(Secret(b"i" * 32)), SigningSettings("", "", str(tmp_path / "key"))
     batch = arrow([intent(), key.sign(intent()), key.sign(intent()).replace(b"Zo", b"Jo")])
-
-    for some in (
-        decoding(LIMITS, signing=signing)(rows(batch)),
-        unpacking(LIMITS, signing=signing)(rows(*packer(LIMITS, 2, signing=signing)([batch]))),
-    ):
-        unsigned, signed, wrong = some
-        assert isinstance(signed.record, Intent)
-        assert decode_rejected(unsigned.rejected).code == "intent-unsigned"
-        assert decode_rejected(wrong.rejected).code == "intent-wrong-signature"
-    assert all(one.record is not None for one in decoded(batch)["c"])
+    unsigned, signed, wrong = decoded(batch, signing=signing)["c"]
+    assert isinstance(signed, Intent)
+    assert rejected(unsigned).code == "intent-unsigned"
+    assert rejected(wrong).code == "intent-wrong-signature"
+    assert all(isinstance(one, Intent) for one in decoded(batch)["c"])
 
 
-def test_the_time_of_an_intent_orders_nothing() -> None:
+def test_the_time_of_an_intent_orders_nothing_and_no_quota_applies_to_it() -> None:
     """Where partitions grow at the same time, its own does not hold back the others."""
-    far = intent(10_000)
-    found = list(opened(decoding(LIMITS, side_by_side=True)(rows(arrow([load_report(), far])))))
-    assert len(found) == 2
-    for some in found:
-        assert (some.ts > 0) == isinstance(some.record, LoadReport)
+    for report, asked in both_ways(arrow([load_report(), intent(10_000)]), side_by_side=True):
+        assert (report.ts > 0, report.has_quota) == (True, True)
+        assert (asked.ts, asked.has_quota) == (0, False)
 
 
-def test_clusters_come_in_order_of_their_names() -> None:
-    assert list(decoded(arrow([load_report(cluster=name) for name in "bca"]))) == ["a", "b", "c"]
-
-
-def test_what_cannot_be_decoded_travels_as_a_finished_row_of_its_cluster() -> None:
-    records = decoded(arrow([b"{", b'{"v":1,"kind":"sweep","cluster":"c"}', load_report()]))
-    assert [(cluster, one.record is None) for cluster in ("", "c") for one in records[cluster]] == [
-        ("", True),
-        ("c", True),
-        ("c", False),
-    ]
-    assert decode_rejected(records[""][0].rejected).code == "not-json"
-    assert decode_rejected(records["c"][0].rejected).code == "missing-field"
+def test_what_cannot_be_decoded_is_a_rejected_row_of_its_cluster() -> None:
+    found = decoded(arrow([b"{", b'{"v":1,"kind":"sweep","cluster":"c"}', load_report()]))
+    assert rejected(found[""][0]).code == "not-json"
+    assert rejected(found["c"][0]).code == "missing-field"
+    assert isinstance(found["c"][1], LoadReport)
 
 
 def test_raw_records_get_who_and_when_from_around_them_and_are_rejected_as_they_came() -> None:
@@ -152,116 +147,81 @@ def test_raw_records_get_who_and_when_from_around_them_and_are_rejected_as_they_
         ("ts", [5, 6, 6, 6]),
     ):
         batch = batch.append_column(name, pa.array(column))
-    records = decoded(batch, source=SourceSettings("raw"))
-    assert [
-        (one.record.broker, one.record.ts)
-        for one in records["d"]
-        if isinstance(one.record, LoadReport)
-    ] == [("b:1", 5), ("b:2", 7)]
-    assert [type(one.record) for one in records["c"]] == [Sweep]
-    (rejected,) = [decode_rejected(one.rejected) for one in records[""]]
-    assert (rejected.code, rejected.original) == ("not-json", b"nonsense")
+    records = decoded(batch, SourceSettings("raw"))
+    assert [(one.broker, one.ts) for one in records["d"] if isinstance(one, LoadReport)] == [
+        ("b:1", 5),
+        ("b:2", 7),
+    ]
+    assert [type(one) for one in records["c"]] == [Sweep]
+    (row,) = map(rejected, records[""])
+    assert (row.code, row.original) == ("not-json", b"nonsense")
 
 
 def test_a_record_cut_by_the_reader_is_rejected_with_its_true_size() -> None:
-    records = decoded(arrow([b'{"v":1,"cluster":"c"'], [50_000_000]))
-    rejected = decode_rejected(records[""][0].rejected)
-    assert rejected.code == "too-large"
-    assert "50000000" in rejected.text
-
-
-def test_the_original_comes_along_whichever_way_a_record_takes() -> None:
-    batch = arrow([load_report()])
-    for some in (
-        decoding(LIMITS)(rows(batch)),
-        unpacking(LIMITS)(rows(*packer(LIMITS, 2)([batch]))),
-    ):
-        (one,) = opened(some)
-        assert one.record is not None
-        assert unpack_origin(one.record.origin).value == load_report()
+    row = rejected(decoded(arrow([b'{"v":1,"cluster":"c"'], [50_000_000]))[""][0])
+    assert row.code == "too-large"
+    assert "50000000" in row.text
 
 
 def test_empty_batches_give_nothing() -> None:
     assert decoded(arrow([])) == {}
 
 
+def unread(partition: int, offset: int, ts: int = 0, value: bytes = b"") -> Unread:
+    (one,) = reading(LIMITS)([Row(topic="t", partition=0, offset=0, value=value, size=len(value))])
+    return one._replace(partition=partition, offset=offset, ts=ts, cluster="c")
+
+
 def test_records_come_in_topic_order_whatever_order_the_rows_have() -> None:
-    records = [
-        Decoded(segment, offset, 0, "c", None, b"")
-        for segment in (2, 10)
-        for offset in (0, 9, 10, 200)
-    ]
-    shuffled = records.copy()
+    places = [(segment, offset) for segment in (2, 10) for offset in (0, 9, 10, 200)]
+    shuffled = [unread(*place) for place in places]
     random.Random(5).shuffle(shuffled)
-    assert by_cluster(shuffled) == {"c": records}
+    assert [one[:2] for one in by_cluster(shuffled)["c"]] == places
 
 
 def test_partitions_that_grow_side_by_side_are_merged_by_time_and_each_keeps_its_order() -> None:
     """Partition 1 has a clock that jumps back; the rejected record (no time) stays where it stands
     in its partition.
     """
-    first = [
-        Decoded(0, 0, 10, "c", None, b"a"),
-        Decoded(0, 1, 30, "c", None, b"d"),
-        Decoded(0, 2, 50, "c", None, b"g"),
-    ]
-    second = [
-        Decoded(1, i, ts, "c", None, value)
-        for i, (ts, value) in enumerate([(20, b"b"), (0, b"c"), (40, b"e"), (15, b"f")])
-    ]
+    first = [unread(0, i, ts, b"adg"[i : i + 1]) for i, ts in enumerate((10, 30, 50))]
+    second = [unread(1, i, ts, b"bcef"[i : i + 1]) for i, ts in enumerate((20, 0, 40, 15))]
     merged = by_cluster([*reversed(second), *first])["c"]
-    assert b"".join(one.rejected for one in merged) == b"abcdefg"
+    assert b"".join(one.value for one in merged) == b"abcdefg"
 
 
 def test_packed_rows_do_not_grow_without_limit() -> None:
-    big = [DecodedEntry(0, i, 0, True, bytes(5_000_000)) for i in range(5)]
-    packed = list(pack_entries(big))
+    big = [PackedRecord(Position("t", 0, i), bytes(5_000_000), None, 5_000_000) for i in range(5)]
+    packed = list(pack_records(big))
     assert len(packed) == 3
-    records = by_cluster(
-        unpacking(LIMITS)([Row(cluster="c", packed=row) for row in reversed(packed)])
-    )
-    assert [(one.offset, one.rejected) for one in records["c"]] == [
-        (entry.offset, entry.data) for entry in big
-    ]
+    records = by_cluster(unpacking(LIMITS)([Row(packed=row) for row in reversed(packed)]))
+    assert [one.offset for one in records[""]] == [0, 1, 2, 3, 4]
 
 
-def test_a_record_of_which_only_the_beginning_came_is_read_again_when_it_is_opened() -> None:
-    whole = load_report("b0:1", 1)
-    asked: list[tuple[object, int]] = []
-
-    def read_again(place: Position, size: int) -> bytes:
-        asked.append((place, size))
-        return whole
-
-    batch = arrow([whole[:100]], [len(whole)], segment=3)
-    in_place = decoding(LIMITS, read_again=read_again)(rows(batch))
-    behind_an_exchange = unpacking(LIMITS, read_again=read_again)(rows(*packer(LIMITS, 2)([batch])))
-    for (one,) in (list(in_place), list(behind_an_exchange)):
-        assert one.sealed is not None
-        assert one.sealed.arrival.size == len(whole)
-        assert asked == []
-        assert told({"c": opened([one])}) == told(decoded(arrow([whole], segment=3)))
-        assert asked.pop() == (Position("file:///t", 3, 0), len(whole))
+def test_a_record_of_which_only_the_beginning_came_is_read_again_when_it_is_decoded(
+    tmp_path: Path,
+) -> None:
+    whole, topic = load_report("b0:1", 1), f"file://{tmp_path}"
+    with FileTopicWriter(tmp_path) as writer:
+        writer.append([whole])
+    for (one,) in both_ways(arrow([whole[:100]], [len(whole)], topic)):
+        assert (one.arrival.size, one.value) == (len(whole), whole[:100])
+        assert told({"c": [one.decoded()]}) == told(decoded(arrow([whole], topic=topic)))
 
 
-def test_a_large_record_waits_in_a_file_until_it_is_opened() -> None:
+@pytest.mark.parametrize("legal", [True, False])
+def test_a_large_record_waits_in_a_file_until_it_is_decoded(legal: bool) -> None:
     bundles = (f"t/ns/0x{i:08x}_0x{i + 1:08x}" for i in range(1_500))
     large = load_report("b0:1", 1, dict.fromkeys(bundles, 1.0))
+    large = large if legal else large[:-1]
     assert len(large) > LARGE_BYTES
-    batch = arrow([load_report("b0:1", 0), large, load_report("b0:1", 2)])
-    expected = pack_record(decode(large, b"", LIMITS, None))
-
-    behind_an_exchange = unpacking(LIMITS)(rows(*packer(LIMITS, 2)([batch])))
-    for some in (list(decoding(LIMITS)(rows(batch))), list(behind_an_exchange)):
-        assert [one.sealed is not None and one.sealed.value == b"" for one in some] == [
-            False,
-            True,
-            False,
-        ]
-        kept = some[1].sealed
-        assert kept is not None
-        assert kept.arrival.size == len(large)
-        record = kept.opened().record
-        assert isinstance(record, LoadReport)
-        assert unpack_origin(record.origin).value == large[:LARGEST_ORIGINAL]
-        assert pack_record(replace(record, origin=b"")) == expected
+    for some in both_ways(arrow([load_report("b0:1", 0), large, load_report("b0:1", 2)])):
+        assert [one.value == b"" for one in some] == [False, True, False]
+        assert some[1].arrival.size == len(large)
+        found = some[1].decoded()
+        if legal:
+            assert isinstance(found, LoadReport)
+            assert unpack_origin(found.origin).value == large[:LARGEST_ORIGINAL]
+            expected = pack_record(decode(large, b"", LIMITS))
+            assert pack_record(replace(found, origin=b"")) == expected
+        else:
+            assert rejected(found).code == "not-json"

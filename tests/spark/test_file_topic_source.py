@@ -21,11 +21,11 @@ from sinks.wire.peek import PEEKED_BYTES, peek
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
 from strategies.errors import SinkError
+from streaming.large_records import record_again
 from streaming.sources.files import (
     FileSource,
     FileTopicSource,
     FileTopicStream,
-    record_again,
 )
 from streaming.sources.records import RECORDS
 
@@ -229,10 +229,11 @@ def test_of_a_large_record_the_beginning_is_passed_on_if_it_names_cluster_and_ti
     ((_, found),) = follow(stream)
     head, *others = found
     assert named.startswith(head)
-    assert peek(head) == peek(named) == ("c", 1)
+    assert peek(head) == peek(named) == ("c", 1, True)
     assert len(head) <= PEEKED_BYTES
     assert others == [b"small", unnamed, b"y" * 5_000]
-    assert record_again(topic.folder, Position("t", 0, 0), len(named)) == named
+    place = Position(str(file_topic(topic.folder)), 0, 0)
+    assert record_again(place, len(named)) == named
     (topic.folder / "segment-00000000.jsonl").write_bytes(named[:1_000])
     with pytest.raises(SinkError, match="was deleted, cut or replaced"):
-        record_again(topic.folder, Position("t", 0, 0), len(named))
+        record_again(place, len(named))

@@ -27,7 +27,7 @@ from sinks.wire.signing import SigningSettings, signing_key
 from sinks.wire.size_limits import WireLimits
 from strategies.cluster.model import Outcome, OutcomeStatus
 from strategies.fold.engine import EngineSettings
-from streaming.decode import ReadRows, decoding, packer, unpacking
+from streaming.decode import ReadRows, packer, reading, unpacking
 from streaming.outputs.output_counts import KINDS
 from streaming.processor import ClusterProcessor
 from streaming.sources.records import record_batch
@@ -53,13 +53,13 @@ def as_they_are(records: Sequence[TopicRecord]) -> dict[int, list[Row]]:
 
 def packed(records: Sequence[TopicRecord]) -> dict[int, list[Row]]:
     found: dict[int, list[Row]] = {}
-    for batch in packer(WireLimits(), 3)([record_batch([record]) for record in records]):
+    for batch in packer(3)([record_batch([record]) for record in records]):
         for row in batch.to_pylist():
             found.setdefault(row["shard"], []).append(Row(**row))
     return found
 
 
-RAW, PACKED = Way(decoding(WireLimits()), as_they_are), Way(unpacking(WireLimits()), packed)
+RAW, PACKED = Way(reading(WireLimits()), as_they_are), Way(unpacking(WireLimits()), packed)
 
 
 class Decided:

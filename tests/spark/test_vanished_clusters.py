@@ -19,7 +19,7 @@ from sinks.wire.signing import SigningSettings
 from sinks.wire.size_limits import WireLimits
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint_state.reader import read_state
-from streaming.decode import decoding
+from streaming.decode import reading
 from streaming.job import run_job
 from streaming.outputs.facts import FACTS, read_facts
 from streaming.outputs.output_counts import KINDS
@@ -119,7 +119,7 @@ def test_swept_or_not_the_same_bytes_however_batches_are_cut(
         ClusterProcessor(
             settings(),
             SigningSettings(),
-            decoding(WireLimits()),
+            reading(WireLimits()),
             StoreCache(most_bytes),
             metrics=MetricsSettings(listen="127.0.0.1:0"),
             forget_policy=forget_policy,

@@ -35,20 +35,6 @@ def test_the_readable_form_of_a_record_is_kept_beside_it() -> None:
     assert large.read(place(1), 0) == (b"", b'{"report":null}')
 
 
-def test_a_record_that_was_not_kept_is_read_from_the_topic() -> None:
-    asked: list[tuple[Position, int]] = []
-
-    def read_again(place: Position, size: int) -> bytes:
-        asked.append((place, size))
-        return b"whole"
-
-    large = LargeRecords(read_again)
-    large.keep(place(0), b"kept", b"kept")
-    assert large.read(place(1), 5) == (b"whole", b"whole")
-    assert large.read(place(0), 4) == (b"kept", b"kept")
-    assert asked == [(place(1), 5)]
-
-
 def test_the_file_is_closed_with_its_records() -> None:
     before = open_files()
     large = LargeRecords(in_memory=10)

@@ -13,7 +13,6 @@ from typing import TypeVar
 from pulsar_rebalancer.cli.roll.obstacles import WaitingPlans
 from pulsar_rebalancer.decisions.intents import FollowedTopic
 from pulsar_rebalancer.settings.load import Settings
-from sinks.executor.settings import state_folder
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import NONE, FreezeWatch, probing
 from sinks.pulsar_api.known_brokers import KnownBrokers
@@ -47,7 +46,7 @@ class ClusterObserver:
         Outcomes from before now are not read. Raises SettingsError.
         """
         pulsar = settings.connections.pulsar
-        self._known = KnownBrokers(pulsar, [state_folder(settings.executor)], write=False)
+        self._known = KnownBrokers(pulsar)
         self._opened = ExitStack()
         # One attempt, which ends soon: the next look comes in a second.
         quick = replace(pulsar, attempts=1, deadline_ms=min(pulsar.deadline_ms, _LOOK_MS))
