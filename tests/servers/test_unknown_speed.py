@@ -48,9 +48,10 @@ def a_pass(settings: PulsarSettings) -> list[bytes]:
     """What a collector publishes once all brokers have figures."""
     with opened(settings, CollectorSettings(), Event().wait) as source:
         done = run_until_complete(source, PATIENCE_S, Event().wait)
+        facts = source.leader.run()
     assert done.missing == {}
     reports = [encode_report(settings.cluster, report) for report in done.reports]
-    return [*reports, encode_sweep(settings.cluster, done)]
+    return [*reports, encode_sweep(settings.cluster, done, facts)]
 
 
 def figures_of(lines: Sequence[bytes]) -> dict[str, Figures]:
