@@ -28,6 +28,9 @@ from sinks.pulsar_api.modular_or_extensible import LoadManager
 from sinks.topics.access import Publisher
 from strategies.errors import AdminError, Unauthorized
 
+#: Policies are read after this number of passes at the latest.
+_POLICIES_PASSES = 15
+
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
@@ -94,7 +97,9 @@ class Collector:
         """
         if done.ts < self._policies_due_ms:
             return False, ()
-        self._policies_due_ms = done.ts + self._settings.policies_interval_ms
+        self._policies_due_ms = done.ts + min(
+            self._settings.policies_interval_ms, _POLICIES_PASSES * self._settings.pass_interval_ms
+        )
         at_once = min(self._settings.max_concurrent, 16)
         facts = (
             reported_facts(done.reports)

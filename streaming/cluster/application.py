@@ -67,8 +67,7 @@ def write_application(folder: Path, job: JobSettings) -> Application:
     JarsMissing.
     """
     _check_checkpoint(job)
-    own_jars = uses_kafka(job.connections.topics) and not job.jars.packages
-    jars = connector_files(job.jars) if own_jars else []
+    jars = connector_files(job.jars) if uses_kafka(job.connections.topics) else []
     made = Application(folder.absolute(), tuple(jar.name for jar in jars))
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -110,13 +109,6 @@ def _options(made: Application, job: JobSettings) -> Iterator[str]:
     yield from ("--conf", f"spark.pyspark.python={python_name()}")
     if made.jars:
         yield from ("--jars", ",".join(made.uri(f"jars/{jar}") for jar in made.jars))
-    if packages := maven_packages(job):
-        yield from ("--packages", packages)
-
-
-def maven_packages(job: JobSettings) -> str:
-    """Coordinates of the Kafka connector, if Spark resolves them itself."""
-    return job.jars.packages if uses_kafka(job.connections.topics) else ""
 
 
 def _check_checkpoint(job: JobSettings) -> None:

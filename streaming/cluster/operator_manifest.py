@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streaming.cluster.application import Application, maven_packages
+from streaming.cluster.application import Application
 from streaming.cluster.shipping import UNPACKED, python_name
 from streaming.settings import JobSettings
 
@@ -46,7 +46,7 @@ def operator_manifest(
             "image": image,
             "mainApplicationFile": _place(application.launcher),
             "arguments": list(arguments),
-            "deps": _dependencies(application, job),
+            "deps": _dependencies(application),
             "sparkConf": {"spark.pyspark.python": python_name()},
             # A driver ends with 0 after SIGTERM, which it also gets when its node is drained. After
             # settings that the program refuses it starts again too; its log has the reason.
@@ -75,15 +75,13 @@ def operator_manifest(
     }
 
 
-def _dependencies(application: Application, job: JobSettings) -> dict[str, list[str]]:
+def _dependencies(application: Application) -> dict[str, list[str]]:
     found = {
         "pyFiles": [_place(application.code)],
         "archives": [f"{_place(application.environment)}#{UNPACKED}"],
     }
     if application.jars:
         found["jars"] = [_place(f"jars/{jar}") for jar in application.jars]
-    if packages := maven_packages(job):
-        found["packages"] = packages.split(",")
     return found
 
 

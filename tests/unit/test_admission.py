@@ -235,8 +235,7 @@ def test_lists_that_cannot_be_read_are_told_all_at_once() -> None:
     ]
 
 
-def test_the_pause_file_lies_in_the_state_folder_unless_told_otherwise() -> None:
+def test_the_pause_file_lies_in_the_state_folder() -> None:
     assert str(pause_file(ExecutorSettings(state="/s"))) == "/s/pause"
-    assert str(pause_file(ExecutorSettings(pause_file="/p"))) == "/p"
     with pytest.raises(SettingsError, match=r"executor\.state"):
         pause_file(ExecutorSettings(state="here"))

@@ -214,7 +214,7 @@ def test_a_file_that_holds_no_records_at_all_is_named(replayed: Path) -> None:
     )
 
 
-NOW = ("--set", "executor.pause_file=/nowhere/pause")
+NOW = ("--set", "executor.state=/nowhere")
 
 
 def limits_of(answer: Answer) -> list[str]:
@@ -243,7 +243,7 @@ def test_a_paused_executor_and_one_that_may_only_transfer(replayed: Path, tmp_pa
     moved = str(commands(replayed)[0]["bundle"])
     (tmp_path / "pause").touch()
 
-    paused = explained(replayed, moved, "--set", f"executor.pause_file={tmp_path / 'pause'}")
+    paused = explained(replayed, moved, "--set", f"executor.state={tmp_path}")
     limited = explained(replayed, moved, *NOW, "--set", "executor.actions=transfer", "--json")
 
     assert "paused: this executor is paused" in limits_of(paused)[0]

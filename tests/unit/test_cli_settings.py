@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from pulsar_rebalancer.settings.leaves import Leaf, all_leaves
 from pulsar_rebalancer.settings.load import Settings, load
+from pulsar_rebalancer.settings.removed import REMOVED
 from pulsar_rebalancer.settings.tree import json_schema
 from sinks.topics.connections import Connections
 from strategies.errors import SettingsError
@@ -92,7 +93,7 @@ def test_all_complaints_come_at_once_and_begin_with_the_path(tmp_path: Path) -> 
     )
 
     told = complaints(
-        file, {"REBALANCER_JOB__READ_TASKS": "many"}, ["wire.kept_bytes=-1", "nonsense"]
+        file, {"REBALANCER_JOB__READ_TASKS": "many"}, ["wire.max_record_bytes=-1", "nonsense"]
     )
 
     assert told == [
@@ -101,7 +102,7 @@ def test_all_complaints_come_at_once_and_begin_with_the_path(tmp_path: Path) -> 
         f"round.epoch: must be at least 1, got 0 ({file})",
         f"weights.cpu: must be a number, got true ({file})",
         f"shedding.mode: must be one of 'fixed' or 'parity', got \"exact\" ({file})",
-        "wire.kept_bytes: must be at least 0 bytes, got -1 (--set wire.kept_bytes)",
+        "wire.max_record_bytes: must be at least 1024 bytes, got -1 (--set wire.max_record_bytes)",
         'job.read_tasks: must be a whole number, got "many" (REBALANCER_JOB__READ_TASKS)',
     ]
 
@@ -205,17 +206,29 @@ def test_a_file_that_is_not_toml_is_named_with_its_line(
     assert complaints(file) == [f"{file}{told}"]
 
 
-@pytest.mark.parametrize(
-    ("telemetry", "warns"),
-    [("kafka://h:9092/t", True), ("pulsar://h:6650/a/b/t", False), ("file:///t", False)],
-)
-def test_a_limit_that_kafka_does_not_know_is_warned_of(telemetry: str, warns: bool) -> None:
-    chosen = f"topics.telemetry={telemetry}"
-    assert load(flags=[chosen]).warnings == []
-    assert load(flags=[chosen, "job.max_bytes_per_batch=2000000"]).warnings == warns * [
-        "job.max_bytes_per_batch has no effect: topics.telemetry is on Kafka; set "
-        "job.max_records_per_batch"
+def test_a_removed_setting_says_what_holds_instead(tmp_path: Path) -> None:
+    file = written(tmp_path, "[clusters.east]\nattempts = 1\n[wire]\nkept_bytes = 7")
+    sentence = (
+        "was removed in 0.2.0: a call that can be repeated has three attempts, within "
+        "pulsar.deadline_ms"
+    )
+
+    told = complaints(file, {"REBALANCER_PULSAR__ATTEMPTS": "1"}, ["serve.rounds=9"])
+
+    assert [line.partition(": was removed in 0.2.0: ")[0] for line in told] == [
+        "wire.kept_bytes",
+        "pulsar.attempts",
+        "serve.rounds",
+        "clusters.east.attempts",
     ]
+    assert told[1] == f"pulsar.attempts: {sentence} (REBALANCER_PULSAR__ATTEMPTS)"
+    assert told[3] == f"clusters.east.attempts: {sentence} ({file})"
+    assert not REMOVED.keys() & {leaf.path for leaf in all_leaves()}
+
+
+def test_one_setting_decides_for_telemetry_on_any_topic() -> None:
+    made = load(flags=["job.fail_on_data_loss=false"]).connections
+    assert [one.fail_on_data_loss for one in (made.files, made.kafka, made.pulsar)] == [False] * 3
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -93,7 +93,6 @@ def test_a_broker_that_joins_and_one_that_dies_are_told_while_collecting(tmp_pat
             "pulsar.cluster=c",
             f"pulsar.admin_urls={pulsar.admin_urls}",
             "collector.pass_interval_ms=100",
-            "pulsar.attempts=1",
         )
         settings, first = load(flags=given), pulsar.cluster.brokers[-1]
 

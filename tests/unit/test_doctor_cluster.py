@@ -49,7 +49,6 @@ def settings(pulsar: FakePulsar, *more: str) -> Settings:
         [
             "pulsar.cluster=c",
             f"pulsar.admin_urls={pulsar.admin_urls}",
-            "pulsar.backoff_ms=0",
             *more,
         ],
     )
@@ -97,7 +96,7 @@ def test_a_cluster_that_does_not_answer_is_one_finding() -> None:
         load(
             None,
             {},
-            ["pulsar.cluster=c", "pulsar.admin_urls=http://127.0.0.1:1", "pulsar.attempts=1"],
+            ["pulsar.cluster=c", "pulsar.admin_urls=http://127.0.0.1:1"],
         )
     )
     assert (found.check, found.status) == ("cluster", "fail")
@@ -176,7 +175,7 @@ def test_a_broker_without_load_balancing_reports_nothing() -> None:
 def test_a_dead_broker_is_named_in_brokers_and_reports(pulsar: FakePulsar) -> None:
     dead = pulsar.cluster.brokers[2]
     pulsar.kill(dead, still_listed=True)
-    found = findings(pulsar, "pulsar.attempts=1")
+    found = findings(pulsar)
     assert [found[check].status for check in ("brokers", "reports")] == ["warn", "warn"]
     assert dead in found["brokers"].text
     assert dead in found["reports"].text

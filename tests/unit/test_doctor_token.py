@@ -90,7 +90,6 @@ def test_an_expired_token_is_told_though_no_cluster_answers(tmp_path: Path) -> N
     given = [
         "pulsar.cluster=c",
         "pulsar.admin_urls=http://127.0.0.1:1",
-        "pulsar.attempts=1",
         f"pulsar.token_file={tmp_path / 'token'}",
     ]
     answer = rebalancer(

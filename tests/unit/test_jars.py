@@ -197,12 +197,6 @@ def test_jars_of_a_named_folder_are_compared_with_the_lock(tmp_path: Path) -> No
         connector_settings(JarSettings(folder=str(tmp_path)))
 
 
-def test_coordinates_for_spark_replace_the_lock() -> None:
-    assert connector_settings(JarSettings(packages="a:b:1,c:d:2")) == {
-        "spark.jars.packages": "a:b:1,c:d:2"
-    }
-
-
 def test_the_connector_is_that_of_the_pinned_spark() -> None:
     pinned = next(
         line

@@ -35,7 +35,6 @@ def connections(pulsar: FakePulsar, control: Control) -> Connections:
     flags = [
         f"pulsar.admin_urls={pulsar.admin_urls}",
         "pulsar.cluster=c",
-        "pulsar.backoff_ms=0",
         f"topics.outcomes={control.uri('outcomes')}",
     ]
     return load(flags=flags).connections

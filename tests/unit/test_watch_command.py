@@ -278,7 +278,7 @@ def test_without_a_cluster_the_error_says_what_to_name(tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
-    given: list[Any] = ["--admin-url", "http://127.0.0.1:1", "--set", "pulsar.attempts=1"]
+    given: list[Any] = ["--admin-url", "http://127.0.0.1:1"]
     answer = rebalancer("watch", *given, *ANY_PORT, "--folder", tmp_path / "watch")
     assert answer.code == 1
     assert "127.0.0.1:1" in answer.words

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 
@@ -36,6 +36,10 @@ from strategies.executor.approvals import ApprovalOutcome
 Add = Callable[[LiveFold, bytes], None]
 #: Telemetry and rejected records published within this time are read.
 _RECENT_MS = 600_000
+#: Other records published within this time are read.
+_HISTORY_MS = 86_400_000
+#: Rounds per cluster that the page keeps.
+_ROUNDS = 500
 #: Pause (s) after a read that brought nothing, between two snapshots, and between two looks at what
 #: changes with time only.
 _IDLE_S, _SNAPSHOT_S, _TICK_S = 0.3, 0.5, 5.0
@@ -44,16 +48,6 @@ _TELEMETRY = msgspec.json.Decoder(TelemetryHead)
 _REJECTED = msgspec.json.Decoder(RejectedHead)
 #: What reading a topic raises: also errors of client libraries that no module of ours expects.
 _Failure = Exception
-
-
-@dataclass(frozen=True, slots=True)
-class FollowSettings:
-    """`rounds`: number of rounds per cluster; `history_ms`: records published before this time ago
-    are not read.
-    """
-
-    rounds: int = 500
-    history_ms: int = 86_400_000
 
 
 def _round(fold: LiveFold, value: bytes) -> None:
@@ -109,7 +103,6 @@ class LiveTopics:
     def __init__(
         self,
         connections: Connections,
-        settings: FollowSettings,
         now_ms: Callable[[], int],
         *,
         paused: Callable[[], bool | None] = lambda: None,
@@ -120,9 +113,9 @@ class LiveTopics:
         the newest line of a job that starts; `log`: gets one line when a topic is lost or found
         again.
         """
-        self._connections, self._settings, self._now_ms = connections, settings, now_ms
+        self._connections, self._now_ms = connections, now_ms
         self._paused, self._starting, self._log = paused, starting, log
-        self._fold = LiveFold(settings.rounds)
+        self._fold = LiveFold(_ROUNDS)
         self._key = self._usable_key()
         self._lock = threading.Lock()
         self._stop, self._dirty = threading.Event(), threading.Event()
@@ -191,7 +184,7 @@ class LiveTopics:
     def _opened(self, name: str, topic: TopicUri) -> Reader:
         given = self._connections
         short = name in ("telemetry", "rejected")
-        past_ms = min(_RECENT_MS, self._settings.history_ms) if short else self._settings.history_ms
+        past_ms = _RECENT_MS if short else _HISTORY_MS
         return open_reader(
             topic,
             given.access,

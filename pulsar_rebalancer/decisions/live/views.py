@@ -39,7 +39,7 @@ NO_ROUND = (
 )
 NO_RECORD = (
     "No cluster yet. Start `rebalancer collect` and then `rebalancer run` with the same topics.* "
-    "settings; `rebalancer doctor` checks them. Records older than serve.history_ms are not shown."
+    "settings; `rebalancer doctor` checks them. Records older than a day are not shown."
 )
 
 
