@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from pulsar_rebalancer.decisions.explain.history import is_there
-from pulsar_rebalancer.decisions.status import RECENT_MS, counted
+from pulsar_rebalancer.decisions.status import RECENT_MS
 from sinks.topics.access import (
     Publisher,
     Reader,
@@ -32,6 +32,7 @@ from sinks.wire.signing import SigningKey, signing_key
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.intent_state import from_statuses
 from strategies.cluster.model import Round
+from strategies.describe import counted
 from strategies.errors import RebalancerError, SettingsError, SinkError, WireError
 from strategies.fold.accept_intent import IntentFleet, IntentRefusal, accept
 

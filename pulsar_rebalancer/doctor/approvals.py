@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_rebalancer.cli.finding import Finding, age, ok
+from pulsar_rebalancer.cli.finding import Finding, ok
 from pulsar_rebalancer.doctor.key_files import and_previous, open_to_others
 from sinks.executor.settings import ExecutorSettings, check_approval
 from sinks.wire.signing import SigningSettings, approvals_key
+from strategies.describe import age
 from strategies.errors import SettingsError
 from strategies.settings import RoundSettings
 

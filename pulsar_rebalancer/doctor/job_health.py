@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pulsar_rebalancer.cli.finding import Finding, Status, age, ok
+from pulsar_rebalancer.cli.finding import Finding, Status, ok
 from pulsar_rebalancer.decisions.status import INTERVALS
 from sinks.topics.epochs import RoundEpoch, newest_rounds
+from strategies.describe import age
 from strategies.errors import RebalancerError
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import checkpoint_folder, guarded

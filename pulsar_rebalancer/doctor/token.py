@@ -7,9 +7,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pulsar_rebalancer.cli.finding import Finding, age, ok
+from pulsar_rebalancer.cli.finding import Finding, ok
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.secret_file import read_secret
+from strategies.describe import age
 from strategies.errors import SettingsError
 
 _CHECK = "token expiry"

@@ -38,6 +38,7 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
 from sinks.topics.uri import TopicUri, parse_topic
+from strategies.describe import counted
 from strategies.errors import SettingsError
 from strategies.fold.engine import Engine, EngineSettings, placement_of
 from strategies.java.release_defaults import PULSAR_VERSION, RELEASES, PulsarRelease
@@ -84,7 +85,7 @@ class Settings:
         nouns: Mapping[Kind, str] = {"env": "environment variable", "flag": "flag"}
         for kind, noun in nouns.items():
             number = sum(entry.kind == kind for entry in self.entries)
-            places += [f"{number} {noun}{'' if number == 1 else 's'}"] if number else []
+            places += [counted(number, noun)] if number else []
         return ", ".join(places)
 
     @property

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from strategies.cluster.intent_contract import IntentAction, IntentStatus
+from strategies.describe import age
 from strategies.roll.view import (
     ACTIVE_ROLL,
     IN_WORK,
@@ -151,7 +152,7 @@ def _answer(facts: RollFacts) -> RollStep | None:
             "or another process goes on with this roll.",
         )
     newest = facts.rounds.times[-1:]
-    ago = f"the newest round is {_seconds(facts.now_ms - newest[0])} old" if newest else "none yet"
+    ago = f"the newest round is {age(facts.now_ms - newest[0])} old" if newest else "none yet"
     return KeepWaiting(f"waits for a round that answers the record `{pending.action}`; {ago}")
 
 
@@ -215,21 +216,21 @@ def _wrongs(facts: RollFacts) -> Iterator[tuple[bool, str, str]]:
         for_ms = now_ms - (now_ms if seen.unreadable_ms is None else seen.unreadable_ms)
         yield (
             for_ms >= rules.unreadable_ms,
-            f"the cluster has not answered reads of brokers and metadata for {_seconds(for_ms)}",
+            f"the cluster has not answered reads of brokers and metadata for {age(for_ms)}",
             f"Check the brokers, their metadata store and pulsar.admin_urls, {_RESUME}.",
         )
     for broker in _lost(facts):
         for_ms = now_ms - seen.missing_ms.get(broker, now_ms)
         yield (
             for_ms >= rules.lost_ms,
-            f"{broker} is missing in the list of brokers for {_seconds(for_ms)}, and the roll did "
+            f"{broker} is missing in the list of brokers for {age(for_ms)}, and the roll did "
             "not restart it",
             f"Start that broker, {_RESUME}.",
         )
     for bundle, since_ms in sorted(seen.unowned_ms.items(), key=lambda one: (one[1], one[0])):
         yield (
             now_ms - since_ms >= rules.unowned_ms,
-            f"{bundle} has had no owner for {_seconds(now_ms - since_ms)}",
+            f"{bundle} has had no owner for {age(now_ms - since_ms)}",
             f"Check its clients and the log of the leader, {_RESUME}.",
         )
     if rounds.bad:
@@ -297,10 +298,10 @@ def _comes_back(facts: RollFacts, broker: str, run: RestartRun | None) -> RollSt
 def _in_time(facts: RollFacts, broker: str, since_ms: int, what: str) -> RollStep:
     for_ms = facts.now_ms - since_ms
     if for_ms < facts.rules.restart_timeout_ms:
-        most = _seconds(facts.rules.restart_timeout_ms)
-        return KeepWaiting(f"waits for {broker} {what}: {_seconds(for_ms)} of at most {most}")
+        most = age(facts.rules.restart_timeout_ms)
+        return KeepWaiting(f"waits for {broker} {what}: {age(for_ms)} of at most {most}")
     return HaltRoll(
-        f"{broker} did not come back within {_seconds(facts.rules.restart_timeout_ms)}",
+        f"{broker} did not come back within {age(facts.rules.restart_timeout_ms)}",
         f"Look at its log and start it, {_RESUME}; to run the command once more: `rebalancer roll "
         f"--resume --restart-again {broker}`.",
     )
@@ -312,7 +313,7 @@ def _orphan(facts: RollFacts, broker: str) -> RollStep:
     if left_ms > 0:
         return KeepWaiting(
             f"{broker} was about to be restarted when the process before ended; waits "
-            f"{_seconds(left_ms)} more for a restart that may be under way"
+            f"{age(left_ms)} more for a restart that may be under way"
         )
     return _halt_again(
         broker,
@@ -340,8 +341,7 @@ def _gate(facts: RollFacts) -> RollStep | None:
         for_ms = facts.now_ms - rounds.restarted_ms.get(broker, facts.now_ms)
         if for_ms >= rules.restart_timeout_ms:
             return HaltRoll(
-                f"no round has fresh figures of {broker}, which was restarted "
-                f"{_seconds(for_ms)} ago",
+                f"no round has fresh figures of {broker}, which was restarted {age(for_ms)} ago",
                 f"Check with `rebalancer doctor` that `rebalancer collect` reaches it, {_RESUME}.",
             )
         return KeepWaiting(f"waits for {rules.fresh_rounds} rounds with fresh figures of {broker}")
@@ -403,7 +403,7 @@ def _work(facts: RollFacts, broker: str) -> str:
 
 def _drain_line(drain: IntentStatus) -> str:
     advice = f". {drain.advice}" if drain.state == "blocked" and drain.advice else ""
-    left = f"; about {_seconds(drain.left_ms)} left" if drain.left_ms else ""
+    left = f"; about {age(drain.left_ms)} left" if drain.left_ms else ""
     return f"{drain.broker}: {drain.text}{left}{advice}"
 
 
@@ -420,8 +420,3 @@ def _finish(facts: RollFacts) -> RollStep:
         f"all brokers are restarted; waits until the load is even in {rules.even_rounds} "
         f"rounds in a row: {rounds.text} (--no-even does not wait)"
     )
-
-
-def _seconds(ms: int) -> str:
-    seconds = max(0, ms) // 1000
-    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"

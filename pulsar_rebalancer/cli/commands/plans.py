@@ -11,7 +11,6 @@ from uuid import uuid4
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.cli.finding import age
 from pulsar_rebalancer.decisions.explain.answers import in_short
 from pulsar_rebalancer.decisions.explain.sentences import expected_usage, instruction, points, when
 from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
@@ -31,7 +30,7 @@ from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import encode_approval
 from sinks.wire.encoding import encode_command, encode_outcome
 from sinks.wire.signing import SigningKey, approvals_key
-from strategies.describe import counted_with
+from strategies.describe import age, counted, counted_with
 from strategies.errors import SettingsError
 from strategies.executor.approvals import DONE, Approval
 
@@ -196,8 +195,8 @@ def _decide(
     done = DONE[action]
     _say(
         approval,
-        f"{done} plan {plan.id} ({_count(plan)}) as {approval.by}; it expires in {left}. The "
-        f"executor's answer: rebalancer plans show {plan.id}",
+        f"{done} plan {plan.id} ({counted(len(plan.commands), 'command')}) as {approval.by}; it "
+        f"expires in {left}. The executor's answer: rebalancer plans show {plan.id}",
         as_json,
     )
 
@@ -310,11 +309,6 @@ def _state(plan: Plan) -> str:
 
 def _decided(decision: PlanDecision) -> str:
     return f"{'approved' if decision.action == 'approve' else 'denied'} by {decision.by}"
-
-
-def _count(plan: Plan) -> str:
-    number = len(plan.commands)
-    return f"{number} command{'' if number == 1 else 's'}"
 
 
 def plan_lines(plan: Plan, now_ms: int) -> Iterator[str]:

@@ -18,10 +18,11 @@ from pulsar_rebalancer.decisions.live.packed import PackedRound
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveDecisions, LiveSnapshot
 from pulsar_rebalancer.decisions.plans import pauses_of
 from pulsar_rebalancer.decisions.round_texts import proves_bound, sentences
-from pulsar_rebalancer.decisions.status import INTERVALS, counted, late_after_ms
+from pulsar_rebalancer.decisions.status import INTERVALS, late_after_ms
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_state import counted_as_done
+from strategies.describe import counted
 from strategies.executor.approvals import PauseOrder
 from strategies.figures.reported import expected_spread, reported_spread
 from strategies.round.proof import proof_of
