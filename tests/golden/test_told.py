@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from pulsar_rebalancer.settings.broker_conf.convert import convert
@@ -20,6 +21,7 @@ from sinks.wire.codec import (
     decode_round,
     encode_approval,
 )
+from strategies.cluster.model import LoadReport
 from strategies.errors import SettingsError, WireError
 from tests.golden.told import assert_told
 from tests.telemetry_lines import broker_load, load_report, outcome, sweep, top_bundles
@@ -114,6 +116,33 @@ def test_what_is_said_about_records(rewrite: bool) -> None:
                 yield "is accepted"
 
     assert_told("records.txt", tell, rewrite)
+
+
+def test_what_is_left_out_of_a_report(rewrite: bool) -> None:
+    """Besides the sentence: figures of the broker and of its bundles that differ from those of the
+    legal record.
+    """
+
+    def tell(lines: Sequence[str]) -> Iterator[str]:
+        for line in lines:
+            name, _, edits = line.partition(" ")
+            legal = read(RECORDS[name])
+            mended = read(changed(RECORDS[name], edits))
+            differing = [f"{key} {mended[key]}" for key in legal if legal[key] != mended[key]]
+            yield "; ".join(differing)
+
+    assert_told("left_out.txt", tell, rewrite)
+
+
+def read(record: bytes) -> dict[str, object]:
+    """What a report says, by field."""
+    found = decode(record, b"")
+    assert isinstance(found, LoadReport)
+    figures = {} if found.figures is None else asdict(found.figures)
+    table = found.bundles
+    bundles = (None, None) if table is None else (table.traffic.tolist(), table.topics.tolist())
+    said = {"left_out": found.left_out, "started_ms": found.started_ms}
+    return said | figures | dict(zip(("traffic of bundles", "topics"), bundles, strict=True))
 
 
 def changed(record: bytes, edits: str) -> bytes:
