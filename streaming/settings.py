@@ -104,8 +104,6 @@ class JobSettings:
     ] = 600_000
     #: Least number of attempts to start, even after `start_timeout_ms`.
     start_attempts: int = 3
-    #: Segment size of file topics.
-    segment_bytes: int = 67_108_864
     progress_file: Annotated[
         str, Setting("JSON Lines file that gets one line per micro-batch; empty = none")
     ] = ""

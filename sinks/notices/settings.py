@@ -86,10 +86,6 @@ class NoticeSettings:
     ] = ""
 
 
-#: No webhook.
-NOTICES_OFF = NoticeSettings()
-
-
 @dataclass(frozen=True, slots=True)
 class Webhook:
     """Where and how notices are sent. `url` may contain a secret: only `host` is printed.

@@ -109,15 +109,12 @@ class FileTopics:
     def __init__(
         self,
         topics: Mapping[str, TopicUri],
-        segment_bytes: int,
         retention_ms: int | None = None,
         *,
         fsync: Callable[[int], None] = os.fsync,
     ) -> None:
         self._writers = {
-            kind: FileTopicWriter(
-                topic.folder, segment_bytes, sync=True, retention_ms=retention_ms, fsync=fsync
-            )
+            kind: FileTopicWriter(topic.folder, sync=True, retention_ms=retention_ms, fsync=fsync)
             for kind, topic in topics.items()
         }
 
@@ -142,7 +139,7 @@ def open_output(
     if uris["commands"].scheme == "kafka":
         return KafkaOutput(uris, kafka_access(job.connections.kafka))
     topics = (
-        FileTopics(uris, job.segment_bytes, job.connections.files.retention_ms)
+        FileTopics(uris, job.connections.files.retention_ms)
         if uris["commands"].scheme == "file"
         else PulsarTopics(uris, job.connections.pulsar)
     )

@@ -31,7 +31,7 @@ def test_every_topic_is_flushed_when_append_returns(tmp_path: Path) -> None:
         flushed.append(os.path.relpath(os.readlink(f"/proc/self/fd/{descriptor}"), tmp_path))
 
     topics = FileTopics(
-        {kind: parse_topic(file_topic_uri(tmp_path / kind)) for kind in KINDS}, 1_000, fsync=fsync
+        {kind: parse_topic(file_topic_uri(tmp_path / kind)) for kind in KINDS}, fsync=fsync
     )
     topics.append([Row(kind) for kind in KINDS])
     topics.close()
@@ -56,7 +56,6 @@ def test_a_reader_that_sees_a_round_finds_its_commands_and_clusters_stay_in_fold
     folders = {kind: tmp_path / kind for kind in ("rejected", "rounds", "commands")}
     topics = FileTopics(
         {kind: parse_topic(file_topic_uri(folder)) for kind, folder in folders.items()},
-        1_000,
         fsync=fsync,
     )
     begun.clear()

@@ -17,7 +17,7 @@ from sinks.topics.access import open_publisher
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Sweep
-from strategies.errors import PublishTimeout, SettingsError, SinkError, Unauthorized
+from strategies.errors import PublishTimeout, SinkError, Unauthorized
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
@@ -53,14 +53,6 @@ def settings_file(folder: Path, **clusters: str) -> Path:
     return file
 
 
-def complaints(folder: Path, text: str) -> list[str]:
-    file = folder / "wrong.toml"
-    file.write_text(text, "utf-8")
-    with pytest.raises(SettingsError) as caught:
-        load(file)
-    return caught.value.complaints
-
-
 def test_each_cluster_has_what_is_for_all_and_its_own(tmp_path: Path) -> None:
     one, two = load(settings_file(tmp_path, east="http://a:1", west="http://b:1")).clusters
     assert [(each.cluster, each.admin_urls, each.deadline_ms) for each in (one, two)] == [
@@ -72,16 +64,6 @@ def test_each_cluster_has_what_is_for_all_and_its_own(tmp_path: Path) -> None:
 def test_without_names_it_is_the_one_of_pulsar() -> None:
     settings = load(None, {}, ["pulsar.cluster=c"])
     assert settings.clusters == (settings.connections.pulsar,)
-
-
-def test_what_is_wrong_with_a_cluster_is_told_where_it_stands(tmp_path: Path) -> None:
-    found = complaints(
-        tmp_path, '[clusters.east]\ndeadline_ms = 0\n[clusters.west]\nadmin_url = "http://b:1"\n'
-    )
-    assert found[0].startswith("clusters.east.deadline_ms: must be at least 10 ms, got 0")
-    assert found[1].startswith(
-        "clusters.west.admin_url: unknown setting; did you mean pulsar.admin_urls?"
-    )
 
 
 def collected(settings: Settings, control: Control, until: int) -> tuple[list[Sweep], list[str]]:
