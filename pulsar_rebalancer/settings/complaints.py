@@ -27,7 +27,7 @@ _WRONG_TYPE = {
 def about_paths(assignments: Sequence[Assignment], leaves: Sequence[Leaf]) -> list[str]:
     """Complaints about paths that are not settings."""
     known = {leaf.path for leaf in leaves}
-    tables = _tables(known)
+    tables = {leaf.section for leaf in leaves}
     complaints: dict[tuple[str, str], str] = {}
     for given in assignments:
         if given.path not in known and not (given.path in tables and given.value == {}):
@@ -71,21 +71,12 @@ def _suggestion(path: str, known: set[str]) -> str:
     close = get_close_matches(path, known, n=1, cutoff=0.8)
     if not close:
         key = path.rpartition(".")[2]
-        by_key: dict[str, str] = {}
-        for other in sorted(known):
-            by_key.setdefault(other.rpartition(".")[2], other)
+        # Of several settings with this key, the first one.
+        by_key = {other.rpartition(".")[2]: other for other in sorted(known, reverse=True)}
         close = [by_key[name] for name in get_close_matches(key, by_key, n=1, cutoff=0.8)]
     return (
         f"; did you mean {close[0]}?" if close else "; `rebalancer config show` lists all settings"
     )
-
-
-def _tables(known: set[str]) -> set[str]:
-    found: set[str] = set()
-    for path in known:
-        parts = path.split(".")
-        found.update(".".join(parts[:depth]) for depth in range(1, len(parts)))
-    return found
 
 
 def _wrong(details: ErrorDetails, leaf: Leaf) -> str:
