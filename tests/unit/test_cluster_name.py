@@ -46,7 +46,6 @@ def types(pulsar: FakePulsar, folder: Path, command: str, name: str) -> tuple[in
     given = {
         "pulsar.cluster": name,
         "pulsar.admin_urls": pulsar.admin_urls,
-        "pulsar.attempts": 1,
         "collector.state": folder / "listed",
         "executor.state": folder / "executor",
         **{f"topics.{kind}": topics.uri(kind) for kind in ("commands", "rounds", "outcomes")},
