@@ -45,6 +45,10 @@ DECODERS: Mapping[str, Callable[[bytes], object]] = {
 }
 
 
+def telemetry(record: bytes) -> object:
+    return decode(record, b"")
+
+
 def test_what_is_said_about_settings(tmp_path: Path, rewrite: bool) -> None:
     """Input: a settings file, variables (`$ NAME=value`) and flags (`--set path=value`)."""
     file = tmp_path / "FILE"
@@ -106,7 +110,7 @@ def test_what_is_said_about_records(rewrite: bool) -> None:
     def tell(lines: Sequence[str]) -> Iterator[str]:
         for line in lines:
             name, _, rest = line.partition(" ")
-            decoder = DECODERS.get(name, lambda value: decode(value, b""))
+            decoder = DECODERS.get(name, telemetry)
             record = changed(RECORDS[name], rest) if name in RECORDS else ast.literal_eval(rest)
             try:
                 decoder(record)

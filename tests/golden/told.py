@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-FOLDER = Path(__file__).with_name("told")
+FOLDER = Path(__file__).with_name("answers")
 
 
 def assert_told(name: str, tell: Callable[[Sequence[str]], Iterable[str]], rewrite: bool) -> None:
