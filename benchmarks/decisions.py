@@ -19,14 +19,16 @@ from types import MappingProxyType
 from benchmarks.bench_input import CLUSTER, NOW_MS, ROUND, Cluster, Size, cluster
 from benchmarks.figures import Sample, sample, say, table
 from benchmarks.options import number, options
-from strategies.cluster.model import ClusterMemory, ClusterView, Memory, Shedding
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import ClusterView
+from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState, InMemoryStore
 from strategies.fold.engine import EngineSettings, rules_of
 from strategies.round import screening
 from strategies.round.round_input import RoundInput
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
-from strategies.shedding.contract import Shedder
+from strategies.shedding.contract import Shedder, Shedding
 from strategies.shedding.registry import SHEDDERS, shedder
 from strategies.shedding.transfer.settings import TransferSettings
 
@@ -95,19 +97,8 @@ def view_of(
     """What a round shows to its strategy: every broker's figures, and its table for those who
     look.
     """
-    given = RoundInput(
-        CLUSTER,
-        ROUND,
-        NOW_MS,
-        "sweep",
-        tuple(brokers),
-        {},
-        store.get_table,
-        {},
-        {},
-        {},
-        ClusterMemory(),
-    )
+    state = ClusterState(round=ROUND - 1)
+    given = RoundInput(CLUSTER, state, NOW_MS, "sweep", tuple(brokers), store.get_table)
     return screening.view_of(given, given.brokers, rules_of(EngineSettings(mode=mode)))
 
 

@@ -25,7 +25,7 @@ from benchmarks.decisions import decision_options, measure
 from benchmarks.figures import Sample, sample, say, table
 from benchmarks.options import number
 from benchmarks.pulsar_jars import RELEASE, NoPulsarError, cache_folder, pulsar_jars
-from strategies.cluster.model import Shedding
+from strategies.shedding.contract import Shedding
 
 STRATEGIES = ("threshold", "avg", "overload", "uniform", "transfer")
 #: Java answers with a set.

@@ -84,12 +84,13 @@ def dropping_query(name: str, spark: SparkSession, job: JobSettings) -> Query:
     def drain() -> list[Batch]:
         used = job.connections
         session = session_of(job, spark)
-        records = kafka_records(session, used.topics.telemetry, job, kafka_access(used.kafka))
+        kafka = kafka_access(used.kafka)
+        records = kafka_records(session, used.topics.telemetry, job, kafka)
         keyed = records.coalesce(1).withColumn("shard", F.lit(""))
         dropping = DroppingProcessor(decode_rows(used.wire, used.source, side_by_side=True))
         with own_workers(session, job.checkpoint):
             rows = keyed.groupBy("shard").transformWithState(dropping, OUTPUT, "Update", "None")
-        output = open_output(job, threading.Event(), lambda error: error)
+        output = open_output(job, kafka, threading.Event(), lambda error: error)
         writer = output.writer(counted(rows)).outputMode("update")
         return drained(writer.option("checkpointLocation", job.checkpoint))
 

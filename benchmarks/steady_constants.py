@@ -30,7 +30,7 @@ _NAMED = {
     "plan": ("LEAST_CUT", "_MOVED_COST", "_MOVE_COST", "_WIDE_COST", "_FAIR_SHARE", "_THIN_UP_TO"),
     "move_search": ("WORTH", "_NEARLY_PERFECT", "_LEAST_GAIN"),
     "doubt": ("USELESS", "REST_MS", "CAREFUL"),
-    "fixed": ("URGENT_GAP", "URGENT_REST", "WORTH_OF_LAST"),
+    "planned_round": ("URGENT_GAP", "URGENT_REST", "WORTH_OF_LAST"),
 }
 
 

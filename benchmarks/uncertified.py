@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from strategies.cluster.model import ClusterView, Memory, Shedding
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import ClusterView
 from strategies.settings import Weights
+from strategies.shedding.contract import Shedding
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.settings import SteadySettings

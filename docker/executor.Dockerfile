@@ -1,6 +1,6 @@
 # What needs no Spark and no Java: collector, executor, notifier, live page, and commands about topics such as status and explain. The
 # laboratory (replay, backtest, simulate …) is in the image of the job.
-# From the project folder:  docker build -f docker/executor.Dockerfile -t pulsar-rebalancer-executor:0.1.0 .
+# From the project folder:  docker build -f docker/executor.Dockerfile -t pulsar-rebalancer-executor:0.2.0 .
 
 FROM python:3.11.13-slim-bookworm AS build
 WORKDIR /src

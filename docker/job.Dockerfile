@@ -1,5 +1,5 @@
 # The streaming job, and the Spark master and worker it may run on: one image, so that Python, Java and Spark are the same everywhere.
-# From the project folder:  docker build -f docker/job.Dockerfile -t pulsar-rebalancer-job:0.1.0 .
+# From the project folder:  docker build -f docker/job.Dockerfile -t pulsar-rebalancer-job:0.2.0 .
 
 FROM python:3.11.13-slim-bookworm AS build
 WORKDIR /src

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from math import isfinite
 
-from strategies.cluster.load_history import LoadHistory
-from strategies.cluster.model import Command, Memory
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import Command
 from strategies.cluster.store import StateStore
+from strategies.shedding.steady.load_history import histories_of
 from strategies.shedding.steady.samples import load_of
 from strategies.shedding.steady.settings import SteadySettings
 
@@ -66,7 +67,7 @@ def _rises(commands: Sequence[Command], memory: Memory) -> Iterator[str]:
     """
     usage = {
         name: 100.0 * load.usage
-        for name, one in histories_of(memory).items()
+        for name, one in histories_of(memory, memory.brokers).items()
         if (load := load_of(one)) is not None
     }
     highest = max(usage.values(), default=0.0) + _ROUNDING
@@ -95,7 +96,7 @@ def infinite_figures(memory: Memory) -> list[str]:
     """The figures of the memory that are infinite or NaN."""
     kept: dict[str, Iterable[object]] = {
         name: (*chain.from_iterable((*one.samples, *one.levels)), one.changed_at_ms)
-        for name, one in histories_of(memory).items()
+        for name, one in histories_of(memory, memory.brokers).items()
     }
     kept |= {"moves": chain.from_iterable(memory.cluster.moves), "episode": memory.cluster.episode}
     return [
@@ -104,8 +105,3 @@ def infinite_figures(memory: Memory) -> list[str]:
         for figure in figures
         if isinstance(figure, float) and not isfinite(figure)
     ]
-
-
-def histories_of(memory: Memory) -> dict[str, LoadHistory]:
-    """Broker → its history."""
-    return {name: one.history for name, one in memory.brokers.items() if one.history is not None}

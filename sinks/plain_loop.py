@@ -8,7 +8,7 @@ from collections import defaultdict
 
 from sinks.wire.codec import cluster_of, decode
 from sinks.wire.origin import pack_origin
-from sinks.wire.output_rows import OutputRow, aside_row, event_row, rejected_row
+from sinks.wire.output_rows import OutputRow, event_row, over_quota_row, rejected_row
 from sinks.wire.peek import peek
 from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
@@ -44,7 +44,7 @@ class PlainLoop:
         gate = self._gates.setdefault(cluster, self._engine.gate(self._stores[cluster]))
         admitted, earlier = gate.admits(arrival)
         return [
-            *([] if earlier is None else [aside_row(earlier, cluster)]),
+            *([] if earlier is None else [over_quota_row(earlier, cluster)]),
             *(self._folded(position, value, size, cluster) if admitted else ()),
         ]
 

@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Literal
 
+#: The version of this program: in records of rounds, names of images and the package. A change is
+#: made here, and by `python -m scripts.image_tags`.
+VERSION = "0.2.0"
+
 #: `parity`: exactly as Pulsar's Java class, including defects and hash order. `fixed`: the same
 #: rule with its known defects repaired.
 Mode = Literal["fixed", "parity"]

@@ -11,7 +11,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -21,7 +23,7 @@ from sinks.stopping import Stop, stopping
 from sinks.topics.connections import Connections
 from sinks.topics.epochs import next_epoch
 from sinks.topics.kafka.admin import missing_topics
-from sinks.topics.kafka.settings import kafka_access
+from sinks.topics.kafka.settings import KafkaAccess, kafka_access
 from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.settings import Topics
@@ -34,7 +36,7 @@ from strategies.errors import SettingsError, SinkError
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.java.release_defaults import PulsarRelease
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guarded
-from streaming.checkpoint.guard_file import guard_of
+from streaming.checkpoint.guard_file import guard_of, written_guard
 from streaming.cluster.gateway import is_submitted
 from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
@@ -59,10 +61,11 @@ from streaming.rotation import kept_short
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.starting import StartLines, StartPatience, start_lines
-from streaming.state.vanished import Patience
+from streaming.state.vanished import ForgetPolicy
 from streaming.temporary import temporary_folder
 from streaming.warm_start import in_words, warmed_up, warming
 
+T = TypeVar("T")
 #: Topics that the job reads or writes.
 _JOB_TOPICS = ("telemetry", *KINDS)
 
@@ -88,7 +91,7 @@ def run_job(
     log: Callable[[str], None] = lambda _: None,
     metrics: MetricsSettings = METRICS_OFF,
     on_poll: Callable[[], None] = lambda: None,
-    patience: Patience = Patience(),
+    forget_policy: ForgetPolicy = ForgetPolicy(),
     in_release: Callable[[PulsarRelease], EngineSettings] | None = None,
 ) -> JobResult:
     """Runs the job until it is stopped, or, with `drain`, until all present records are processed.
@@ -97,51 +100,32 @@ def run_job(
     SIGTERM and SIGINT in the main thread. `session`: a running Spark session to use instead of
     starting (and stopping) one. `log`: gets messages for people: the epoch, and why the job waits.
     `metrics`: if they are on, micro-batches have facts. `on_poll`: called at every turn of the main
-    loop, and while topics are read before. `patience`: with rows of clusters that vanish; for
+    loop, and while topics are read before. `forget_policy`: with rows of clusters that vanish; for
     tests, which cannot wait for days. `in_release`: the engine's settings for the Pulsar release
     that checkpoint or telemetry name, with `pulsar.version = "auto"`.
     Raises SettingsError, StateVersionError, CheckpointInUse, SinkError, SparkStartError, JobError.
     """
-    check_job(job, engine)
-    _check_topics_exist(job.connections)
+    kafka = check_job(job, engine)
+    _check_topics_exist(job.connections, kafka)
     folder = checkpoint_folder(job)
+    written = written_guard(folder)
     stop = stop or Stop()
     if in_release is not None:
-
-        def ended(seconds: float) -> bool:
-            on_poll()
-            return stop.wait(seconds)
-
         look = _present_versions if drain else versions_seen
-        release = resolved_release(job, folder, log, ended=ended, versions=look)
+        ended = _polling(stop, on_poll)
+        release = resolved_release(job, written, log, ended=ended, versions=look)
         if release is None:
             return JobResult(stop.by or "stop", Written())
         engine = in_release(release)
-        check_job(job, engine)
-    job = with_partitions(job, folder, log)
+        Engine(engine)
+    job = with_partitions(job, written, log)
     with ExitStack() as stack:
-        held = stack.enter_context(
-            guarded(
-                folder,
-                guard_of(job, engine),
-                lambda: _next_epoch(job.connections, on_poll),
-                warming=warming(job, engine, log, on_record=on_poll),
-            )
-        )
-        warm = None if held.warm is None or held.warm.done else held.warm
-        run = Run(
-            job,
-            replace(engine, round=replace(engine.round, epoch=held.epoch)),
-            folder,
-            drain,
-            metrics,
-            patience,
-            warm,
-        )
-        if held.aside is not None:
-            log(f"state of another format: the checkpoint of before is in {held.aside} now")
-        log(f"epoch {held.epoch}: executors refuse commands of older epochs")
-        for line in held.change.lines() if held.change is not None else ():
+        epoch = partial(_next_epoch, job.connections, on_poll)
+        warm = warming(job, engine, log, on_record=on_poll)
+        held = stack.enter_context(guarded(folder, guard_of(job, engine), epoch, warming=warm))
+        engine = replace(engine, round=replace(engine.round, epoch=held.epoch))
+        run = Run(job, engine, kafka, folder, held.guard, drain, metrics, forget_policy)
+        for line in held.lines():
             log(line)
         lines = stack.enter_context(start_lines(folder, log))
         report = stack.enter_context(_reports(job, on_progress))
@@ -156,39 +140,52 @@ def run_job(
         return _run(spark, run, progress, stop, lines)
 
 
+def _polling(stop: threading.Event, on_poll: Callable[[], None]) -> Callable[[float], bool]:
+    """Waits for these seconds, after a call of `on_poll`; whether the job ends."""
+
+    def wait(seconds: float) -> bool:
+        on_poll()
+        return stop.wait(seconds)
+
+    return wait
+
+
 def _present_versions(used: Connections) -> Mapping[str, str]:
     """For a job that ends with the present records: nothing to wait for."""
     return versions_seen(used) or {}
 
 
-def check_job(job: JobSettings, engine: EngineSettings) -> None:
-    """Checks the settings without starting anything. Raises SettingsError with all complaints."""
+def check_job(job: JobSettings, engine: EngineSettings) -> KafkaAccess:
+    """Checks the settings without starting anything; returns what it has read of the access to
+    Kafka. Raises SettingsError with all complaints.
+    """
     Engine(engine)
     used = job.connections
     complaints = _topic_complaints(used.topics)
-    for read in (
-        lambda: signing_key(used.signing),
-        lambda: intents_key(used.signing),
-        lambda: kafka_access(used.kafka),
-        lambda: check_source(str(used.topics.telemetry), used.source),
-    ):
+
+    def read(reader: Callable[[], T]) -> T | None:
         try:
-            read()
+            return reader()
         except SettingsError as error:
-            complaints += error.complaints
+            complaints.extend(error.complaints)
+            return None
+
+    read(lambda: signing_key(used.signing))
+    read(lambda: intents_key(used.signing))
+    kafka = read(lambda: kafka_access(used.kafka))
+    read(lambda: check_source(str(used.topics.telemetry), used.source))
     complaints += start_complaints("pulsar.start", used.pulsar.start)
-    if complaints:
+    if complaints or kafka is None:
         raise SettingsError(complaints)
+    return kafka
 
 
-def _check_topics_exist(used: Connections) -> None:
+def _check_topics_exist(used: Connections, kafka: KafkaAccess) -> None:
     """Checks the topics before anything starts: an error takes seconds here, and minutes as a stack
     trace of Spark.
     """
     named = _job_topics(used.topics)
-    missing = missing_topics(
-        [topic for topic in named if topic.scheme == "kafka"], kafka_access(used.kafka)
-    )
+    missing = missing_topics([topic for topic in named if topic.scheme == "kafka"], kafka)
     for topic in named:
         if topic.scheme == "pulsar":
             with closing(PulsarLink(topic, used.pulsar)) as link:
@@ -237,7 +234,9 @@ def _topic_complaints(topics: Topics) -> list[str]:
 def _run(
     spark: SparkSession, run: Run, progress: Progress, stop: Stop, lines: StartLines
 ) -> JobResult:
-    output = open_output(run.job, stop, lambda error: explain(error, run.folder / SPARK_LOG))
+    output = open_output(
+        run.job, run.kafka, stop, lambda error: explain(error, run.folder / SPARK_LOG)
+    )
     if not is_local(run.job.master):
         check_workers(spark, run.job, run.folder, stop)
 
@@ -255,6 +254,7 @@ def _run(
             lambda: progress.batches,
             stop,
             lines.log,
+            kafka=run.kafka,
             say=lines.say,
             on_poll=progress.on_poll,
         )
@@ -272,6 +272,7 @@ def _run_with_restarts(
     stop: threading.Event,
     log: Callable[[str], None],
     *,
+    kafka: KafkaAccess,
     say: Callable[[str], None] = lambda _: None,
     on_poll: Callable[[], None] = lambda: None,
 ) -> PySparkException | None:
@@ -280,14 +281,11 @@ def _run_with_restarts(
     Returns the error that ended it, or None.
     """
 
-    def wait(seconds: float) -> bool:
-        on_poll()
-        return stop.wait(seconds)
-
     def check_topics() -> None:
         if not stop.is_set():
-            _check_topics_exist(job.connections)
+            _check_topics_exist(job.connections, kafka)
 
+    wait = _polling(stop, on_poll)
     patience = StartPatience(job.start_timeout_ms / 1000, job.start_attempts, wait)
     outage = RetryBackoff(job.connections.kafka.outage_ms / 1000, wait, log)
     with watched(_job_topics(job.connections.topics), job.connections.access, outage):
@@ -310,7 +308,7 @@ def _until(run: Run, log: Callable[[str], None]) -> Until | None:
     )
 
     def ended() -> None:
-        warmed_up(run.folder)
+        warmed_up(run.folder, run.guard)
         log("warm start: done; from here on, rounds and commands are published")
 
     return Until(warm.passed, ended)

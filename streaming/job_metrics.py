@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -17,7 +18,7 @@ from sinks.metrics.labels import (
 )
 from sinks.metrics.liveness import Liveness
 from strategies.cluster.intent_contract import LASTING
-from strategies.cluster.round_state import STATES
+from strategies.reason_codes import STATES
 from streaming.outputs.facts import (
     BatchFacts,
     ClusterCounts,
@@ -183,57 +184,38 @@ class RoundMetrics:
     ) -> None:
         """`clock`: seconds since the epoch, by this machine's clock. `label`: of clusters."""
         by = ["cluster"]
+        counter = partial(Counter, registry=registry)
+        gauge = partial(Gauge, labelnames=by, registry=registry)
         self._clock = clock
-        self._rejected = Counter(
-            "pulsar_rebalancer_rejected_records_total",
-            "Published rejected records",
-            ["code"],
-            registry=registry,
+        self._rejected = counter(
+            "pulsar_rebalancer_rejected_records_total", "Published rejected records", ["code"]
         )
-        self._rounds = Counter(
-            "pulsar_rebalancer_rounds_total", "Published rounds", by, registry=registry
+        self._rounds = counter("pulsar_rebalancer_rounds_total", "Published rounds", by)
+        self._commands = counter(
+            "pulsar_rebalancer_commands_total", "Published commands", [*by, "action"]
         )
-        self._commands = Counter(
-            "pulsar_rebalancer_commands_total",
-            "Published commands",
-            [*by, "action"],
-            registry=registry,
-        )
-        self._skips = Counter(
+        self._skips = counter(
             "pulsar_rebalancer_skips_total",
             "Entries in `skips` of the published rounds",
             [*by, "code"],
-            registry=registry,
         )
-        self._last_round = Gauge(
+        self._last_round = gauge(
             "pulsar_rebalancer_last_round_timestamp_seconds",
             "Time of the last round, by the cluster's clock",
-            by,
-            registry=registry,
         )
-        self._newest_report = Gauge(
-            "pulsar_rebalancer_newest_report_timestamp_seconds",
-            "Time of the newest load report",
-            by,
-            registry=registry,
+        self._newest_report = gauge(
+            "pulsar_rebalancer_newest_report_timestamp_seconds", "Time of the newest load report"
         )
-        self._lead = Gauge(
+        self._lead = gauge(
             "pulsar_rebalancer_newest_report_lead_seconds",
             "Time of the newest load report minus the time of this machine when it was processed",
-            by,
-            registry=registry,
         )
-        self._spread = Gauge(
-            "pulsar_rebalancer_spread_ratio",
-            "Highest minus lowest usage in the last round",
-            by,
-            registry=registry,
+        self._spread = gauge(
+            "pulsar_rebalancer_spread_ratio", "Highest minus lowest usage in the last round"
         )
-        self._spread_after = Gauge(
+        self._spread_after = gauge(
             "pulsar_rebalancer_spread_after_ratio",
             "The same, as estimated after the commands of the round",
-            by,
-            registry=registry,
         )
         self._usage = Gauge(
             "pulsar_rebalancer_broker_usage_ratio",

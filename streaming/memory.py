@@ -1,7 +1,7 @@
 """What Java and Python's workers do with memory that they no longer need: by default they keep it.
 
 Measured with 2,000 hostile records (69 MB, five of 8 MB each) on Kafka, driver_memory 1g
-(docs/decisions/0232).
+(docs/decisions/0210).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 _SERIAL_UP_TO = 2 * 2**30
 #: G1, Java's own choice, takes 70 MiB for itself and 130 MiB more for large arrays, each in regions
 #: of its own. With less free memory, a micro-batch with 17 MB of state takes full collections
-#: (docs/decisions/0258).
+#: (docs/decisions/0257).
 _SMALL_HEAP = (
     "-XX:+UseSerialGC",
     "-Xms64m",
@@ -25,7 +25,7 @@ _SMALL_HEAP = (
     "-Djdk.nio.maxCachedBufferSize=1048576",
 )
 #: What the compilers free stays in pieces between what lives: 60 of 700 MiB after 2,000
-#: micro-batches (docs/decisions/0276). Java 17 knows this option since 17.0.9.
+#: micro-batches (docs/decisions/0257). Java 17 knows this option since 17.0.9.
 _TRIM = ("-XX:+IgnoreUnrecognizedVMOptions", "-XX:TrimNativeHeapInterval=60000")
 #: In which users give Java options.
 JAVA_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")

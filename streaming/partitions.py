@@ -7,13 +7,12 @@ import re
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import cluster_of
-from streaming.checkpoint.guard_file import GUARD, PARTITIONS, read_guard
+from streaming.checkpoint.guard_file import PARTITIONS, Guard
 from streaming.settings import JobSettings
 
 #: How much of the newest telemetry is read to find its clusters: every broker reports at least
@@ -26,7 +25,7 @@ _MOST = 1_000
 
 def with_partitions(
     job: JobSettings,
-    folder: Path,
+    written: Guard | None,
     log: Callable[[str], None] = lambda _: None,
     *,
     clusters: Callable[[Connections], int] | None = None,
@@ -34,13 +33,13 @@ def with_partitions(
     """Resolves `job.shuffle_partitions = "auto"`: the number of the checkpoint, for a new one that
     of its first start.
 
-    `clusters`: replaces the look at the telemetry topic. Raises StateVersionError, SinkError.
+    `written`: the guard of the checkpoint, None for a new one; `clusters`: replaces the look at the
+    telemetry topic. Raises SinkError.
     """
     if job.shuffle_partitions != "auto":
         return job
-    if (folder / GUARD).exists():
-        written = read_guard(folder).settings[PARTITIONS]
-        return replace(job, shuffle_partitions=int(written))
+    if written is not None:
+        return replace(job, shuffle_partitions=int(written.settings[PARTITIONS]))
     found, cores = (clusters or clusters_seen)(job.connections), cores_of(job)
     partitions = first_partitions(cores, found)
     log(

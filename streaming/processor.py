@@ -18,10 +18,10 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.rare_collections import rare_collections
 from sinks.wall_clock import wall_clock_ms
-from sinks.wire.output_rows import OutputRow, aside_row, event_row
+from sinks.wire.output_rows import OutputRow, event_row, over_quota_row
 from sinks.wire.signing import SigningKey, SigningSettings, signing_key
 from strategies.cluster.model import LoadReport
-from strategies.cluster.quota import Aside
+from strategies.cluster.quota import OverQuota
 from strategies.cluster.store import StateStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import without_unseen
@@ -35,7 +35,7 @@ from streaming.state.connection import leave_open
 from streaming.state.frozen import Freezer
 from streaming.state.rows import STATE_KEY, STATE_VALUE
 from streaming.state.store import MapVariable, Rows, ShardStore, StoreCache
-from streaming.state.vanished import Patience
+from streaming.state.vanished import ForgetPolicy
 
 #: `seq` numbers the rows of one cluster within a micro-batch, in fold order.
 OUTPUT = StructType(
@@ -69,13 +69,13 @@ class ClusterProcessor(StatefulProcessor):
         kept: StoreCache | None = None,
         *,
         metrics: MetricsSettings = METRICS_OFF,
-        patience: Patience = Patience(),
+        forget_policy: ForgetPolicy = ForgetPolicy(),
         until: Mapping[int, int] = PUBLISH_ALL,
         clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         """`kept`: replaces the process-wide cache of stores; only within one process. `metrics`: if
-        they are on, each call adds one row of facts. `patience`: with clusters that vanish, after
-        the time that the engine's settings name. `until`: partition → offset of its first
+        they are on, each call adds one row of facts. `forget_policy`: of clusters that vanish,
+        after the time that the engine's settings name. `until`: partition → offset of its first
         record whose rows are published; in other partitions, those of all records are. `clock_ms`:
         this machine's, since the epoch.
         """
@@ -84,7 +84,7 @@ class ClusterProcessor(StatefulProcessor):
         self._read_rows = read_rows
         self._kept = kept
         self._metrics = metrics
-        self._patience = replace(patience, after_ms=forget_ms(settings.round))
+        self._forget_policy = replace(forget_policy, after_ms=forget_ms(settings.round))
         self._clock_ms = clock_ms
         self._until = until
 
@@ -111,7 +111,7 @@ class ClusterProcessor(StatefulProcessor):
             for cluster, records in by_cluster(self._read_rows(rows)).items()
             for row in self._fold(cluster, records, shard, tally)
         ]
-        vanished = shard.drop_vanished(self._clock_ms(), self._patience)
+        vanished = shard.drop_vanished(self._clock_ms(), self._forget_policy)
         shard.flush(state)
         kept.keep(number, shard)
         found = [
@@ -175,10 +175,10 @@ def fold(
     seen, gate = FoldNotes() if seen is None else seen, engine.gate(store)
     for one in records:
         published = is_published(one, until)
-        if published and engine.takes_back:
+        if published and engine.drops_unconfirmed_moves:
             end_of_window(store)
         found, earlier = _opened(one, gate)
-        rows = [] if earlier is None else [aside_row(earlier, one.cluster)]
+        rows = [] if earlier is None else [over_quota_row(earlier, one.cluster)]
         if found is None:
             seen.set_aside += 1
         else:
@@ -187,7 +187,7 @@ def fold(
             rows += _rows(engine, found, store, key)
         if published:
             yield from rows
-        elif engine.takes_back and any(row.kind == "commands" for row in rows):
+        elif engine.drops_unconfirmed_moves and any(row.kind == "commands" for row in rows):
             store.put_cluster(replace(store.get_cluster(), dropped=True))
     gate.close()
 
@@ -199,7 +199,7 @@ def end_of_window(store: StateStore) -> None:
         store.put_cluster(without_unseen(state))
 
 
-def _opened(one: Decoded, gate: QuotaGate) -> tuple[Decoded | None, Aside | None]:
+def _opened(one: Decoded, gate: QuotaGate) -> tuple[Decoded | None, OverQuota | None]:
     """The decoded record, None if it is beyond the cluster's quota, and what was set aside before.
     A record that is not decoded yet is decoded here.
     """

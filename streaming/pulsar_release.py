@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from pathlib import Path
 
 from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
@@ -14,7 +13,7 @@ from sinks.wall_clock import wall_clock_ms
 from sinks.wire.broker_versions import brokers_in
 from strategies.java.broker_versions import release_of
 from strategies.java.release_defaults import PULSAR_VERSION, PulsarRelease
-from streaming.checkpoint.guard_file import GUARD, read_guard
+from streaming.checkpoint.guard_file import Guard
 from streaming.settings import JobSettings
 
 #: How much of the newest telemetry is read: a collector publishes the brokers' versions at least
@@ -25,17 +24,15 @@ _LOOK_S = 2.0
 MOST_RECORDS, _MOST_BYTES = 20_000, 64 * 2**20
 
 
-def written_release(folder: Path) -> PulsarRelease | None:
-    """The release of a checkpoint; None for a new one. Raises StateVersionError."""
-    if not (folder / GUARD).exists():
-        return None
-    release: PulsarRelease = read_guard(folder).settings[PULSAR_VERSION]
+def release_in(written: Guard) -> PulsarRelease:
+    """The release of a checkpoint."""
+    release: PulsarRelease = written.settings[PULSAR_VERSION]
     return release
 
 
 def resolved_release(
     job: JobSettings,
-    folder: Path,
+    written: Guard | None,
     log: Callable[[str], None] = lambda _: None,
     *,
     versions: Callable[[Connections], Mapping[str, str] | None],
@@ -44,12 +41,12 @@ def resolved_release(
     """What `auto` means for this job; logs it at its first start, which waits until a broker has
     reported: the checkpoint keeps the release. None if the job ends before.
 
-    `versions`: looks at the telemetry topic, as `versions_seen` does; `ended`: waits for these
-    seconds, and says whether the job ends. Raises StateVersionError, SinkError.
+    `written`: the guard of the checkpoint, None for a new one; `versions`: looks at the telemetry
+    topic, as `versions_seen` does; `ended`: waits for these seconds, and says whether the job ends.
+    Raises SinkError.
     """
-    written = written_release(folder)
     if written is not None:
-        return written
+        return release_in(written)
     seen = versions(job.connections)
     if seen is None:
         log(

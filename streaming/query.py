@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.topics.kafka.settings import kafka_access
+from sinks.topics.kafka.settings import KafkaAccess
 from strategies.fold.engine import EngineSettings
+from streaming.checkpoint.guard_file import Guard
 from streaming.checkpoint.warm_start import WarmStart
 from streaming.decode import PACKED, decoding, packer, unpacking
 from streaming.large_records import never_again
@@ -26,23 +27,30 @@ from streaming.sources.files import FileSource, FileTopicSource, record_again
 from streaming.sources.kafka import kafka_records
 from streaming.sources.pulsar import BEGIN, PulsarSource, PulsarTopic
 from streaming.state.shards import shard_keys
-from streaming.state.vanished import Patience
+from streaming.state.vanished import ForgetPolicy
 from streaming.warm_start import with_start
 
 
 @dataclass(frozen=True)
 class Run:
-    """Settings of one run, and its checkpoint's folder. `drain`: process the records that exist
-    now, then end; `warm`: a warm start that has not ended.
+    """Settings of one run, and its checkpoint: folder and guard. `drain`: process the records that
+    exist now, then end.
     """
 
     job: JobSettings
     engine: EngineSettings
+    kafka: KafkaAccess
     folder: Path
+    guard: Guard
     drain: bool
     metrics: MetricsSettings
-    patience: Patience
-    warm: WarmStart | None = None
+    forget_policy: ForgetPolicy
+
+    @property
+    def warm(self) -> WarmStart | None:
+        """A warm start that has not ended when the run begins."""
+        warm = self.guard.warm
+        return None if warm is None or warm.done else warm
 
 
 def start_query(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:
@@ -50,7 +58,9 @@ def start_query(spark: SparkSession, run: Run, output: Output) -> StreamingQuery
     job = run.job
     until = PUBLISH_ALL if run.warm is None else run.warm.until
     telemetry = _telemetry(spark, run)
-    found = decided(telemetry, job, run.engine, run.metrics, patience=run.patience, until=until)
+    found = decided(
+        telemetry, job, run.engine, run.metrics, forget_policy=run.forget_policy, until=until
+    )
     rows = output.writer(counted(found, with_facts=bool(run.metrics.listen))).outputMode("update")
     # Without the scheme, Hadoop's default file system would be used.
     rows = rows.option("checkpointLocation", f"file://{run.folder}")
@@ -65,7 +75,7 @@ def _telemetry(spark: SparkSession, run: Run) -> DataFrame:
     limits = (job.max_records_per_batch, job.max_bytes_per_batch)
     topic = used.topics.telemetry
     if topic.scheme == "kafka":
-        return kafka_records(spark, topic, job, kafka_access(used.kafka))
+        return kafka_records(spark, topic, job, replace(run.kafka, settings=used.kafka))
     if topic.scheme == "pulsar":
         begin = str(run.folder / BEGIN)
         place = PulsarTopic(topic, *limits, job.read_tasks, used.wire, used.pulsar, begin)
@@ -84,7 +94,7 @@ def decided(
     engine: EngineSettings,
     metrics: MetricsSettings = METRICS_OFF,
     *,
-    patience: Patience = Patience(),
+    forget_policy: ForgetPolicy = ForgetPolicy(),
     until: Mapping[int, int] = PUBLISH_ALL,
 ) -> DataFrame:
     """The query: from columns of `RECORDS` to columns of `OUTPUT`. With one state partition it is
@@ -117,7 +127,7 @@ def decided(
             used.wire, side_by_side=side_by_side, signing=used.signing, read_again=read_again
         )
     processor = ClusterProcessor(
-        engine, used.signing, read_rows, metrics=metrics, patience=patience, until=until
+        engine, used.signing, read_rows, metrics=metrics, forget_policy=forget_policy, until=until
     )
     with own_workers(records.sparkSession, job.checkpoint):
         return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")

@@ -25,7 +25,7 @@ from strategies.cluster.intent_contract import LASTING
 from strategies.fold.engine import EngineSettings
 from strategies.fold.vanished_clusters import forget_ms
 from strategies.fold.warm_start import warm_window_ms
-from streaming.checkpoint.guard_file import GUARD, read_guard, write_guard
+from streaming.checkpoint.guard_file import GUARD, Guard, write_guard
 from streaming.checkpoint.warm_start import NO_WARMING, Warming, WarmStart
 from streaming.settings import JobSettings
 from streaming.sources.file_start import offset_since
@@ -128,11 +128,10 @@ def in_words(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def warmed_up(folder: Path) -> None:
+def warmed_up(folder: Path, guard: Guard) -> None:
     """Records in a checkpoint the end of its warm start, after which positions decide nothing any
-    more. Raises StateVersionError, OSError.
+    more. Raises OSError.
     """
-    guard = read_guard(folder)
     if guard.warm is not None:
         write_guard(folder / GUARD, replace(guard, warm=replace(guard.warm, done=True)))
 

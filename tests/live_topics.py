@@ -15,8 +15,7 @@ from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic_uri
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeStatus, Round, Skip
-from strategies.cluster.round_figures import Spread
-from strategies.cluster.round_state import RoundState
+from strategies.cluster.round_figures import RoundState, Spread
 from tests.telemetry_lines import T0, load_report, sweep
 
 KINDS = ("telemetry", "commands", "rounds", "rejected", "outcomes")

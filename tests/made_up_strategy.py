@@ -7,10 +7,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from strategies.cluster.model import ClusterView, Decision, Memory, Round, Shedding, Skip
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import ClusterView, Decision, Round, Skip
 from strategies.figures.usage import weighted_usage
+from strategies.reason_codes import NOTHING, Meaning
 from strategies.settings import Setting, Weights
-from strategies.shedding.contract import GoalFigure, SheddingStrategy
+from strategies.shedding.contract import GoalFigure, Shedding, SheddingStrategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,8 @@ class HalvingShedder:
             if not broker.settling
         )
         if len(ranked) < 2 or 100 * (ranked[-1][0] - ranked[0][0]) < self.settings.gap_percent:
-            return Shedding(
-                (),
-                (Skip("cluster", (view.cluster,), "even", "no two brokers are too far apart"),),
-                memory,
-            )
+            text = "no two brokers are too far apart"
+            return Shedding((), (Skip("cluster", (view.cluster,), "near-enough", text),), memory)
         emptiest, (_, source, fullest) = ranked[0][1], ranked[-1]
         leaving = [name for name in sorted(fullest.bundles.names)[::2] if name not in view.cooling]
         return Shedding(
@@ -71,4 +70,5 @@ HALVING = SheddingStrategy(
     goal=GoalFigure("max − min of the brokers' usage", usage_range, "gap_percent"),
     tuning={"gap_percent": (5, 10, 20)},
     placement="round_robin",
+    meanings=(Meaning("near-enough", "balanced", 1315, NOTHING),),
 )

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from sinks.notices.notice import Notice, NoticeCause
 from strategies.cluster.model import Round
-from strategies.cluster.round_figures import Spread
-from strategies.cluster.round_state import STATES, RoundState
+from strategies.cluster.round_figures import RoundState, Spread
+from strategies.reason_codes import STATES
 
 T0 = 1_795_000_000_000
 MINUTE = 60_000

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from strategies.cluster.model import ClusterView, Memory, Shedding
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import ClusterView
 from strategies.settings import Setting, Weights
-from strategies.shedding.contract import Shedder
+from strategies.shedding.contract import Shedder, Shedding
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.threshold.settings import ThresholdSettings
 

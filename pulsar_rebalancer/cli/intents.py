@@ -35,8 +35,8 @@ from sinks.wire.intents import encode_intent
 from sinks.wire.signing import SigningKey, intents_key
 from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus
 from strategies.cluster.model import Round
-from strategies.describe import age
 from strategies.errors import SettingsError
+from strategies.figures.describe import age
 
 #: Pause (s) between two looks for new rounds.
 LOOK_S = 0.5

@@ -18,9 +18,9 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from strategies.settings import VERSION
 
-        typer.echo(f"rebalancer {version('pulsar-rebalancer')}")
+        typer.echo(f"rebalancer {VERSION}")
         raise typer.Exit()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isnan
 
-from strategies.describe import counted
+from strategies.figures.describe import counted
 
 
 def number(count: int, thing: str) -> str:

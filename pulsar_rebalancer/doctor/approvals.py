@@ -8,8 +8,8 @@ from pulsar_rebalancer.cli.finding import Finding, ok
 from pulsar_rebalancer.doctor.key_files import and_previous, open_to_others
 from sinks.executor.settings import ExecutorSettings, check_approval
 from sinks.wire.signing import SigningSettings, approvals_key
-from strategies.describe import age
 from strategies.errors import SettingsError
+from strategies.figures.describe import age
 from strategies.settings import RoundSettings
 
 _CHECK = "approvals"

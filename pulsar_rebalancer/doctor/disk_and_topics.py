@@ -19,8 +19,8 @@ from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.pulsar.topic_admin import PulsarTopicFacts, pulsar_topic_facts
 from sinks.topics.settings import Topics
 from sinks.topics.uri import TopicUri
-from strategies.describe import counted
 from strategies.errors import AdminError, RebalancerError, SettingsError, SinkError, Unauthorized
+from strategies.figures.describe import counted
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import checkpoint_folder, foreign_names, guarded, other_settings
 from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard

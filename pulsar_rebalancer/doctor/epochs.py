@@ -9,7 +9,7 @@ from sinks.topics.epochs import History, histories
 from sinks.topics.readable import Skipped
 from strategies.errors import RebalancerError
 from streaming.checkpoint.guard import checkpoint_folder
-from streaming.checkpoint.guard_file import GUARD, read_guard
+from streaming.checkpoint.guard_file import written_guard
 from streaming.settings import JobSettings
 
 _CHECK = "epochs"
@@ -20,8 +20,8 @@ def check_epochs(job: JobSettings) -> Finding:
     at the same time.
     """
     try:
-        folder = checkpoint_folder(job)
-        ours = read_guard(folder).epoch if (folder / GUARD).exists() else None
+        guard = written_guard(checkpoint_folder(job))
+        ours = None if guard is None else guard.epoch
         skipped = Skipped(str(job.connections.topics.rounds), "round")
         written = histories(job.connections.topics.rounds, job.connections.access, skipped)
     except RebalancerError as error:

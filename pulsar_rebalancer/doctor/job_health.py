@@ -8,8 +8,8 @@ from pathlib import Path
 from pulsar_rebalancer.cli.finding import Finding, Status, ok
 from pulsar_rebalancer.decisions.status import INTERVALS
 from sinks.topics.epochs import RoundEpoch, newest_rounds
-from strategies.describe import age
 from strategies.errors import RebalancerError
+from strategies.figures.describe import age
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import checkpoint_folder, guarded
 from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard

@@ -14,7 +14,8 @@ from strategies.errors import RebalancerError
 from strategies.java.broker_versions import ClusterRelease, release_of
 from strategies.java.release_defaults import PULSAR_VERSION, PulsarRelease
 from streaming.checkpoint.guard import checkpoint_folder
-from streaming.pulsar_release import written_release
+from streaming.checkpoint.guard_file import written_guard
+from streaming.pulsar_release import release_in
 
 _CHECK = "pulsar version"
 
@@ -72,5 +73,6 @@ def _fixed(settings: Settings) -> PulsarRelease | None:
     if not settings.release_is_open:
         return settings.engine.pulsar_version
     with suppress(RebalancerError):
-        return written_release(checkpoint_folder(settings.job))
+        written = written_guard(checkpoint_folder(settings.job))
+        return None if written is None else release_in(written)
     return None

@@ -10,8 +10,8 @@ from typing import Any
 from pulsar_rebalancer.cli.finding import Finding, ok
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.secret_file import read_secret
-from strategies.describe import age
 from strategies.errors import SettingsError
+from strategies.figures.describe import age
 
 _CHECK = "token expiry"
 _WEEK_S = 7 * 86_400

@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from pulsar_rebalancer.decisions.live import pictures, plan_views, search, views
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot
-from pulsar_rebalancer.serve.deciding import Deciding
+from pulsar_rebalancer.serve.deciding import DecisionPublisher
 from pulsar_rebalancer.serve.documents import Body, json_body
 from pulsar_rebalancer.serve.signing_in import SigningIn, json_of
 from pulsar_rebalancer.serve.viewer_news import ViewerNews
@@ -44,7 +44,7 @@ class LivePage:
     signing_in: SigningIn
     assets: dict[str, Body]
     now_ms: Callable[[], int]
-    deciding: Deciding
+    deciding: DecisionPublisher
     plans: plan_views.PlanSettings
     news: ViewerNews = field(default_factory=ViewerNews)
     process: str = field(default_factory=lambda: secrets.token_hex(8))

@@ -37,7 +37,7 @@ _ACTIONS = ("approve", "deny", "pause", "resume")
 
 
 @dataclass(frozen=True)
-class Deciding:
+class DecisionPublisher:
     """`key`: None = the page writes nothing. `publish`: writes a record, signed with the key."""
 
     connections: Connections

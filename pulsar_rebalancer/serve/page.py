@@ -10,7 +10,7 @@ from pulsar_rebalancer.decisions.live.plan_views import PlanSettings
 from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot
 from pulsar_rebalancer.decisions.live.views import ViewSettings
 from pulsar_rebalancer.serve.app import LivePage, routes_of
-from pulsar_rebalancer.serve.deciding import NO_KEY, Deciding
+from pulsar_rebalancer.serve.deciding import NO_KEY, DecisionPublisher
 from pulsar_rebalancer.serve.documents import assets
 from pulsar_rebalancer.serve.request_check import LOOPBACK_NAMES, App, RequestGuard
 from pulsar_rebalancer.serve.signing_in import NO_TOKENS, SigningIn
@@ -52,7 +52,7 @@ def assembled_page(
         ),
         assets(),
         now_ms,
-        Deciding(settings.connections, key, now_ms),
+        DecisionPublisher(settings.connections, key, now_ms),
         plan_settings(settings, key),
     )
     app = routes_of(page)

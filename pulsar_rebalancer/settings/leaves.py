@@ -35,7 +35,7 @@ from strategies.java.release_defaults import (
     default_in,
     follows_release,
 )
-from strategies.placement.destinations import DestinationSettings
+from strategies.placement.destination_rules import DestinationSettings
 from strategies.placement.registry import PLACERS
 from strategies.registry import Registry
 from strategies.round.capacities import CapacitySettings

@@ -38,8 +38,8 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
 from sinks.topics.uri import TopicUri, parse_topic
-from strategies.describe import counted
 from strategies.errors import SettingsError
+from strategies.figures.describe import counted
 from strategies.fold.engine import Engine, EngineSettings, placement_of
 from strategies.java.release_defaults import PULSAR_VERSION, RELEASES, PulsarRelease
 from strategies.shedding.registry import SHEDDERS

@@ -347,19 +347,19 @@ class Executor:
             now_ms,
             MoveCost(effect.unowned_ms, first_ms, use.topics, effect.unloads, use.manager),
         )
-        self._guarded(outcome, is_move=command.is_move)
+        self._inform_guard(outcome, is_move=command.is_move)
         self._journal.decide(
             task.received,
             effect.status,
             encode_outcome(outcome),
             now_ms,
             # A record that only claims to be the command must not take the command's place.
-            counts=task.believed and not _pretends(task),
+            counts=task.believed and not _is_forged(task),
         )
         return outcome
 
-    def _guarded(self, outcome: Outcome, *, is_move: bool) -> None:
-        """What the guard learns from an outcome."""
+    def _inform_guard(self, outcome: Outcome, *, is_move: bool) -> None:
+        """Reports an outcome to the guard."""
         result = result_of(outcome.status, outcome.reason, outcome.ts, is_move=is_move)
         if result is not None and self._config.apply:
             self._guard.breaker.add(result)
@@ -367,5 +367,5 @@ class Executor:
             self._guard.unowned.add(outcome.bundle)
 
 
-def _pretends(task: Task) -> bool:
+def _is_forged(task: Task) -> bool:
     return task.denied is not None and task.denied.code == NOT_THE_APPROVED_PLAN

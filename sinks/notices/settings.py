@@ -10,9 +10,9 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from sinks.secret_file import Secret, read_secret
 from sinks.wire.signing import read_keys
-from strategies.cluster.round_state import STATES
 from strategies.errors import SettingsError
 from strategies.limits.names import patterns
+from strategies.reason_codes import STATES
 from strategies.settings import Setting
 
 #: Kinds that are no states of a round. `test` and `ended` are always sent.

@@ -32,12 +32,12 @@ from sinks.wire.encoding import (
     to_command,
     to_round,
 )
-from sinks.wire.intents import check_signature, encode_intent
+from sinks.wire.intents import encode_intent
 from sinks.wire.mending import TABLE, mended
 from sinks.wire.names import check_broker, check_bundles, check_cluster, is_cluster, quoted
 from sinks.wire.nesting_limits import check_shape, check_utf8
 from sinks.wire.origin import origin_size
-from sinks.wire.signing import SigningKey
+from sinks.wire.signing import SigningKey, check_intent_signature
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import Command, LoadReport, Outcome, Round, TelemetryRecord
@@ -113,7 +113,7 @@ def decode(
         )
     record = _telemetry(value, origin)
     if intents_key is not None and isinstance(record, Intent):
-        check_signature(value, intents_key)
+        check_intent_signature(value, intents_key)
     if cluster is not None and record.cluster != cluster:
         raise WireError(
             "cluster-twice",

@@ -27,8 +27,7 @@ from sinks.wire.contracts.telemetry import OutcomeReportRecord
 from sinks.wire.origin import LARGEST_ORIGINAL, Origin
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Command, Evidence, Expected, Outcome, Round, Scalar, Skip
-from strategies.cluster.round_figures import Certificate, Forecast, Spread
-from strategies.cluster.round_state import RoundState
+from strategies.cluster.round_figures import Certificate, Forecast, RoundState, Spread
 from strategies.errors import ContractError, WireError
 
 _ENCODER = msgspec.json.Encoder()

@@ -11,7 +11,6 @@ from msgspec import UNSET, UnsetType
 from sinks.wire.approvals import check_person
 from sinks.wire.contracts.telemetry import IntentRecord
 from sinks.wire.names import check_broker, quoted
-from sinks.wire.signing import SigningKey
 from strategies.cluster.intent_contract import Intent
 from strategies.errors import WireError
 
@@ -82,23 +81,6 @@ def to_intent(record: IntentRecord, origin: bytes) -> Intent:
         1 if record.max_unavailable is UNSET else record.max_unavailable,
         origin,
     )
-
-
-def check_signature(value: bytes, key: SigningKey) -> None:
-    """Raises WireError unless the record's bytes are signed with this key."""
-    verdict = key.check(value)
-    if verdict == "unsigned":
-        raise WireError(
-            "intent-unsigned",
-            "The intent has no signature, and this job has signing.intents_key_file; write intents "
-            "with a command that has the same key.",
-        )
-    if verdict == "wrong":
-        raise WireError(
-            "intent-wrong-signature",
-            "The intent's signature is not of the key in signing.intents_key_file; the command "
-            "that writes intents needs the same key as the job.",
-        )
 
 
 def _check_fields(record: IntentRecord) -> None:

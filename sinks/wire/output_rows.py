@@ -13,7 +13,7 @@ from sinks.wire.origin import pack_origin, unpack_origin
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import Command, Event, Round
-from strategies.cluster.quota import OVER_QUOTA, Aside
+from strategies.cluster.quota import OVER_QUOTA, OverQuota
 from strategies.errors import WireError
 
 
@@ -41,7 +41,7 @@ def event_row(event: Event, key: SigningKey | None = None) -> OutputRow:
     )
 
 
-def aside_row(aside: Aside, cluster: str) -> OutputRow:
+def over_quota_row(aside: OverQuota, cluster: str) -> OutputRow:
     """The row of all records that a quota set aside, at the position of the first one."""
     origin = pack_origin(Position(*aside.first), b"", aside.size, compress=False)
     return rejected_row(WireError(OVER_QUOTA, aside.text), origin, cluster)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from sinks.secret_file import Secret, read_secret
-from strategies.errors import SettingsError
+from strategies.errors import SettingsError, WireError
 from strategies.settings import Setting
 
 #: A shorter key can be guessed.
@@ -168,6 +168,23 @@ def _key(settings: SigningSettings, name: str) -> SigningKey | None:
     file, previous = getattr(settings, name), getattr(settings, f"previous_{name}")
     keys = read_keys(file, previous, "signing", name)
     return SigningKey(*keys) if keys else None
+
+
+def check_intent_signature(value: bytes, key: SigningKey) -> None:
+    """Raises WireError unless the record's bytes are signed with this key."""
+    verdict = key.check(value)
+    if verdict == "unsigned":
+        raise WireError(
+            "intent-unsigned",
+            "The intent has no signature, and this job has signing.intents_key_file; write intents "
+            "with a command that has the same key.",
+        )
+    if verdict == "wrong":
+        raise WireError(
+            "intent-wrong-signature",
+            "The intent's signature is not of the key in signing.intents_key_file; the command "
+            "that writes intents needs the same key as the job.",
+        )
 
 
 def read_keys(file: str, previous: str, table: str, name: str) -> tuple[Secret, ...]:

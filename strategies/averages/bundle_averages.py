@@ -146,6 +146,27 @@ class BundleHistory:
         return np.hstack((averages.reshape(-1, 8), samples))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TableChange:
+    """A broker's table after a report. `before`: the bundles of its table before, None without one;
+    `left`: averages of those that the report does not list.
+    """
+
+    table: BundleHistory
+    before: tuple[str, ...] | None
+    left: Mapping[str, Row]
+
+
+def next_table(packed: bytes | None, newest: BundleStats, round_: int) -> TableChange:
+    """The table after a report of `round_`. `packed`: the table before, None without one."""
+    if packed is None:
+        return TableChange(first_history(newest, round_), None, {})
+    history = unpack_history(packed, newest.names)
+    before = history.newest.names
+    left = {} if newest.names == before else history.departing(newest)
+    return TableChange(history.after(newest, round_), before, left)
+
+
 def first_history(newest: BundleStats, round_: int) -> BundleHistory:
     """The table of a broker seen for the first time: no averages yet, so the first sample becomes
     the average.

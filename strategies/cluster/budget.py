@@ -8,8 +8,13 @@ from math import inf, isfinite
 
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import MIB
-from strategies.filters.contract import Refusal
 from strategies.ordered_sum import ordered_sum
+from strategies.reason_codes import Meaning, Refusal
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("budget", "not-allowed", 310, "Wait, or raise the limit that the reason names."),
+)
 
 HOUR_MS = 3_600_000
 

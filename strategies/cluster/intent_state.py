@@ -12,6 +12,9 @@ from strategies.cluster.log_start import EarlyRecord
 #: Ended and refused intents are shown for this long, and at most this number of them.
 _SHOWN_MS, _SHOWN = 3_600_000, 50
 
+#: Code of the commands of a drain.
+DRAIN = "drain"
+
 DrainState = Literal["asked", "draining", "drained", "blocked"]
 
 

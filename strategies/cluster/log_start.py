@@ -1,5 +1,5 @@
-"""Finds the cluster's time at the start of a log, where even records that agree may be wrong: from
-one clock that is ahead, or old records.
+"""Estimates a new cluster's time from its first records, which may be old or come from a clock that
+runs ahead.
 
 Nothing is published before the first round closes. So the engine keeps the first records and folds
 them again when a better time is known: the time that most records are near, or, with priority, the
@@ -47,7 +47,7 @@ class EarlyRecord:
         return unpack_record(zlib.decompress(self.compressed))
 
 
-def better_time(
+def corrected_time(
     times: Sequence[int], clock: Clock | None, jump_ms: int, *, swept: bool
 ) -> int | None:
     """The time by which to fold the log's start again; None if `clock` is right or no two records
@@ -68,7 +68,7 @@ def better_time(
     return None if clock is not None and abs(best - clock.now_ms) <= jump_ms else best
 
 
-def is_sure(early: Sequence[EarlyRecord]) -> bool:
+def may_close_first_round(early: Sequence[EarlyRecord]) -> bool:
     """Whether a first round may close without a sweep, at a record that is near the cluster's
     time.
     """

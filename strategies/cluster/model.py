@@ -15,10 +15,8 @@ from typing import Literal
 
 from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSummary, no_bundles
 from strategies.cluster.intent_contract import Intent, IntentStatus
-from strategies.cluster.load_history import Episode, LoadHistory, RecentMove
 from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
-from strategies.cluster.round_figures import Certificate, Forecast, Spread
-from strategies.cluster.round_state import RoundState
+from strategies.cluster.round_figures import Certificate, Forecast, RoundState, Spread
 from strategies.filters.even_distribution import EvenDistribution
 from strategies.filters.policies import PoliciesView
 
@@ -144,69 +142,6 @@ class ClusterView:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerMemory:
-    """Memory of strategies about one broker from round to round; None = no entry (which differs
-    from zero).
-
-    `ewma`: ThresholdShedder's history (fraction). `placement_ewma`: LeastResourceUsageWithWeight's
-    own history.
-    `hit_high`, `hit_low`: AvgShedder's hit counts. `throughput_ewma` (bytes/s), `gave_at_ms` (last
-    decision to shed): TransferShedder's. `history`: SteadyShedder's.
-    """
-
-    ewma: float | None = None
-    placement_ewma: float | None = None
-    hit_high: int | None = None
-    hit_low: int | None = None
-    throughput_ewma: float | None = None
-    gave_at_ms: int | None = None
-    history: LoadHistory | None = None
-
-
-#: Memory of a broker without any entry.
-NO_MEMORY = BrokerMemory()
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterMemory:
-    """Memory of strategies about a cluster: consecutive hits, planned destinations, sizes of Java
-    hash tables (parity mode).
-
-    `planned` maps a bundle (fixed mode) or the exact value of its averages (parity mode, see
-    AvgShedder) to a broker. `rotation`, `turn`: the brokers that take bundles one after the other,
-    and the position of the next one (RoundRobinBrokerSelector). `split_hits`: bundle → number of
-    rounds in a row in which it was too big (splits of the extensible load manager). `moves`,
-    `episode`: SteadyShedder's.
-    `left_out`: the resources by which brokers were not compared, because not all of them measure
-    these; `others_measured`: in the last round, they were others.
-    """
-
-    hits: int = 0
-    planned: Mapping[str, str] = field(default_factory=dict)
-    table_sizes: Mapping[str, int] = field(default_factory=dict)
-    rotation: tuple[str, ...] = ()
-    turn: int = 0
-    split_hits: Mapping[str, int] = field(default_factory=dict)
-    moves: tuple[RecentMove, ...] = ()
-    episode: Episode = Episode()
-    left_out: tuple[str, ...] = ()
-    others_measured: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Memory per broker and per cluster. Strategies take it as an argument and return the new one;
-    they never keep it.
-    """
-
-    brokers: Mapping[str, BrokerMemory] = field(default_factory=dict)
-    cluster: ClusterMemory = ClusterMemory()
-    #: Bundle → its source and its destination, planned in this round (AvgShedder of Pulsar 5.0).
-    #: No state keeps it, so it ends with the round, whatever happens in it.
-    plan: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     """One bundle that should leave `source`, with a destination if the strategy names one. `code`
     is stable, `text` for people. `exchange`: decisions with the same value are carried out together
@@ -235,24 +170,6 @@ class Skip:
     text: str
     broker: str | None = None
     evidence: Evidence = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Shedding:
-    """Result of a shedding strategy: decisions in the order of execution, skips, new memory, and
-    forecast figures, if it has them.
-
-    `certify`: takes the bundles that limits and filters let move; computes the bounds of the round,
-    if the strategy has any. It reads the tables of bundles, so only the record of a round calls it.
-    """
-
-    decisions: tuple[Decision, ...]
-    skips: tuple[Skip, ...]
-    memory: Memory
-    certify: Callable[[Collection[str]], Certificate | None] = field(
-        default=lambda moving: None, compare=False
-    )
-    forecast: Forecast | None = None
 
 
 @dataclass(frozen=True, slots=True)

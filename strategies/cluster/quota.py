@@ -17,9 +17,20 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from strategies.cluster.quota_settings import BulkheadSettings
+from strategies.reason_codes import Meaning
 
 #: Code of the rejected row of a window, and of the skip of a round.
 OVER_QUOTA: Final = "over-quota"
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning(
+        OVER_QUOTA,
+        "set-aside",
+        110,
+        "Find what sends these records (the rejected topic names their "
+        "positions), or raise bulkhead.*. The next minute has a new quota.",
+    ),
+)
 _MINUTE_MS = 60_000
 _NEAR = 5
 _MOST_WINDOWS = 8
@@ -50,7 +61,7 @@ class QuotaWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class OverQuota:
     """Records that were set aside and not reported yet. `ts`, `size`: time (ms) and bytes
     of the first one.
     """
@@ -81,7 +92,7 @@ class Bulkhead:
     """
 
     windows: tuple[QuotaWindow, ...] = ()
-    aside: Aside | None = None
+    aside: OverQuota | None = None
     left_out: int = 0
 
     def with_more(self, records: int, size: int) -> Bulkhead:
@@ -107,7 +118,7 @@ class Admission(NamedTuple):
 
     bulkhead: Bulkhead
     admitted: bool
-    earlier: Aside | None = None
+    earlier: OverQuota | None = None
 
 
 def admit(
@@ -173,10 +184,10 @@ def _within(records: int, size: int, brokers: int, settings: BulkheadSettings) -
     )
 
 
-def _added(aside: Aside | None, arrival: UnreadRecord) -> Aside:
+def _added(aside: OverQuota | None, arrival: UnreadRecord) -> OverQuota:
     if aside is None:
         place, size = arrival.place, arrival.size
-        return Aside(1, size, place, place, arrival.ts, size)
+        return OverQuota(1, size, place, place, arrival.ts, size)
     return replace(
         aside,
         records=aside.records + 1,

@@ -1,8 +1,26 @@
-"""Figures in the record of a round: spread, bounds of its plan, errors of predictions."""
+"""Parts of the record of a round: its state, spread, bounds of its plan, errors of predictions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from strategies.reason_codes import StateCode
+
+
+@dataclass(frozen=True, slots=True)
+class RoundState:
+    """What a round amounts to. `text`: a sentence for people, with the code of the deciding skip in
+    brackets; `advice`: what to do, as a sentence.
+    """
+
+    code: StateCode
+    text: str
+    advice: str
+
+    @property
+    def line(self) -> str:
+        """`state waiting: it is too early to move anything: … [waiting-for-hits]. Nothing to do`"""
+        return f"state {self.code}: {self.text}. {self.advice}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,29 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
-from typing import TYPE_CHECKING, Literal, get_args
 
-if TYPE_CHECKING:  # the model of a round has its state
-    from strategies.cluster.model import Skip
+from strategies.cluster.model import Skip
+from strategies.cluster.round_figures import RoundState
+from strategies.reason_codes import CHECK_COLLECTOR, NEXT_ROUNDS, Meanings, StateCode
 
-StateCode = Literal[
-    "acting",
-    "set-aside",
-    "blind",
-    "yielding",
-    "not-allowed",
-    "waiting",
-    "cannot-help",
-    "balanced",
-]
-STATES: tuple[StateCode, ...] = get_args(StateCode)
-
-_NOTHING = "Nothing to do."
-_NEXT = "Nothing to do: the next rounds decide."
-_SAMPLES = (
-    "Wait for three reports of each broker; if it lasts, check with `rebalancer doctor` how often "
-    "brokers report, and find what keeps changing their bundles."
-)
 _UNEXPLAINED = (
     "Wait; if it lasts, look for load that does not come from bundles, such as other processes on "
     "the machine."
@@ -41,191 +23,6 @@ _UNDER_WAY = (
     "Wait; if it lasts, check with `rebalancer status` whether a plan waits for approval, and that "
     "an executor applies commands."
 )
-_COLLECT = "Check with `rebalancer doctor` that `rebalancer collect` runs and reaches every broker."
-_POLICIES = "Check the isolation and anti-affinity policies of the namespace, or add brokers."
-_FILTERS = "Check filters.* and the brokers that the reason names."
-_SPLIT = "Split large bundles, or give their topics more partitions."
-_LOWER = "Lower the minimum that the reason names, if such small moves are worth an interruption."
-_SETTING = "Change the setting that the reason names, if these bundles may move."
-_OUTSIDE = "Look for load that does not come from bundles, such as other processes on the machine."
-_MEASURE = "Set what the reason names."
-_REJECTED = "Look at the rejected topic: its rows say what is wrong with the broker's reports."
-_COMMON = "Set what the skips of the round name, so that one resource is measured everywhere."
-_EXCLUDED = "Remove the namespace from limits.excluded_namespaces, if its bundles may move."
-_BROKERS = "Add brokers, or reduce the traffic."
-_RAISED = (
-    "Correct the strategy, if it is one of your own; otherwise report the sentence. Each round "
-    "tries again."
-)
-_QUOTA = (
-    "Find what sends these records (the rejected topic names their positions), or "
-    "raise bulkhead.*. The next minute has a new quota."
-)
-_RIVAL = (
-    "Stop what moves bundles: switch Pulsar's own shedder off (`rebalancer doctor`), or end the "
-    "script; rounds act again by themselves."
-)
-
-#: State, and skip code → what to do. The first code in this order that a round has decides.
-_PRECEDENCE: tuple[tuple[StateCode, Mapping[str, str]], ...] = (
-    ("set-aside", {"rule-raised": _RAISED, "over-quota": _QUOTA}),
-    ("yielding", {"yielding": _RIVAL, "rounds-yield": _RIVAL}),
-    (
-        "not-allowed",
-        {
-            "outside-window": "Wait for the next window, or change limits.windows.",
-            "budget": "Wait, or raise the limit that the reason names.",
-            "namespace-full": "Raise splitting.max_bundles, if the namespace may have more.",
-            "enough-splits": "Wait, or raise splitting.max_splits.",
-            "policies-hold": _POLICIES,
-            "no-broker-by-policy": _POLICIES,
-            "anti-affinity-even": _POLICIES,
-            "anti-affinity": _POLICIES,
-            "failure-domain": _POLICIES,
-            "isolation-unreadable": "Correct the isolation policy that the reason names.",
-            "isolation-outside": _POLICIES,
-            "isolation-standby": _POLICIES,
-            "isolation-reserved": _POLICIES,
-            "topics-not-served": "Enable these topics on more brokers.",
-            "too-many-topics": "Raise filters.max_topics, or add brokers.",
-            "uneven": "Set filters.distribute_evenly = false, if load matters more than numbers.",
-            "draining": "Wait until the broker has shut down, or add brokers.",
-            "older-version": "Upgrade the brokers, or set filters.prefer_later_versions = false.",
-            "other-load-manager": "Check filters.load_manager.",
-            "not-there": _FILTERS,
-            "no-destination": _FILTERS,
-            "only-source": _FILTERS,
-        },
-    ),
-    (
-        "waiting",
-        {
-            "waiting-for-hits": _NEXT,
-            "waiting-for-samples": _SAMPLES,
-            "waiting-for-moves": _NEXT,
-            "load-comes-and-goes": _NEXT,
-            "moves-did-not-help": "Check the outcomes of the last commands: `rebalancer explain`.",
-            "cooling-down": _NEXT,
-            "moved-by-others": _NEXT,
-            "resting": _NEXT,
-            "on-two-brokers": _NEXT,
-            "already-leaving": _NEXT,
-            "being-split": _NEXT,
-            "already-fell": _NEXT,
-            "settling": _NEXT,
-            "others-measured": _NEXT,
-        },
-    ),
-    (
-        "cannot-help",
-        {
-            "cluster-full": _BROKERS,
-            "bundle-too-large": _SPLIT,
-            "load-without-bundles": _OUTSIDE,
-            "coarse-bundles": _SPLIT,
-            "not-worth-it": _NOTHING,
-            "no-better-plan": _SPLIT,
-            "sole-bundle": _SPLIT,
-            "too-few-bundles": _SPLIT,
-            "no-bundles": _OUTSIDE,
-            "too-little-traffic": _LOWER,
-            "too-few-brokers": "Add brokers, or check limits.excluded_brokers.",
-            "nobody-to-take": _BROKERS,
-            "no-relief": _SPLIT,
-            "would-overload": _BROKERS,
-            "all-overloaded": _BROKERS,
-            "source": _FILTERS,
-            "placed-on-source": "Set shedding.mode = fixed, which looks for another broker.",
-            "unknown-broker": _COLLECT,
-            "no-bundle-figures": "Check that brokers report bundles, and what keeps them.",
-            "too-big": _SPLIT,
-            "does-not-fit": _SPLIT,
-        },
-    ),
-    (
-        "not-allowed",
-        {
-            "excluded-namespace": _EXCLUDED,
-            "has-policies": _SETTING,
-            "enough-for-one-round": _SETTING,
-            "counts-on": _FILTERS,
-            "exchange": _FILTERS,
-        },
-    ),
-    (
-        "cannot-help",
-        {
-            "not-divisible": _SPLIT,
-            "no-boundary": "Check splitting.algorithm.",
-            "nothing-fits": _SPLIT,
-            "nothing-may-leave": _SPLIT,
-            "idle": _OUTSIDE,
-            "system-bundle": _OUTSIDE,
-        },
-    ),
-    (
-        "balanced",
-        {
-            "even": _NOTHING,
-            "close-together": _NOTHING,
-            "below-threshold": _NOTHING,
-            "not-overloaded": _NOTHING,
-            "nobody-below": _NOTHING,
-            "no-load": _NOTHING,
-            "not-needed": _NOTHING,
-            "not-at-the-ends": _NOTHING,
-            "not-the-busiest": _NOTHING,
-            "not-among-the-heaviest": _NOTHING,
-        },
-    ),
-    (
-        "blind",
-        {
-            "nobody-to-judge": _COLLECT,
-            "outdated": _COLLECT,
-            "unusable-figures": _COLLECT,
-            "reports-rejected": _REJECTED,
-            "nothing-measured": _MEASURE,
-            "nothing-in-common": _COMMON,
-        },
-    ),
-)
-#: Codes that only accompany others: alone they decide no state.
-SILENT = frozenset(
-    {
-        "excluded-broker",
-        "being-drained",
-        "waits-for-drain",
-        "roll-halted",
-        "resource-not-measured",
-        "figures-left-out",
-        "clock-ahead",
-        "clock-behind",
-        "unreadable-policies",
-        "isolation-unmatched",
-        "more-left-alone",
-        "round-shortened",
-    }
-)
-#: Those about the policies of a cluster, which may be why a bundle stays.
-ABOUT_POLICIES = frozenset({"unreadable-policies", "isolation-unmatched"})
-#: Codes whose sentence says what is missing and what to do, whatever the state is.
-TO_MEND = frozenset(
-    {"resource-not-measured", "nothing-measured", "figures-left-out", "reports-rejected"}
-)
-#: Skip code → its state, its rank (the lowest decides) and what to do.
-MEANINGS: Mapping[str, tuple[StateCode, int, str]] = {
-    code: (state, rank, advice)
-    for rank, (code, state, advice) in enumerate(
-        (code, state, advice) for state, codes in _PRECEDENCE for code, advice in codes.items()
-    )
-}
-#: Codes of brokers that are due and whose bundles all stay: the skips of these bundles say why.
-_SEE_BUNDLES = frozenset({"nothing-fits", "nothing-may-leave"})
-#: Codes of single bundles that speak for the whole round.
-_OF_BUNDLES = frozenset({"bundle-too-large"})
-#: Codes of brokers that the strategy cannot judge.
-_NOT_JUDGED = frozenset({"unusable-figures", "outdated", "nothing-measured", "reports-rejected"})
 _LEADS: Mapping[StateCode, str] = {
     "set-aside": "no rule could judge the cluster",
     "blind": "the brokers cannot be judged",
@@ -250,27 +47,12 @@ _LONGEST = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class RoundState:
-    """What a round amounts to. `text`: a sentence for people, with the code of the deciding skip in
-    brackets; `advice`: what to do, as a sentence.
-    """
-
-    code: StateCode
-    text: str
-    advice: str
-
-    @property
-    def line(self) -> str:
-        """`state waiting: it is too early to move anything: … [waiting-for-hits]. Nothing to do`"""
-        return f"state {self.code}: {self.text}. {self.advice}"
-
-
-@dataclass(frozen=True, slots=True)
 class RoundFacts:
     """What a round has decided. `actions`: of its commands; `brokers`: those that take part;
     `stale`: brokers without fresh figures, with the reason; `usage`: fraction per broker;
-    `skips`: of screening and shedding; `refused`: of selected bundles that stay; `under_way`:
-    number of commanded moves that `usage` counts as done and that reports do not show yet.
+    `skips`: of screening and shedding; `meanings`: of all codes that the round may have; `refused`:
+    skips of selected bundles that stay; `under_way`: number of commanded moves that `usage` counts
+    as done and that reports do not show yet.
     """
 
     actions: Sequence[str]
@@ -278,6 +60,7 @@ class RoundFacts:
     stale: Mapping[str, str]
     usage: Mapping[str, float]
     skips: Sequence[Skip]
+    meanings: Meanings
     refused: Sequence[Skip] = ()
     under_way: int = 0
 
@@ -307,10 +90,11 @@ def _acting(actions: Sequence[str]) -> RoundState:
 
 def _lost(facts: RoundFacts) -> dict[str, Skip]:
     """The brokers that cannot be judged although they report."""
+    codes = {code for code, one in facts.meanings.items() if one.state == "blind"}
     return {
         name: skip
         for skip in facts.skips
-        if skip.code in _NOT_JUDGED and skip.subject == "broker"
+        if skip.code in codes and skip.subject == "broker"
         for name in skip.names
     }
 
@@ -325,20 +109,23 @@ def _blind(facts: RoundFacts) -> RoundState | None:
     if judged > 1 or not (reasons or (not facts.brokers and not excluded)):
         return None
     if not reasons:
-        return RoundState("blind", f"{_LEADS['blind']}: no broker has reported", _COLLECT)
+        return RoundState("blind", f"{_LEADS['blind']}: no broker has reported", CHECK_COLLECTOR)
     name = min(reasons)
     text = f"{_LEADS['blind']}: {judged} of {judged + len(reasons)} have usable figures; {name}: "
-    advice = MEANINGS[lost[name].code][2] if name in lost else _COLLECT
+    advice = facts.meanings[lost[name].code].advice if name in lost else CHECK_COLLECTOR
     return RoundState("blind", f"{text}{reasons[name]}"[:_LONGEST], advice)
 
 
 def _decided(facts: RoundFacts) -> RoundState:
-    """The state by the skip whose code comes first in the precedence."""
-    found = [skip for skip in _deciding(facts) if skip.code in MEANINGS]
+    """The state by the skip whose code has the lowest rank."""
+    found = [
+        (meaning.rank, skip, meaning.state, meaning.advice)
+        for skip in _deciding(facts)
+        if (meaning := facts.meanings.get(skip.code)) and meaning.state is not None
+    ]
     if not found:
         return _unknown(facts)
-    skip = min(found, key=lambda one: MEANINGS[one.code][1])
-    code, _, advice = MEANINGS[skip.code]
+    _, skip, code, advice = min(found, key=lambda one: one[0])
     if facts.under_way and code in _PLANNED:
         helpless = f"more moves cannot help [{skip.code}]"
         return _planned(facts.under_way, helpless if code == "cannot-help" else reason_of(skip))
@@ -366,10 +153,12 @@ def _deciding(facts: RoundFacts) -> Iterator[Skip]:
     """The skips that may decide. Bundles that a strategy leaves alone say something only where all
     bundles of a broker that is due stay.
     """
-    due = {name for skip in facts.skips if skip.code in _SEE_BUNDLES for name in skip.names}
+    asking = {code for code, one in facts.meanings.items() if one.asks_bundles}
+    due = {name for skip in facts.skips if skip.code in asking for name in skip.names}
+    speaking = {code for code, one in facts.meanings.items() if one.speaks_for_round}
     yield from facts.refused
     for skip in facts.skips:
-        if skip.subject != "bundle" or skip.code in _OF_BUNDLES or skip.broker in due:
+        if skip.subject != "bundle" or skip.code in speaking or skip.broker in due:
             yield skip
 
 
@@ -392,11 +181,12 @@ def _doubt(skip: Skip, facts: RoundFacts) -> str | None:
 
 def _unknown(facts: RoundFacts) -> RoundState:
     """The state of a round whose strategy has codes of its own."""
-    skip = next((one for one in facts.skips if one.code not in SILENT), None)
+    silent = {code for code, one in facts.meanings.items() if one.state is None}
+    skip = next((one for one in facts.skips if one.code not in silent), None)
     reason = "the strategy gives no reason" if skip is None else reason_of(skip)
     if facts.under_way:
         return _planned(facts.under_way, reason)
-    return RoundState("waiting", f"nothing moves in this round: {reason}", _NEXT)
+    return RoundState("waiting", f"nothing moves in this round: {reason}", NEXT_ROUNDS)
 
 
 def reason_of(skip: Skip) -> str:

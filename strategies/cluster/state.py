@@ -9,7 +9,7 @@ from strategies.cluster.budget import Spent
 from strategies.cluster.clock import Clock, Stray
 from strategies.cluster.intent_state import NO_INTENTS, Intents
 from strategies.cluster.log_start import EarlyRecord
-from strategies.cluster.model import ClusterMemory
+from strategies.cluster.memory import ClusterMemory
 from strategies.cluster.move_cost import MeasuredPause
 from strategies.cluster.quota import EMPTY, Bulkhead
 from strategies.cluster.rival_state import NO_RIVALS, Rivals
@@ -142,14 +142,13 @@ class ClusterState:
     #: strategy judges its moves.
     dropped: bool = False
 
+    @property
+    def now_ms(self) -> int:
+        """The cluster's time, once a record counts."""
+        assert self.clock is not None
+        return self.clock.now_ms
+
 
 def moves_under_way(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
     """Moves that may still be carried out, or that no report shows yet."""
     return {bundle: move for bundle, move in state.in_flight.items() if now_ms < move.expires_at_ms}
-
-
-def expired_moves(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
-    """The other moves: their commands can no longer be carried out."""
-    return {
-        bundle: move for bundle, move in state.in_flight.items() if now_ms >= move.expires_at_ms
-    }

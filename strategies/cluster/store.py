@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from strategies.bundles.bundle_loads import TableSummary
-from strategies.cluster.model import BrokerMemory, Figures
+from strategies.cluster.memory import BrokerMemory
+from strategies.cluster.model import Figures
 from strategies.cluster.state import ClusterState
 
 

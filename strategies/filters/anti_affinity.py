@@ -10,8 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from strategies.filters.contract import Refusal, Refusals
 from strategies.ordered_sum import ordered_sum
+from strategies.reason_codes import CHECK_POLICIES, Meaning, Refusal, Refusals
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("anti-affinity", "not-allowed", 370, CHECK_POLICIES),
+    Meaning("failure-domain", "not-allowed", 380, CHECK_POLICIES),
+)
 
 #: Failure domain of brokers that belong to none.
 _NO_DOMAIN = "default"

@@ -1,22 +1,10 @@
-"""The result of every filter: the brokers that must not take a bundle, each with the reason."""
+"""What all filters use: the brokers that are left, and the namespace of a bundle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Reason why a broker must not take a bundle: a stable code, and a text that continues a
-    sentence starting with the broker's name.
-    """
-
-    code: str
-    text: str
-
-
-Refusals = Mapping[str, Refusal]
+from strategies.reason_codes import Refusals
 
 
 def remaining(brokers: Iterable[str], refused: Refusals) -> tuple[str, ...]:

@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from strategies.filters.contract import Refusal, Refusals
+from strategies.reason_codes import Meaning, Refusal, Refusals
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning(
+        "uneven",
+        "not-allowed",
+        450,
+        "Set filters.distribute_evenly = false, if load matters more than numbers.",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)

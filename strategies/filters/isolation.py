@@ -14,9 +14,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from strategies.filters.contract import Refusal, Refusals
 from strategies.filters.policies import BrokerFacts, IsolationPolicy, PoliciesView
 from strategies.java.regex import JavaPattern
+from strategies.reason_codes import CHECK_POLICIES, Meaning, Refusal, Refusals
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning(
+        "isolation-unreadable",
+        "not-allowed",
+        390,
+        "Correct the isolation policy that the reason names.",
+    ),
+    Meaning("isolation-outside", "not-allowed", 400, CHECK_POLICIES),
+    Meaning("isolation-standby", "not-allowed", 410, CHECK_POLICIES),
+    Meaning("isolation-reserved", "not-allowed", 420, CHECK_POLICIES),
+    Meaning("topics-not-served", "not-allowed", 430, "Enable these topics on more brokers."),
+)
 
 _UNKNOWN = BrokerFacts()
 #: Patterns that a sentence names, and characters of each.

@@ -9,7 +9,7 @@ drops it; in fixed mode a refused broker stays refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Annotated, Literal
@@ -24,10 +24,10 @@ from strategies.filters.anti_affinity import (
     more_crowded,
     namespaces_served,
 )
-from strategies.filters.contract import Refusal, Refusals, namespace_of, remaining
+from strategies.filters.contract import remaining
 from strategies.filters.even_distribution import no_less_even, uneven
+from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts
 from strategies.filters.isolation import isolated, no_other_broker
-from strategies.filters.policies import PoliciesView
 from strategies.filters.topic_count import no_room_for, too_many_topics, topics_at_limit
 from strategies.filters.versions import (
     VersionError,
@@ -36,7 +36,15 @@ from strategies.filters.versions import (
     not_newest_known,
     other_load_manager,
 )
+from strategies.reason_codes import CHECK_FILTERS, CHECK_POLICIES, Meaning, Refusal, Refusals
 from strategies.settings import Mode, Setting
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("no-broker-by-policy", "not-allowed", 350, CHECK_POLICIES),
+    Meaning("anti-affinity-even", "not-allowed", 360, CHECK_POLICIES),
+    Meaning("source", "cannot-help", 950, CHECK_FILTERS),
+)
 
 LoadManager = Literal["auto", "modular", "extensible"]
 
@@ -89,63 +97,6 @@ class FilterSettings:
             "failureDomainsEnabled",
         ),
     ] = False
-
-
-@dataclass(frozen=True)
-class FilterFacts:
-    """Input of filters besides policies.
-
-    `served`: broker → namespace → number of bundles; `topics`: broker → topics; `arriving`: broker
-    → topics of bundles on their way that `topics` does not count. All three are evaluated only
-    where a filter needs them. `settling`: brokers that must not take part yet.
-    `bundles_of(namespace, broker)`: one number of `served`, at a lower cost.
-    """
-
-    policies: PoliciesView
-    served: Callable[[str], Counts]
-    topics: Callable[[str], int]
-    arriving: Callable[[str], int] = lambda _: 0
-    settling: Collection[str] = ()
-    bundles_of: Callable[[str, str], int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FilteredBundle:
-    """The bundle to place. `source`: its present broker; `topics`: number of its topics;
-    `exchanged_with`: brokers that give a bundle of the namespace for it.
-    """
-
-    bundle: str
-    source: str | None = None
-    topics: int = 0
-    non_persistent: bool = False
-    exchanged_with: Collection[str] = ()
-
-    @property
-    def namespace(self) -> str:
-        return namespace_of(self.bundle)
-
-
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """`brokers` that may take the bundle, in the given order; the others in `refused`. `by_policy`:
-    those that isolation allows.
-
-    `forgotten`: filters whose result Java drops, with the reason (parity mode only).
-    """
-
-    brokers: tuple[str, ...]
-    refused: Refusals
-    by_policy: tuple[str, ...]
-    forgotten: Mapping[str, str] = field(default_factory=dict)
-
-    def summary(self) -> str:
-        """Number of refused brokers per reason, as in `2 uneven, 1 isolation-outside`."""
-        codes = [refusal.code for refusal in self.refused.values()]
-        return (
-            ", ".join(f"{codes.count(code)} {code}" for code in sorted(set(codes)))
-            or "no broker is there"
-        )
 
 
 @dataclass(frozen=True)
@@ -209,8 +160,8 @@ class Filters:
         """The rule of `no_less_even` for one broker: at most as many bundles as the source without
         this one, or no broker has fewer.
         """
-        served = partial(_bundle_count, subject.namespace, fleet)
-        count, before = served(broker), 0 if subject.source is None else served(subject.source)
+        served, source = partial(fleet.count_bundles, subject.namespace), subject.source
+        count, before = served(broker), 0 if source is None else served(source)
         return count <= max(0, before - 1) or not any(served(other) < count for other in others)
 
     def must_stay(
@@ -251,7 +202,7 @@ class Filters:
         screen.drop(too_many_topics(by_policy, topics, arriving, self.settings.max_topics))
         self._spread(screen, subject, fleet)
         if self.settings.distribute_evenly or subject.namespace == _SYSTEM:
-            screen.drop(uneven(screen.left, _bundles_of(subject.namespace, screen.left, fleet)))
+            screen.drop(uneven(screen.left, fleet.bundle_counts(subject.namespace, screen.left)))
         screen.drop(other_load_manager(screen.left, fleet.policies.brokers, CLASS_OF["modular"]))
         error = self._newest(screen, fleet)
         if error is not None or not screen.left:
@@ -298,10 +249,8 @@ class Filters:
         self._spread(screen, subject, fleet)
         self._crowd(screen, subject, fleet)
         if self.distributes_evenly:
-            counted = _bundles_of(
-                subject.namespace,
-                [*screen.left, *([subject.source] if subject.source else [])],
-                fleet,
+            counted = fleet.bundle_counts(
+                subject.namespace, [*screen.left, *([subject.source] if subject.source else [])]
             )
             crowded = no_less_even(screen.left, counted, subject.source)
             screen.drop(
@@ -414,17 +363,6 @@ def _never(brokers: Sequence[str], source: str | None, settling: Collection[str]
 
 def _counted(brokers: Sequence[str], count: Callable[[str], int]) -> dict[str, int]:
     return {broker: count(broker) for broker in brokers}
-
-
-def _bundle_count(namespace: str, fleet: FilterFacts, broker: str) -> int:
-    return _bundles_of(namespace, (broker,), fleet)[broker]
-
-
-def _bundles_of(namespace: str, brokers: Sequence[str], fleet: FilterFacts) -> dict[str, int]:
-    count = fleet.bundles_of
-    if count is None:
-        return {broker: fleet.served(broker).get(namespace, 0) for broker in brokers}
-    return {broker: count(namespace, broker) for broker in brokers}
 
 
 _FIXED = _FilterForm(Filters._fixed, namespaces_served, may_leave)

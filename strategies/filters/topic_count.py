@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from strategies.filters.contract import Refusal, Refusals
+from strategies.reason_codes import Meaning, Refusal, Refusals
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("too-many-topics", "not-allowed", 440, "Raise filters.max_topics, or add brokers."),
+)
 
 
 def too_many_topics(

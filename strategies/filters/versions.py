@@ -11,8 +11,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from strategies.filters.contract import Refusal, Refusals
 from strategies.filters.policies import BrokerFacts
+from strategies.reason_codes import Meaning, Refusal, Refusals
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("draining", "not-allowed", 460, "Wait until the broker has shut down, or add brokers."),
+    Meaning(
+        "older-version",
+        "not-allowed",
+        470,
+        "Upgrade the brokers, or set filters.prefer_later_versions = false.",
+    ),
+    Meaning("other-load-manager", "not-allowed", 480, "Check filters.load_manager."),
+)
 
 _SEMANTIC = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII

@@ -1,4 +1,5 @@
-"""Confirms suspicions: a sweep shows whether the broker that lost a bundle is alive.
+"""Applies sweeps. They confirm suspicions: a sweep shows whether the broker that lost a bundle is
+alive.
 
 Bundles of brokers that died, shut down, or lost their session had to go; that is Pulsar's
 placement. A broker that shuts down leaves the list of brokers before it gives bundles up, so two
@@ -10,15 +11,36 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from strategies.cluster.model import Sweep
+from strategies.cluster.model import Rejection, Sweep
 from strategies.cluster.own_moves import without_old_commands
 from strategies.cluster.rival_state import AGE_MS, ForeignMove, Rivals, Suspect
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import StateStore
 from strategies.fold.ownership import HALF_MS, NEW_MS, ended, explains
+from strategies.fold.reports import REPEATED
 
 #: Number of sweeps that must find the source alive.
 _PASSES = 2
 #: Shortest pause between two sweeps, beyond twice the usual one, that counts as a gap.
 _GAP_MS = 10_000
+
+
+def accept_sweep(sweep: Sweep, store: StateStore) -> Rejection | None:
+    """Brings a sweep into the cluster's state; why it cannot be used, if so."""
+    state = store.get_cluster()
+    if sweep.ts <= state.sweep_at_ms:
+        return _late_sweep(sweep, state)
+    known = [broker.broker for broker in store.brokers()]
+    store.put_cluster(
+        replace(
+            state,
+            sweep_at_ms=sweep.ts,
+            sweep=sweep.sweep,
+            missing=dict(sweep.missing),
+            rivals=census(state.rivals, sweep, state.sweep_at_ms, known),
+        )
+    )
+    return None
 
 
 def census(rivals: Rivals, sweep: Sweep, last_ms: int, known: Collection[str]) -> Rivals:
@@ -106,3 +128,23 @@ def _judged(rivals: Rivals, there: Collection[str], now_ms: int) -> Rivals:
         if own:
             ours[move.bundle] = ended(own)
     return replace(rivals, suspects=tuple(waiting), news=(*rivals.news, *found), ours=ours)
+
+
+def _late_sweep(record: Sweep, state: ClusterState) -> Rejection:
+    if (record.ts, record.sweep, record.missing) == (state.sweep_at_ms, state.sweep, state.missing):
+        return Rejection(
+            REPEATED, f"pass {record.sweep} ended at {record.ts} already: nothing to do", record
+        )
+    text = (
+        f"a sweep of {state.sweep_at_ms} came before this one of {record.ts}: it is late or a "
+        "duplicate, nothing to do"
+    )
+    if record.sweep == state.sweep + 1:
+        text = (
+            f"pass {record.sweep} is stamped {record.ts}, pass {state.sweep} was stamped "
+            f"{state.sweep_at_ms}: "
+            "the collector's clock stands still or went back; check it"
+        )
+    return Rejection(
+        "duplicate" if record.ts == state.sweep_at_ms else "out-of-order", text, record
+    )

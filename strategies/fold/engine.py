@@ -7,71 +7,54 @@ events. The engine does not know micro-batches, wall clocks, timers or partition
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from strategies.cluster.budget import within_the_hour
 from strategies.cluster.drain_settings import DrainSettings
 from strategies.cluster.intent_contract import Intent
-from strategies.cluster.intent_state import forget_old
 from strategies.cluster.limit_settings import LimitSettings
-from strategies.cluster.log_start import is_sure
+from strategies.cluster.log_start import may_close_first_round
 from strategies.cluster.model import (
-    NO_MEMORY,
     Event,
-    Memory,
+    LoadReport,
     Note,
+    OutcomeReport,
     Owned,
+    Policies,
     Rejection,
     Sweep,
     TelemetryRecord,
+    Tombstone,
 )
-from strategies.cluster.quota import OVER_QUOTA
 from strategies.cluster.quota_settings import BulkheadSettings
 from strategies.cluster.rival_settings import RivalSettings
-from strategies.cluster.state import ClusterState, expired_moves, moves_under_way
-from strategies.cluster.store import BrokerState, StateStore
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import StateStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
-from strategies.fold.apply_record import apply_record
+from strategies.fold.census import accept_sweep
+from strategies.fold.close_round import RoundCloser, SweepOfRound
 from strategies.fold.fold_intent import fold_early, fold_intent
-from strategies.fold.outcomes import after_commands, without_settled
-from strategies.fold.owned import forget_owned, keep_owned, owned_by
-from strategies.fold.producer_votes import check_clock, counted, went_back
+from strategies.fold.meanings import meanings_of
+from strategies.fold.outcomes import learn_outcome
+from strategies.fold.owned import keep_owned
+from strategies.fold.producer_votes import check_clock, check_time
 from strategies.fold.quota_gate import QuotaGate
-from strategies.fold.reports import REPEATED, depart, newest_report_ms
-from strategies.fold.rule_errors import (
-    NOT_OF_RULES,
-    RAISED,
-    RecordChanges,
-    check_plain,
-    raised_text,
-)
+from strategies.fold.reports import REPEATED, accept_report, accept_withdrawal
+from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, RecordChanges, raised_text
 from strategies.fold.start_fold import StartFold
-from strategies.fold.time_changes import clock_rejection, forget_everything_timed, set_back, timed
-from strategies.fold.vanished_clusters import begin_again, is_away
 from strategies.java.release_defaults import EVENLY, RELEASES, PulsarRelease, matches_ids
 from strategies.limits.windows import read_windows
-from strategies.placement.destinations import DestinationRules, DestinationSettings
+from strategies.placement.destination_rules import DestinationRules, DestinationSettings
 from strategies.placement.emptiest import EmptiestBroker
 from strategies.placement.registry import PLACERS, paired, placer
 from strategies.registry import Registry
 from strategies.round.capacities import CapacitySettings, read_capacities
-from strategies.round.drain_progress import without_passed
-from strategies.round.round import run_round, undecided
-from strategies.round.round_input import ClosedBy, RoundInput, RoundResult, Rules
-from strategies.round.yielding import judged, resting
-from strategies.settings import MODE_RULES, Mode, RoundSettings, Weights
+from strategies.round.round_input import ClosedBy, Rules
+from strategies.settings import MODE_RULES, VERSION, Mode, RoundSettings, Weights
 from strategies.shedding.contract import Shedder, SheddingStrategy
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from strategies.splitting.limits import SplitSettings
-
-#: Number of rounds for which the averages of a bundle that left a broker are kept for the broker
-#: that takes it.
-_ROUNDS_TO_WAIT = 5
-#: A broker without a report for this many times `stale_after_ms` is removed, even if sweeps still
-#: list it.
-_STALE_TIMES_TO_FORGET = 10
 
 
 @dataclass(frozen=True)
@@ -89,7 +72,7 @@ class EngineSettings:
     shedding: object | None = None
     weights: Weights = Weights()
     round: RoundSettings = RoundSettings()
-    version: str = "0.1.0"
+    version: str = VERSION
     placement: str = "auto"
     placing: object | None = None
     destinations: DestinationSettings = DestinationSettings()
@@ -168,6 +151,7 @@ def rules_of(settings: EngineSettings) -> Rules:
         settings.version,
         destinations,
         entry.usage(settings.chosen, settings.weights, settings.mode),
+        meanings_of(entry),
         settings.limits,
         read_windows(settings.limits.windows, "limits.windows"),
         settings.splitting,
@@ -192,11 +176,11 @@ class Engine:
         """`on_raised`: gets what a rule raises, with its sentence, for a log."""
         self._on_raised = on_raised
         self._settings = settings.round
-        self._shedder = settings.shedder()
         self._rules = rules_of(settings)
+        self._closer = RoundCloser(settings.shedder(), self._rules, self._raised)
         self._bulkhead = settings.bulkhead
         #: Whether moves that nothing shows are taken back at the end of a warm start.
-        self.takes_back = settings.entry.memory(settings.chosen).judges_moves
+        self.drops_unconfirmed_moves = settings.entry.memory(settings.chosen).judges_moves
         self._start = StartFold(self._settings.max_clock_jump_ms, self._fold_timed)
 
     def gate(self, store: StateStore) -> QuotaGate:
@@ -228,245 +212,74 @@ class Engine:
         ]
 
     def _fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
-        state = store.get_cluster()
         if isinstance(record, Intent):
-            return self._keep(fold_intent(record, state, store.brokers(), self._rules), store)
+            return [*fold_intent(record, store, self._rules)]
         if isinstance(record, Owned):
-            state = keep_owned(record, state, store, self._settings.max_clock_jump_ms)
-            return self._keep((state, []), store)
-        if state.early is None:
-            return self._fold_timed(record, state, store)
-        events = self._start.fold(record, state, state.early, store)
-        state = store.get_cluster()
-        if state.early is None and state.intents.early:
-            events += self._keep(fold_early(state, store, self._rules), store)
+            keep_owned(record, store, self._settings.max_clock_jump_ms)
+            return []
+        early = store.get_cluster().early
+        if early is None:
+            return self._fold_timed(record, store)
+        events = self._start.fold(record, early, store)
+        if store.get_cluster().early is None:
+            events += fold_early(store, self._rules)
         return events
 
-    @staticmethod
-    def _keep(folded: tuple[ClusterState, list[Rejection]], store: StateStore) -> list[Event]:
-        store.put_cluster(folded[0])
-        return [*folded[1]]
-
-    def _fold_timed(
-        self, record: TelemetryRecord, state: ClusterState, store: StateStore
-    ) -> list[Event]:
-        clock = state.clock
-        assert clock is not None
-        settings = self._settings
-        if isinstance(record, Sweep) and went_back(record, state, store, settings):
-            return set_back(record, state, clock, store)
-        away = is_away(clock, record.ts, settings)
-        record, state, verdict = timed(record, state, clock, store, settings)
-        judged = state.clock
-        assert judged is not None
-        if verdict in ("ahead", "behind"):
-            store.put_cluster(state)
-            return [clock_rejection(record, clock.now_ms, verdict)]
-        if verdict == "moved-back":
-            state = forget_everything_timed(state, judged, store)
-        if verdict == "moved-on" and away:
-            state = begin_again(state, judged.now_ms, store)
-        before = state.sweep_at_ms
-        state, rejection = apply_record(record, state, store)
+    def _fold_timed(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
+        """Checks a record's time, applies it, and closes the round if it is due."""
+        record, rejection = check_time(record, store, self._settings)
+        sweep = None
+        if isinstance(record, Sweep):
+            listed = frozenset([*record.brokers, *record.missing])
+            sweep = SweepOfRound(listed, store.get_cluster().sweep_at_ms)
+        if rejection is None:
+            rejection = _apply(record, store)
         if rejection is not None:
-            store.put_cluster(state)
             return [rejection]
-        closed_by = _due(record, state, judged.now_ms, settings)
-        if closed_by is None or (
-            closed_by != "sweep" and state.early is not None and not is_sure(state.early)
-        ):
-            store.put_cluster(state)
+        closed_by = _due(store.get_cluster(), self._settings, swept=sweep is not None)
+        if closed_by is None:
             return []
-        return self._close(closed_by, record, before, state, store)
-
-    def _close(
-        self,
-        closed_by: ClosedBy,
-        record: TelemetryRecord,
-        last_sweep_ms: int,
-        state: ClusterState,
-        store: StateStore,
-    ) -> list[Event]:
-        now_ms = record.ts if state.clock is None else state.clock.now_ms
-        brokers = sorted(store.brokers(), key=lambda broker: broker.order)
-        heard = {
-            name
-            for name, stray in state.strays.items()
-            if stray.heard_ms >= now_ms - self._settings.stale_after_ms
-        }
-        gone = self._gone(brokers, record, last_sweep_ms, now_ms, heard)
-        for broker in brokers:
-            if broker.broker in gone:
-                state = depart(broker.broker, state, store)
-        listed = {*record.brokers, *record.missing} if isinstance(record, Sweep) else None
-        state, noted = forget_owned(state, listed, store)
-        state = _without_expired(state, now_ms, self._rules, noted)
-        # Averages of bundles may have moved from removed brokers to others.
-        known = tuple(sorted(store.brokers(), key=lambda broker: broker.order) if gone else brokers)
-        state = counted(
-            state,
-            {broker.broker: newest_report_ms(broker) for broker in known},
-            now_ms,
-            self._settings,
-        )
-        intents = without_passed(state.intents, now_ms)
-        given = RoundInput(
-            cluster=record.cluster,
-            number=state.round + 1,
-            now_ms=now_ms,
-            closed_by=closed_by,
-            brokers=known,
-            missing=state.missing,
-            read_table=store.get_table,
-            cooling={
-                **resting(state.rivals, now_ms, self._settings.cool_down_ms),
-                **state.cooling,
-            },
-            in_flight=moves_under_way(state, now_ms),
-            gained=state.gained,
-            memory=state.memory,
-            departed=state.departed,
-            policies=state.policies,
-            spent=state.spent,
-            advised=state.advised,
-            strays=state.strays,
-            intents=intents,
-            orders=state.orders,
-            expired=expired_moves(state, now_ms),
-            rivals=state.rivals,
-            owned=owned_by(intents.drains, store),
-            listed=listed,
-            gone=state.gone,
-            pauses=state.pauses,
-            left_out=state.bulkhead.left_out,
-        )
-        result = self._run(given)
-        _remember(result.memory, known, store)
-        counted_in = len(known) if given.left_out else 0
-        store.put_cluster(_after_round(state, result, now_ms, counted_in))
-        return [*result.commands, result.round]
-
-    def _run(self, given: RoundInput) -> RoundResult:
-        if given.left_out:
-            text = f"records beyond its quota since the last round: {given.left_out:,}"
-            return undecided(given, self._rules, OVER_QUOTA, text)
-        try:
-            result = run_round(given, self._shedder, self._rules)
-            check_plain(result)
-            return result
-        except NOT_OF_RULES:
-            raise
-        except Exception as error:  # the next round tries again
-            text = f"a rule failed: {self._raised(error)}"
-            return undecided(given, self._rules, RAISED, text)
+        return self._closer.close(record.cluster, closed_by, sweep, store)
 
     def _raised(self, error: Exception) -> str:
         text = raised_text(error)
         self._on_raised(text, error)
         return text
 
-    def _gone(
-        self,
-        brokers: Sequence[BrokerState],
-        record: TelemetryRecord,
-        last_sweep_ms: int,
-        now_ms: int,
-        heard: Set[str],
-    ) -> set[str]:
-        """Brokers that neither the sweep lists nor that reported in this pass, and brokers without
-        a report for a very long time.
 
-        `heard`: brokers that report, with a clock that is not believed.
-        """
-        silent_since_ms = now_ms - _STALE_TIMES_TO_FORGET * self._settings.stale_after_ms
-        gone = {
-            broker.broker for broker in brokers if newest_report_ms(broker) < silent_since_ms
-        } - heard
-        if isinstance(record, Sweep):
-            listed = {*record.brokers, *record.missing}
-            gone |= {
-                broker.broker
-                for broker in brokers
-                if broker.broker not in listed and newest_report_ms(broker) <= last_sweep_ms
-            }
-        return gone
+def _apply(record: TelemetryRecord, store: StateStore) -> Rejection | None:
+    """Brings a record whose time is believed into the cluster's state; why it cannot be used, if
+    so.
+    """
+    match record:
+        case LoadReport():
+            return accept_report(record, store)
+        case Sweep():
+            return accept_sweep(record, store)
+        case Tombstone():
+            accept_withdrawal(record, store)
+        case OutcomeReport():
+            store.put_cluster(learn_outcome(record, store.get_cluster(), store))
+        case Policies():
+            store.put_cluster(replace(store.get_cluster(), policies=record.snapshot))
+        case Intent() | Owned() | Note():  # neither has a time
+            pass
+    return None
 
 
-def _due(
-    record: TelemetryRecord, state: ClusterState, now_ms: int, settings: RoundSettings
-) -> ClosedBy | None:
-    """The condition that closes the open round at this record; None while it stays open."""
+def _due(state: ClusterState, settings: RoundSettings, *, swept: bool) -> ClosedBy | None:
+    """The condition that closes the open round now; None while it stays open. `swept`: the record
+    that was just applied is a sweep.
+    """
+    now_ms = state.now_ms
     passed = now_ms - state.round_at_ms
-    if isinstance(record, Sweep) and (state.round == 0 or passed * 4 >= settings.interval_ms * 3):
+    if swept and (state.round == 0 or passed * 4 >= settings.interval_ms * 3):
         return "sweep"
+    if state.early is not None and not may_close_first_round(state.early):
+        return None
     if passed >= settings.interval_ms + settings.lateness_ms:
         return "lateness"
     sweeping = state.sweep_at_ms >= 0 and now_ms - state.sweep_at_ms <= 2 * settings.interval_ms
     if not sweeping and passed >= settings.interval_ms and 0 < state.reported >= state.live:
         return "all-reported"
     return None
-
-
-def _after_round(state: ClusterState, result: RoundResult, now_ms: int, known: int) -> ClusterState:
-    """`known`: brokers that a round counts which was set aside: the next quota is for them."""
-    return replace(
-        after_commands(state, result, now_ms),
-        round=result.round.round,
-        round_at_ms=now_ms,
-        live=len(result.round.brokers) if result.decided else max(state.live, known),
-        reported=0,
-        memory=result.memory.cluster,
-        intents=result.intents,
-        bulkhead=state.bulkhead.after_round,
-    )
-
-
-def _without_expired(
-    state: ClusterState, now_ms: int, rules: Rules, noted: Set[str]
-) -> ClusterState:
-    """The state without expired entries. A bundle whose move is exactly the cool-down ago still
-    rests (as in ModularLoadManagerImpl). `noted`: brokers that left and whose notes are kept.
-    """
-    oldest, settings = state.round - _ROUNDS_TO_WAIT, rules.round
-    under_way = moves_under_way(state, now_ms)
-    cooling = {
-        bundle: since
-        for bundle, since in state.cooling.items()
-        if since >= now_ms - settings.cool_down_ms
-    }
-    state = replace(
-        state,
-        # The outcome of a command that was not carried out in time arrives after its expiry and
-        # must still find the move.
-        in_flight={
-            bundle: move
-            for bundle, move in state.in_flight.items()
-            if bundle in under_way or move.issued_at_ms >= now_ms - settings.cool_down_ms
-        },
-        cooling=cooling,
-        departed={bundle: gone for bundle, gone in state.departed.items() if gone.round > oldest},
-        gained={bundle: gain for bundle, gain in state.gained.items() if gain.round > oldest},
-        spent=within_the_hour(state.spent, now_ms),
-        advised={
-            bundle: since
-            for bundle, since in state.advised.items()
-            if since > now_ms - rules.throttling.repeat_ms
-        },
-        # A report of an older time than this is rejected in any case; a note goes with its entry.
-        gone={
-            broker: ts
-            for broker, ts in state.gone.items()
-            if ts >= now_ms - settings.max_clock_jump_ms or broker in noted
-        },
-        intents=forget_old(state.intents, now_ms, settings.max_clock_jump_ms),
-        rivals=judged(state.rivals, now_ms, rules.rivals, settings.cool_down_ms),
-    )
-    return without_settled(state, now_ms)
-
-
-def _remember(memory: Memory, brokers: tuple[BrokerState, ...], store: StateStore) -> None:
-    """Stores the memory of the brokers for which it changed."""
-    for broker in brokers:
-        remembered = memory.brokers.get(broker.broker, NO_MEMORY)
-        if remembered != broker.memory:
-            store.put_broker(replace(broker, memory=remembered))

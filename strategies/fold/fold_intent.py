@@ -7,96 +7,76 @@ the first round no broker is certain: records wait for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
-from strategies.cluster.clock import tolerance_of
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.log_start import LONGEST_LOG_START, EarlyRecord
 from strategies.cluster.model import Owned, Rejection
 from strategies.cluster.state import ClusterState
-from strategies.cluster.store import BrokerState, StateStore
-from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, refused
+from strategies.cluster.store import StateStore
+from strategies.fold.accept_intent import TOO_MANY, IntentRefusal, accept, refused
+from strategies.fold.intent_fleet import fleet_of
 from strategies.fold.owned import keep_owned
-from strategies.limits.names import matcher
 from strategies.round.round_input import Rules
 
-_Folded = tuple[ClusterState, list[Rejection]]
 
-
-def fold_intent(
-    record: Intent, state: ClusterState, brokers: Iterable[BrokerState], rules: Rules
-) -> _Folded:
-    """The state after a record, and its rejection if it is refused. A repeated record changes
-    nothing.
+def fold_intent(record: Intent, store: StateStore, rules: Rules) -> list[Rejection]:
+    """Brings a record into the cluster's state; its rejection if it is refused. A repeated record
+    changes nothing.
     """
+    state = store.get_cluster()
     if record.id in state.intents.seen:
-        return state, []
+        return []
     if state.early is not None or state.clock is None:
-        return _wait(record, state)
-    return _judge(record, state, brokers, state.clock.now_ms, rules)
+        return _wait(record, state, store)
+    return _judge(record, state, state.clock.now_ms, store, rules)
+
+
+def fold_early(store: StateStore, rules: Rules) -> list[Rejection]:
+    """Judges, after the first round, the records from before it."""
+    state, rejections = store.get_cluster(), list[Rejection]()
+    store.put_cluster(replace(state, intents=replace(state.intents, early=())))
+    for one in state.intents.early:
+        record = one.record
+        if isinstance(record, Owned):
+            keep_owned(record, store, rules.round.max_clock_jump_ms)
+            continue
+        assert isinstance(record, Intent)
+        rejections += _judge(record, store.get_cluster(), state.now_ms, store, rules)
+    return rejections
 
 
 def _judge(
-    record: Intent, state: ClusterState, brokers: Iterable[BrokerState], now_ms: int, rules: Rules
-) -> _Folded:
+    record: Intent, state: ClusterState, now_ms: int, store: StateStore, rules: Rules
+) -> list[Rejection]:
     if abs(record.ts - now_ms) > rules.round.max_clock_jump_ms:
-        return state, [_far(record, now_ms)]
+        return [_far(record, now_ms)]
     intents = replace(state.intents, seen={**state.intents.seen, record.id: record.ts})
-    judged = accept(intents, fleet_of(brokers, now_ms, rules), record, now_ms)
+    judged = accept(intents, fleet_of(store.brokers(), now_ms, rules), record, now_ms)
     if not isinstance(judged, IntentRefusal):
-        return replace(state, intents=judged), []
-    if judged.code == TOO_MANY:  # remembers nothing of it, so that a flood does not fill the state
-        return state, [Rejection("intent-refused", judged.line, record)]
-    state = replace(state, intents=refused(intents, record, judged, now_ms))
-    return state, [Rejection("intent-refused", judged.line, record)]
+        store.put_cluster(replace(state, intents=judged))
+        return []
+    if judged.code != TOO_MANY:  # else remembers nothing, so that a flood does not fill the state
+        intents = refused(intents, record, judged, now_ms)
+        store.put_cluster(replace(state, intents=intents))
+    return [Rejection("intent-refused", judged.line, record)]
 
 
-def fold_early(state: ClusterState, store: StateStore, rules: Rules) -> _Folded:
-    """The state after the first round, in which the records from before it are judged."""
-    brokers = list(store.brokers())
-    waiting, rejections, clock = state.intents.early, list[Rejection](), state.clock
-    assert clock is not None
-    state = replace(state, intents=replace(state.intents, early=()))
-    for one in waiting:
-        record = one.record
-        if isinstance(record, Owned):
-            state = keep_owned(record, state, store, rules.round.max_clock_jump_ms)
-            continue
-        assert isinstance(record, Intent)
-        state, some = _judge(record, state, brokers, clock.now_ms, rules)
-        rejections += some
-    return state, rejections
-
-
-def fleet_of(brokers: Iterable[BrokerState], now_ms: int, rules: Rules) -> IntentFleet:
-    """The brokers by which a record is judged."""
-    is_excluded, known = matcher(rules.limits.excluded_brokers), list(brokers)
-    tolerance = tolerance_of(rules.round)
-    live = [
-        one.broker
-        for one in known
-        if one.reported_at_ms >= 0
-        and -tolerance <= now_ms - one.reported_at_ms <= rules.round.stale_after_ms
-    ]
-    names = [one.broker for one in known]
-    return IntentFleet(names, live, [name for name in names if is_excluded(name)])
-
-
-def _wait(record: Intent, state: ClusterState) -> _Folded:
+def _wait(record: Intent, state: ClusterState, store: StateStore) -> list[Rejection]:
     early = state.intents.early
     if len(early) >= LONGEST_LOG_START:
         text = (
             f"{len(early)} intents have come before the first round: no more are kept; write it "
             "again after the first round"
         )
-        return state, [Rejection("intent-refused", text, record)]
+        return [Rejection("intent-refused", text, record)]
     waiting = replace(
         state.intents,
         early=(*early, EarlyRecord.of(record, far=False)),
         seen={**state.intents.seen, record.id: record.ts},
     )
-    return replace(state, intents=waiting), []
+    store.put_cluster(replace(state, intents=waiting))
+    return []
 
 
 def _far(record: Intent, now_ms: int) -> Rejection:

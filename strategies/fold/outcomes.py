@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from strategies.cluster import cool_downs
 from strategies.cluster.budget import Spent, given_back
 from strategies.cluster.model import Command, Outcome, OutcomeReport
 from strategies.cluster.move_cost import remembered
@@ -18,7 +19,6 @@ from strategies.cluster.own_moves import answered, commanded
 from strategies.cluster.state import ClusterState, InFlight, Order, Rehearsal
 from strategies.cluster.store import StateStore
 from strategies.round.drain_progress import heard
-from strategies.round.evacuate import DRAIN
 from strategies.round.round_input import RoundResult
 
 _T = TypeVar("_T")
@@ -46,7 +46,7 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
         return replace(
             state,
             in_flight=_without({outcome.bundle}, state.in_flight),
-            cooling=_without({outcome.bundle}, state.cooling),
+            cooling=cool_downs.ended(state.cooling, {outcome.bundle}),
         )
     destination = outcome.owner_after or move.destination
     for name in (move.source, destination):
@@ -61,22 +61,12 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
 
 
 def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
-    """The state after a round's commands. Bundles that move or are split rest from now on. Bundles
-    with advice only do not, nor do those that leave a drained broker: the operator moves them, and
-    the strategy may have to move them on to even out the load.
-    """
-    in_flight, cooling, advised, orders = (
-        dict(state.in_flight),
-        dict(state.cooling),
-        dict(state.advised),
-        dict(state.orders),
-    )
+    """The state after a round's commands."""
+    in_flight, advised, orders = dict(state.in_flight), dict(state.advised), dict(state.orders)
     for command in result.commands:
         if command.action == "throttle":
             advised[command.bundle] = now_ms
             continue
-        if command.code != DRAIN:
-            cooling[command.bundle] = now_ms
         orders[command.bundle] = _order(command, result, now_ms)
         if command.action != "split":
             load = result.loads[command.bundle]
@@ -87,7 +77,7 @@ def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> Clu
     return replace(
         state,
         in_flight=in_flight,
-        cooling=cooling,
+        cooling=cool_downs.begun(state.cooling, result.commands, now_ms),
         advised=advised,
         orders=orders,
         spent=spent,
@@ -111,7 +101,7 @@ def without_unseen(state: ClusterState) -> ClusterState:
     return replace(
         state,
         in_flight=_without(unseen, state.in_flight),
-        cooling=_without(unseen, state.cooling),
+        cooling=cool_downs.ended(state.cooling, unseen),
         orders=_without(unseen, state.orders),
         spent=spent,
         dropped=False,
@@ -156,7 +146,7 @@ def _rehearsed(outcome: Outcome, state: ClusterState) -> ClusterState:
         state = replace(state, in_flight=_without({bundle}, state.in_flight))
     return replace(
         state,
-        cooling=_without({bundle}, state.cooling),
+        cooling=cool_downs.ended(state.cooling, {bundle}),
         orders=_without({bundle}, state.orders),
         rehearsed={**state.rehearsed, order.command_id: Rehearsal(bundle, order, flight)},
     )
@@ -185,10 +175,7 @@ def _carried_out_after_all(outcome: Outcome, state: ClusterState) -> ClusterStat
         )
     return replace(
         state,
-        cooling={
-            **state.cooling,
-            done.bundle: max(done.order.issued_at_ms, state.cooling.get(done.bundle, 0)),
-        },
+        cooling=cool_downs.resumed(state.cooling, done.bundle, done.order.issued_at_ms),
         orders=_without({done.bundle}, state.orders),
         rehearsed=_without({outcome.command_id}, state.rehearsed),
     )

@@ -35,28 +35,31 @@ def owned_by(brokers: Iterable[str], store: StateStore) -> dict[str, Owned]:
     return {broker: record for broker, record in found if record is not None}
 
 
-def keep_owned(record: Owned, state: ClusterState, store: StateStore, jump_ms: int) -> ClusterState:
-    """The state after a note; the note itself goes to the store. Before the first round it waits.
+def keep_owned(record: Owned, store: StateStore, jump_ms: int) -> None:
+    """Stores a note, and what the cluster's state learns of it. Before the first round it waits.
 
     Ignores notes of unknown brokers, late ones, and ones further than `jump_ms` from the cluster's
     time. A broker that has just withdrawn its figures is not unknown: it does so whenever one of
     its bundles moves.
     """
+    state = store.get_cluster()
     if state.early is not None or state.clock is None:
-        return _wait(record, state)
+        store.put_cluster(_wait(record, state))
+        return
     now_ms = state.clock.now_ms
     known = store.get_broker(record.broker) is not None or record.broker in state.gone
     if not known or abs(record.ts - now_ms) > jump_ms:
-        return state
+        return
     before = read_owned(record.broker, store)
     if before is not None and record.ts <= before.ts:
-        return state
+        return
+    listing = _listing(record, before, state)
     if before is None or record.bundles != before.bundles or record.ts - before.ts > jump_ms:
         _put(record, store)
     broker = store.get_broker(record.broker)
     if broker is not None and broker.bundles_at_ms >= 0 and broker.figures.usage_average is None:
-        return state  # a modular broker, whose reports list all of its bundles
-    return replace(state, rivals=listed(state.rivals, _listing(record, before, state)))
+        return  # a modular broker, whose reports list all of its bundles
+    store.put_cluster(replace(state, rivals=listed(state.rivals, listing)))
 
 
 def forget_owned(

@@ -14,14 +14,23 @@ this hides: they vote too once another broker proves that the time is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from strategies.cluster.clock import COLLECTOR, EXECUTOR, Clock, Stray, tolerance_of
+from strategies.cluster.clock import (
+    COLLECTOR,
+    EXECUTOR,
+    Clock,
+    ClockVerdict,
+    Stray,
+    judge_clock,
+    tolerance_of,
+)
 from strategies.cluster.model import (
     LoadReport,
     OutcomeReport,
     Policies,
+    Rejection,
     Sweep,
     TelemetryRecord,
     Tombstone,
@@ -31,6 +40,12 @@ from strategies.cluster.store import BrokerState, StateStore
 from strategies.errors import SettingsError
 from strategies.fold.quick_replace import quick_replace
 from strategies.fold.reports import newest_report_ms
+from strategies.fold.time_changes import (
+    begin_nothing_later,
+    forget_everything_timed,
+    untimed,
+)
+from strategies.fold.vanished_clusters import begin_again_if_away
 from strategies.settings import RoundSettings
 
 #: Keeps the state small whatever names a log contains; leaves room for every broker of the last
@@ -51,6 +66,60 @@ def check_clock(settings: RoundSettings) -> None:
         raise SettingsError(
             [f"round.stale_after_ms: {text}; lower it, or raise round.max_clock_jump_ms"]
         )
+
+
+def check_time(
+    record: TelemetryRecord, store: StateStore, settings: RoundSettings
+) -> tuple[TelemetryRecord, Rejection | None]:
+    """Judges a record's time, and moves the cluster's time by it. Returns the record in the form to
+    apply, and why it is not applied, if so.
+    """
+    state = store.get_cluster()
+    clock = state.clock
+    assert clock is not None
+    if isinstance(record, Sweep) and went_back(record, state, store, settings):
+        return record, _set_back(record, state, clock.now_ms, store)
+    state, verdict = _timed(record, state, clock, store, settings)
+    store.put_cluster(state)
+    if verdict == "moved-back":
+        forget_everything_timed(store)
+    if verdict == "moved-on":
+        begin_again_if_away(clock.now_ms, store, settings)
+    if verdict in ("ahead", "behind"):
+        return record, clock_rejection(record, clock.now_ms, verdict)
+    return in_time(record, clock.now_ms) if verdict == "leads" else record, None
+
+
+def _timed(
+    record: TelemetryRecord,
+    state: ClusterState,
+    clock: Clock,
+    store: StateStore,
+    settings: RoundSettings,
+) -> tuple[ClusterState, ClockVerdict]:
+    """The state with the new time, and whether the record is believed."""
+    tolerance = tolerance_of(settings)
+    judged, verdict = judge_clock(
+        clock,
+        record.ts,
+        settings.max_clock_jump_ms,
+        settings.clock_recovery_ms,
+        tolerance_ms=tolerance,
+        silence_ms=settings.stale_after_ms,
+    )
+    lead = record.ts - clock.now_ms
+    if verdict == "moved-on":
+        state = moved(state, record.ts, settings)
+    if abs(lead) <= tolerance:
+        state = returned(record, state, store)
+        state = kept_pace(record, state, store, settings)
+    elif verdict not in ("moved-on", "moved-back"):
+        used = abs(lead) <= settings.max_clock_jump_ms
+        state = strayed(record, state, store, settings, used=used)
+        other = None if verdict == "ahead" else followed(record, state, store, settings)
+        if other is not None:
+            return other, "believed"
+    return quick_replace(state, clock=judged), verdict
 
 
 def producer_of(record: TelemetryRecord) -> str:
@@ -75,12 +144,11 @@ def strayed(
     """The state with the record's producer counted as straying; a late or repeated record changes
     nothing.
     """
-    assert state.clock is not None
-    name, lead = producer_of(record), record.ts - state.clock.now_ms
+    name, lead = producer_of(record), record.ts - state.now_ms
     before, broker = state.strays.get(name), store.get_broker(name)
     news = lead > 0 or _is_news(record, before, broker, state)
     if not news and (
-        broker is None or newest_report_ms(broker) >= state.clock.now_ms - settings.stale_after_ms
+        broker is None or newest_report_ms(broker) >= state.now_ms - settings.stale_after_ms
     ):
         return state
     kept = used or (before is not None and before.used and (before.lead_ms > 0) == (lead > 0))
@@ -103,23 +171,17 @@ def kept_pace(
     """The state after a record near the cluster's time, with the brokers that are behind it and
     those that it overtakes.
     """
-    assert state.clock is not None
-    if record.ts > state.clock.now_ms:
-        overtaken = {
-            name: ts
-            for name, ts in state.trailing.items()
-            if record.ts - ts > tolerance_of(settings)
-        }
-        return (
-            quick_replace(state, trailing={}, overtaken=overtaken)
-            if state.trailing or state.overtaken
-            else state
-        )
-    if not isinstance(record, LoadReport) or not _is_news(
-        record, None, store.get_broker(record.broker), state
-    ):
+    if record.ts <= state.now_ms:
+        if isinstance(record, LoadReport) and _is_news(
+            record, None, store.get_broker(record.broker), state
+        ):
+            state = quick_replace(state, trailing={**state.trailing, record.broker: record.ts})
         return state
-    return quick_replace(state, trailing={**state.trailing, record.broker: record.ts})
+    if not (state.trailing or state.overtaken):
+        return state
+    tolerance = tolerance_of(settings)
+    overtaken = {name: ts for name, ts in state.trailing.items() if record.ts - ts > tolerance}
+    return quick_replace(state, trailing={}, overtaken=overtaken)
 
 
 def followed(
@@ -128,8 +190,7 @@ def followed(
     """The state after the cluster's time moves to that of the majority of producers; None while
     there is no majority.
     """
-    assert state.clock is not None
-    now, tolerance = state.clock.now_ms, tolerance_of(settings)
+    now, tolerance = state.now_ms, tolerance_of(settings)
     leads = record.ts > now
     if producer_of(record) not in state.strays:
         return None
@@ -167,8 +228,7 @@ def moved(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterS
     With a later time, the open round is due but not late, so that the other brokers can report
     first.
     """
-    assert state.clock is not None
-    by = now_ms - state.clock.now_ms
+    by = now_ms - state.now_ms
     round_at = (
         state.round_at_ms + by if by < 0 else max(state.round_at_ms, now_ms - settings.interval_ms)
     )
@@ -200,15 +260,6 @@ def returned(record: TelemetryRecord, state: ClusterState, store: StateStore) ->
     )
 
 
-def untimed(broker: BrokerState) -> BrokerState:
-    """The broker without the times of its reports: its next report counts as new, whatever time it
-    carries.
-    """
-    return replace(
-        broker, reported_at_ms=-1, bundles_at_ms=-1, sampled_at_ms=-1, digest="", bundles_digest=""
-    )
-
-
 def in_time(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
     """A leading record with its time set to now, because its own time would hide later records.
     Reports and sweeps keep their time.
@@ -222,22 +273,55 @@ def in_time(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
             return record
 
 
-def counted(
-    state: ClusterState, names: Mapping[str, int], now_ms: int, settings: RoundSettings
+def with_voters(
+    state: ClusterState, brokers: Iterable[BrokerState], now_ms: int, settings: RoundSettings
 ) -> ClusterState:
-    """The state when a round closes, with the voters until the next round. `names`: broker → time
-    of its last record.
-    """
+    """The state when a round closes, with the voters until the next round."""
     oldest = now_ms - settings.stale_after_ms
+    newest = {broker.broker: newest_report_ms(broker) for broker in brokers}
     strays = {
         name: stray
         for name, stray in state.strays.items()
-        if name in names or stray.heard_ms >= oldest
+        if name in newest or stray.heard_ms >= oldest
     }
-    recent = {name for name, ts in names.items() if ts >= oldest} | {
+    recent = {name for name, ts in newest.items() if ts >= oldest} | {
         name for name, stray in strays.items() if stray.heard_ms >= oldest
     }
     return replace(state, strays=strays, voters=len(recent - {COLLECTOR, EXECUTOR}))
+
+
+def _set_back(record: Sweep, state: ClusterState, now_ms: int, store: StateStore) -> Rejection:
+    """Accepts a pass of a collector whose clock went back; the open round keeps its length."""
+    back = now_ms - record.ts
+    store.put_cluster(
+        replace(
+            state,
+            clock=Clock(record.ts),
+            round_at_ms=state.round_at_ms - back,
+            sweep_at_ms=record.ts,
+            sweep=record.sweep,
+            missing=dict(record.missing),
+        )
+    )
+    begin_nothing_later(store)
+    text = (
+        f"pass {record.sweep} is stamped {record.ts}, {back / 1000:.0f} s before the "
+        f"cluster's time, and pass {record.sweep - 1} was not: "
+        "the collector's clock went back; its time counts from here on"
+    )
+    return Rejection("clock-behind", text, record)
+
+
+def clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejection:
+    """The rejection of a record whose time is too far from the cluster's."""
+    distance = abs(record.ts - now_ms) / 1000
+    text = (
+        f"its time {record.ts} is {distance:.0f} s {verdict} of the cluster's {now_ms}: check "
+        "the collector's clock; "
+        "if the log's time has really moved, its records are accepted after 15 minutes without any "
+        "other record"
+    )
+    return Rejection(f"clock-{verdict}", text, record)
 
 
 def went_back(

@@ -4,10 +4,11 @@ reaches the state when something depends on it.
 
 from __future__ import annotations
 
-from strategies.cluster.quota import Aside, UnreadRecord, admit, admits_one_more, counted_bytes
+from dataclasses import replace
+
+from strategies.cluster.quota import OverQuota, UnreadRecord, admit, admits_one_more, counted_bytes
 from strategies.cluster.quota_settings import BulkheadSettings
 from strategies.cluster.store import StateStore
-from strategies.fold.quick_replace import quick_replace
 
 #: A record above this size leaves a window in the state of any cluster that it names.
 _LARGE_BYTES = 2**16
@@ -21,7 +22,7 @@ class QuotaGate:
         self._store = store
         self._more = (0, 0)
 
-    def admits(self, arrival: UnreadRecord) -> tuple[bool, Aside | None]:
+    def admits(self, arrival: UnreadRecord) -> tuple[bool, OverQuota | None]:
         """Whether the record is to be folded, and what was set aside before its window began.
 
         A cluster without any usable record has no quota until it sends a large one: names that are
@@ -37,7 +38,7 @@ class QuotaGate:
         bulkhead = state.bulkhead.with_more(*self._more)
         self._more = (0, 0)
         bulkhead, admitted, earlier = admit(bulkhead, arrival, state.live, self._settings)
-        self._store.put_cluster(quick_replace(state, bulkhead=bulkhead))
+        self._store.put_cluster(replace(state, bulkhead=bulkhead))
         return admitted, earlier
 
     def close(self) -> None:
@@ -45,5 +46,5 @@ class QuotaGate:
         if self._more != (0, 0):
             state = self._store.get_cluster()
             bulkhead = state.bulkhead.with_more(*self._more)
-            self._store.put_cluster(quick_replace(state, bulkhead=bulkhead))
+            self._store.put_cluster(replace(state, bulkhead=bulkhead))
             self._more = (0, 0)

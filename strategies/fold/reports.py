@@ -4,12 +4,13 @@ that arrive or leave.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from strategies.averages.bundle_averages import BundleHistory, Row, first_history, unpack_history
+from strategies.averages.bundle_averages import BundleHistory, Row, next_table, unpack_history
 from strategies.bundles.bundle_loads import TableSummary
-from strategies.cluster.model import BundleStats, Figures, LoadReport, Rejection
+from strategies.cluster.model import BundleStats, Figures, LoadReport, Rejection, Tombstone
 from strategies.cluster.rival_state import newest_entries
 from strategies.cluster.state import ClusterState, Departed, Gained, InFlight
 from strategies.cluster.store import BrokerState, StateStore
@@ -24,20 +25,17 @@ MOVING_AT_MOST = 10_000
 REPEATED = "repeated"
 
 
-def accept_report(
-    report: LoadReport, state: ClusterState, store: StateStore
-) -> tuple[ClusterState, Rejection | None]:
-    """The cluster's state after a report, or why the report cannot be used. The broker's own parts
-    go to the store.
+def accept_report(report: LoadReport, store: StateStore) -> Rejection | None:
+    """Brings a report into the state of its broker and of the cluster; why it cannot be used, if
+    so.
     """
+    state, broker = store.get_cluster(), store.get_broker(report.broker)
     open_round = state.round + 1
-    broker = store.get_broker(report.broker)
     rejection = _from_before(report, state) if broker is None else _untimely(report, broker)
     if _withdraws(report) and (broker is None or rejection is not None):
-        # A tombstone of a broker that is gone, or a late or duplicate one: nothing to do.
-        return state, None
+        return None  # a tombstone of a broker that is gone, or a late or duplicate one
     if rejection is not None:
-        return state, rejection
+        return rejection
     if broker is None:
         broker = _newcomer(report.broker, state.joined)
         others = {name: ts for name, ts in state.gone.items() if name != report.broker}
@@ -50,7 +48,15 @@ def accept_report(
     store.put_broker(_updated(broker, report, table, open_round))
     if report.bundles is not None and state.in_flight:
         state = _see_moves(report, state)
-    return state, None
+    store.put_cluster(state)
+    return None
+
+
+def accept_withdrawal(record: Tombstone, store: StateStore) -> None:
+    """Removes the broker, unless it has published figures again since this withdrawal."""
+    broker = store.get_broker(record.broker)
+    if broker is None or record.ts >= broker.reported_at_ms:
+        store.put_cluster(depart(record.broker, store.get_cluster(), store, record.ts))
 
 
 def depart(name: str, state: ClusterState, store: StateStore, ts: int = -1) -> ClusterState:
@@ -150,22 +156,15 @@ def _updated(
 def _take_table(
     report: LoadReport, newest: BundleStats, seen_ms: int, state: ClusterState, store: StateStore
 ) -> tuple[TableSummary, ClusterState]:
-    open_round, broker = state.round + 1, report.broker
-    packed = store.get_table(broker)
-    history = None if packed is None else unpack_history(packed, newest.names)
-    before = None if history is None else history.newest.names
-    state = _owners_watched(report, before, seen_ms, state)
-    if history is None:
-        arrived, after = set(newest.names), first_history(newest, open_round)
-    else:
-        arrived, after = set(), history.after(newest, open_round)
-        if newest.names != history.newest.names:
-            arrived = set(newest.names) - set(history.newest.names)
-            state = _hand_over(history.departing(newest), broker, state, store)
-    if arrived:
-        after, state = _take_in(broker, arrived, after, state)
-    store.put_table(broker, after.pack())
-    return after.summary(), state
+    broker = report.broker
+    change = next_table(store.get_table(broker), newest, state.round + 1)
+    state, table = _owners_watched(report, change.before, seen_ms, state), change.table
+    if newest.names != change.before:
+        state = _hand_over(change.left, broker, state, store)
+        arrived = set(newest.names).difference(change.before or ())
+        table, state = _take_in(broker, arrived, table, state)
+    store.put_table(broker, table.pack())
+    return table.summary(), state
 
 
 def _owners_watched(
@@ -180,7 +179,7 @@ def _owners_watched(
         report.broker, report.ts, before, report.bundles.names, seen_ms, report.started_ms
     )
     rivals = listed(state.rivals, listing)
-    return state if rivals is state.rivals else quick_replace(state, rivals=rivals)
+    return state if rivals is state.rivals else replace(state, rivals=rivals)
 
 
 def _take_in(
@@ -210,7 +209,7 @@ def _take_in(
 
 
 def _hand_over(
-    rows: dict[str, Row], source: str, state: ClusterState, store: StateStore
+    rows: Mapping[str, Row], source: str, state: ClusterState, store: StateStore
 ) -> ClusterState:
     """Passes the averages of bundles that left `source` to the broker that already reports them, or
     keeps them for one that will.

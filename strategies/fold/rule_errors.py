@@ -1,5 +1,5 @@
-"""What becomes of an error that a rule raises: a sentence on the records, and no change of the
-cluster's state (decision 0253).
+"""Contains errors raised by rules: reports them on the record or round; the state stays as it was
+(decision 0253).
 
 One cluster's records are folded beside those of others: an error of a strategy, or of a rule that
 meets figures it was not written for, sets aside what it belongs to, and nothing else.
@@ -14,14 +14,26 @@ from math import isfinite
 from traceback import walk_tb
 from typing import Final
 
-from strategies.cluster.model import Command, Memory, Round, Skip
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import Command, Round, Skip
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState, StateStore
 from strategies.errors import StateVersionError
+from strategies.reason_codes import Meaning
 from strategies.round.round_input import RoundResult
 
 #: Code of the rejected record, and of the skip of a round.
 RAISED: Final = "rule-raised"
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning(
+        RAISED,
+        "set-aside",
+        100,
+        "Correct the strategy, if it is one of your own; otherwise report the "
+        "sentence. Each round tries again.",
+    ),
+)
 #: An error of the stored state: what comes after it cannot be folded.
 NOT_OF_RULES = (StateVersionError,)
 _LONGEST = 300

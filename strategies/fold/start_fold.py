@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from strategies.cluster.clock import Clock
-from strategies.cluster.log_start import LONGEST_LOG_START, EarlyRecord, better_time
+from strategies.cluster.log_start import LONGEST_LOG_START, EarlyRecord, corrected_time
 from strategies.cluster.model import Event, Rejection, Sweep, TelemetryRecord
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import StateStore
-from strategies.fold.time_changes import clock_rejection
+from strategies.fold.producer_votes import clock_rejection
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +22,19 @@ class StartFold:
     """
 
     jump_ms: int
-    fold_timed: Callable[[TelemetryRecord, ClusterState, StateStore], list[Event]]
+    fold_timed: Callable[[TelemetryRecord, StateStore], list[Event]]
 
     def fold(
         self,
         record: TelemetryRecord,
-        state: ClusterState,
         early: tuple[EarlyRecord, ...],
         store: StateStore,
     ) -> list[Event]:
         """Before the first round closes: folds all records so far by the best known time; `early`:
         the records before this one, from the state.
         """
-        times = [*(one.ts for one in early), record.ts]
-        time = better_time(times, state.clock, self.jump_ms, swept=isinstance(record, Sweep))
+        state, times = store.get_cluster(), [*(one.ts for one in early), record.ts]
+        time = corrected_time(times, state.clock, self.jump_ms, swept=isinstance(record, Sweep))
         if not early and isinstance(record, Sweep) and not record.brokers:
             time = record.ts  # an empty cluster has no figures that a wrong time could affect
         if time is not None:
@@ -71,9 +70,9 @@ class StartFold:
         """
         state = store.get_cluster()
         if state.early is None or state.clock is None:
-            return self.fold_timed(record, state, store)
+            return self.fold_timed(record, store)
         far = abs(record.ts - state.clock.now_ms) > self.jump_ms
-        events = [] if far else self.fold_timed(record, state, store)
+        events = [] if far else self.fold_timed(record, store)
         refused = any(isinstance(event, Rejection) for event in events)
         early = state.early if refused else (*state.early, EarlyRecord.of(record, far))
         state = store.get_cluster()
@@ -81,12 +80,11 @@ class StartFold:
             store.put_cluster(replace(state, early=early))
             return events
         store.put_cluster(replace(state, early=None))
-        now_ms = record.ts if state.clock is None else state.clock.now_ms
         outside = (one.record for one in early if one.far)
         return [
             *events,
             *(
-                clock_rejection(one, now_ms, "ahead" if one.ts > now_ms else "behind")
+                clock_rejection(one, state.now_ms, "ahead" if one.ts > state.now_ms else "behind")
                 for one in outside
             ),
         ]

@@ -1,4 +1,4 @@
-"""Advances a cluster's time by a record, and adjusts the cluster's state when that time moves."""
+"""Adjusts a cluster's state when its time goes back: nothing of it may be in the future."""
 
 from __future__ import annotations
 
@@ -7,125 +7,75 @@ from dataclasses import replace
 from typing import TypeVar
 
 from strategies.cluster.budget import no_later
-from strategies.cluster.clock import Clock, ClockVerdict, judge_clock, tolerance_of
 from strategies.cluster.intent_state import at_time
-from strategies.cluster.load_history import Episode
-from strategies.cluster.model import Event, Rejection, Sweep, TelemetryRecord
+from strategies.cluster.memory import NO_EPISODE
 from strategies.cluster.rival_state import at_another_time
 from strategies.cluster.state import ClusterState, InFlight, Order
 from strategies.cluster.store import BrokerState, StateStore
 from strategies.executor.admission import MOST_AHEAD_MS
 from strategies.fold.owned import not_from_the_future
-from strategies.fold.producer_votes import (
-    followed,
-    in_time,
-    kept_pace,
-    moved,
-    returned,
-    strayed,
-    untimed,
-)
-from strategies.fold.quick_replace import quick_replace
-from strategies.settings import RoundSettings
 
 _Command = TypeVar("_Command", InFlight, Order)
 
 
-def timed(
-    record: TelemetryRecord,
-    state: ClusterState,
-    clock: Clock,
-    store: StateStore,
-    settings: RoundSettings,
-) -> tuple[TelemetryRecord, ClusterState, ClockVerdict]:
-    """The record in the form to use, the state with the new time, and whether the record is
-    believed.
+def forget_everything_timed(store: StateStore) -> None:
+    """After the log's time has gone back: forgets all that carries times of the old clock, which
+    would now be in the future. Round numbers continue.
     """
-    tolerance = tolerance_of(settings)
-    judged, verdict = judge_clock(
-        clock,
-        record.ts,
-        settings.max_clock_jump_ms,
-        settings.clock_recovery_ms,
-        tolerance_ms=tolerance,
-        silence_ms=settings.stale_after_ms,
-    )
-    lead = record.ts - clock.now_ms
-    if verdict == "moved-on":
-        state = moved(state, record.ts, settings)
-    if abs(lead) <= tolerance:
-        state = kept_pace(record, returned(record, state, store), store, settings)
-        return record, quick_replace(state, clock=judged), verdict
-    if verdict in ("moved-on", "moved-back"):
-        return record, quick_replace(state, clock=judged), verdict
-    state = strayed(record, state, store, settings, used=abs(lead) <= settings.max_clock_jump_ms)
-    other = None if verdict == "ahead" else followed(record, state, store, settings)
-    if other is not None:
-        return record, other, "believed"
-    return (
-        in_time(record, clock.now_ms) if verdict == "leads" else record,
-        quick_replace(state, clock=judged),
-        verdict,
-    )
-
-
-def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore) -> ClusterState:
-    """The state after the log's time goes back, without all that carries times of the old clock,
-    which would now be in the future. Round numbers continue.
-    """
+    state = store.get_cluster()
+    now_ms = state.now_ms
     known = [broker.broker for broker in store.brokers()]
     for name in known:
         store.remove_broker(name)
     for name in [*known, *state.gone]:
         store.remove_owned(name)
-    return ClusterState(
-        clock=clock,
-        early=None,
-        round=state.round,
-        round_at_ms=clock.now_ms,
-        joined=state.joined,
-        voters=max(state.voters, state.live),
-        policies=state.policies,
-        intents=at_time(state.intents, clock.now_ms),
-        # The hourly budget is a guarantee, not an estimate: the age of these moves is unknown, so
-        # they count as made now.
-        spent=tuple(replace(one, ts=clock.now_ms) for one in state.spent),
-        rivals=at_another_time(state.rivals, clock.now_ms),
-        bulkhead=state.bulkhead,
+    store.put_cluster(
+        ClusterState(
+            clock=state.clock,
+            early=None,
+            round=state.round,
+            round_at_ms=now_ms,
+            joined=state.joined,
+            voters=max(state.voters, state.live),
+            policies=state.policies,
+            intents=at_time(state.intents, now_ms),
+            # The hourly budget is a guarantee, not an estimate: the age of these moves is unknown,
+            # so they count as made now.
+            spent=tuple(replace(one, ts=now_ms) for one in state.spent),
+            rivals=at_another_time(state.rivals, now_ms),
+            bulkhead=state.bulkhead,
+        )
     )
 
 
-def set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore) -> list[Event]:
-    """Accepts a pass of a collector whose clock went back; the open round keeps its length. What
-    began at a later time counts as begun now.
-    """
+def begin_nothing_later(store: StateStore) -> None:
+    """After the collector's clock has gone back: what began at a later time counts as begun now."""
+    state = store.get_cluster()
+    now_ms = state.now_ms
     for broker in store.brokers():
-        store.put_broker(_broker_at(broker, record.ts))
-    not_from_the_future([broker.broker for broker in store.brokers()], store, record.ts)
-    back = clock.now_ms - record.ts
+        store.put_broker(_broker_at(broker, now_ms))
+    not_from_the_future([broker.broker for broker in store.brokers()], store, now_ms)
     store.put_cluster(
         replace(
-            _moves_at(state, record.ts),
-            clock=Clock(record.ts),
+            _moves_at(state, now_ms),
             strays={},
             trailing={},
             overtaken={},
-            intents=at_time(state.intents, record.ts),
-            gone={broker: min(ts, record.ts) for broker, ts in state.gone.items()},
-            round_at_ms=state.round_at_ms - back,
-            sweep_at_ms=record.ts,
-            sweep=record.sweep,
-            missing=dict(record.missing),
-            rivals=at_another_time(state.rivals, record.ts),
+            intents=at_time(state.intents, now_ms),
+            gone=_times_at(state.gone, now_ms),
+            rivals=at_another_time(state.rivals, now_ms),
             pauses=(),
         )
     )
-    text = (
-        f"pass {record.sweep} is stamped {record.ts}, {back / 1000:.0f} s before the "
-        f"cluster's time, and pass {record.sweep - 1} was not: "
-        "the collector's clock went back; its time counts from here on"
+
+
+def untimed(broker: BrokerState) -> BrokerState:
+    """The broker without the times of its reports: its next report counts as new, whatever time it
+    carries.
+    """
+    return replace(
+        broker, reported_at_ms=-1, bundles_at_ms=-1, sampled_at_ms=-1, digest="", bundles_digest=""
     )
-    return [Rejection("clock-behind", text, record)]
 
 
 def _broker_at(broker: BrokerState, now_ms: int) -> BrokerState:
@@ -161,7 +111,7 @@ def _moves_at(state: ClusterState, now_ms: int) -> ClusterState:
             for id_, one in state.rehearsed.items()
         },
         spent=no_later(state.spent, now_ms),
-        memory=replace(state.memory, moves=(), episode=Episode()),
+        memory=replace(state.memory, moves=(), episode=NO_EPISODE),
     )
 
 
@@ -179,15 +129,3 @@ def _command_at(one: _Command, now_ms: int) -> _Command:
         issued_at_ms=min(one.issued_at_ms, now_ms),
         expires_at_ms=min(one.expires_at_ms, latest),
     )
-
-
-def clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejection:
-    """The rejection of a record whose time is too far from the cluster's."""
-    distance = abs(record.ts - now_ms) / 1000
-    text = (
-        f"its time {record.ts} is {distance:.0f} s {verdict} of the cluster's {now_ms}: check "
-        "the collector's clock; "
-        "if the log's time has really moved, its records are accepted after 15 minutes without any "
-        "other record"
-    )
-    return Rejection(f"clock-{verdict}", text, record)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strategies.cluster.clock import Clock
 from strategies.cluster.intent_state import NO_INTENTS, Answers, Drain, Intents
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import StateStore
@@ -21,14 +20,6 @@ DAY_MS = 86_400_000
 def forget_ms(settings: RoundSettings) -> int:
     """After how long away (ms) a cluster is forgotten; 0 = never."""
     return settings.forget_cluster_after_days * DAY_MS
-
-
-def is_away(clock: Clock, ts: int, settings: RoundSettings) -> bool:
-    """Whether a cluster with a record of time `ts` (ms since the epoch) has been away for longer
-    than the setting.
-    """
-    after_ms = forget_ms(settings)
-    return after_ms > 0 and ts - clock.now_ms > after_ms
 
 
 def remains(state: ClusterState) -> ClusterState:
@@ -76,12 +67,15 @@ def forget(state: ClusterState, store: StateStore) -> ClusterState:
     return remains(state)
 
 
-def begin_again(state: ClusterState, now_ms: int, store: StateStore) -> ClusterState:
-    """The state of a cluster that has come back, at the time `now_ms` (ms since the epoch). As many
-    brokers as it had must agree on another time until the next round counts them.
+def begin_again_if_away(last_ms: int, store: StateStore, settings: RoundSettings) -> None:
+    """Forgets a cluster that has come back after longer than the setting. `last_ms`: its time
+    before. As many brokers as it had must agree on another time until the next round counts them.
     """
-    kept = forget(state, store)
-    return replace(kept, clock=Clock(now_ms), round_at_ms=now_ms, voters=kept.live, live=0)
+    state, after_ms = store.get_cluster(), forget_ms(settings)
+    if after_ms > 0 and state.now_ms - last_ms > after_ms:
+        kept = forget(state, store)
+        kept = replace(kept, round_at_ms=state.now_ms, voters=kept.live, live=0)
+        store.put_cluster(kept)
 
 
 def _asked(intents: Intents) -> Intents:

@@ -8,12 +8,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from strategies.cluster.model import Decision, Skip
-from strategies.filters.contract import Refusal, namespace_of
-from strategies.filters.pipeline import Allowed
+from strategies.filters.contract import namespace_of
+from strategies.filters.facts import Allowed
 from strategies.placement.contract import Placement
+from strategies.reason_codes import CHECK_FILTERS, Meaning, Refusal
 
 #: Code of brokers that are being drained, as destinations and in a round's skips.
 BEING_DRAINED = "being-drained"
+NOT_THERE = Refusal("not-there", "is not among the brokers of this round")
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning(NOT_THERE.code, "not-allowed", 490, CHECK_FILTERS),
+    Meaning("no-destination", "not-allowed", 500, CHECK_FILTERS),
+    Meaning(BEING_DRAINED),
+)
 
 
 def as_decided(decision: Decision, allowed: Allowed) -> Decision | Skip:
@@ -23,9 +31,7 @@ def as_decided(decision: Decision, allowed: Allowed) -> Decision | Skip:
         return decision if elsewhere else skip(decision, nowhere(allowed))
     if decision.destination in allowed.brokers:
         return decision
-    refusal = allowed.refused.get(
-        decision.destination, Refusal("not-there", "is not among the brokers of this round")
-    )
+    refusal = allowed.refused.get(decision.destination, NOT_THERE)
     return skip(
         decision,
         Refusal(refusal.code, f"was meant for {decision.destination}, which {refusal.text}"),

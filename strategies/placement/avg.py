@@ -14,9 +14,17 @@ from typing import Annotated
 
 import numpy as np
 
-from strategies.cluster.model import Memory
-from strategies.describe import counted
-from strategies.placement.contract import Averages, Candidate, Placement, Request, draw, unplaced
+from strategies.cluster.memory import Memory
+from strategies.figures.describe import counted
+from strategies.placement.contract import (
+    Averages,
+    Candidate,
+    Placement,
+    Request,
+    draw,
+    unplaced,
+    without_figures,
+)
 from strategies.placement.levels import levels, lowest
 from strategies.settings import Setting
 from strategies.shedding.avg.parity import plan_key
@@ -146,13 +154,7 @@ class AvgPlacement:
         ):
             return Placement((planned,), planned, memory, "planned", "was planned for it")
         if not found:
-            return Placement(
-                (),
-                None,
-                memory,
-                "unusable-figures",
-                "cannot be placed: the usage of no candidate is a finite number",
-            )
+            return without_figures(memory)
         return _least_used(healthy or found, request, memory)
 
     def _overloaded(self, candidate: Candidate | None) -> bool:

@@ -12,11 +12,16 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT
-from strategies.cluster.model import BrokerLoad, Evidence, Memory
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import BrokerLoad, Evidence
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.java.release_defaults import RELEASES, PulsarRelease
 from strategies.ordered_sum import ordered_sum
+from strategies.reason_codes import CHECK_COLLECTOR, Meaning
 from strategies.settings import Mode
+
+#: The reason codes of this module.
+MEANINGS = (Meaning("unknown-broker", "cannot-help", 970, CHECK_COLLECTOR),)
 
 Row = tuple[float, float, float, float]
 
@@ -160,8 +165,9 @@ class PlacementStrategy:
     `summary` is a sentence.
 
     `remembers`: whether its memory changes in a round that places no bundle. `sheds`: whether
-    Pulsar's class is also a shedding strategy. `parity_in`: builds
-    the rule of parity mode in releases of Pulsar whose rule is not that of the oldest known one.
+    Pulsar's class is also a shedding strategy. `parity_in`: builds the rule of parity mode in
+    releases of Pulsar whose rule is not that of the oldest known one. `meanings`: of the reason
+    codes that no other module declares.
     """
 
     name: str
@@ -173,6 +179,7 @@ class PlacementStrategy:
     remembers: bool = False
     sheds: bool = False
     parity_in: Mapping[PulsarRelease, Callable[[Any], Placer]] = field(default_factory=dict)
+    meanings: tuple[Meaning, ...] = ()
 
     def build(self, settings: object, mode: Mode, release: PulsarRelease = RELEASES[0]) -> Placer:
         """Builds the rule; `settings` must be of the entry's settings class. `release`: whose rule
@@ -201,6 +208,12 @@ def draw(best: Sequence[str], seed: str) -> str:
 def unplaced(memory: Memory) -> Placement:
     """The placement of a request without candidates."""
     return Placement((), None, memory, "no-candidates", "may go to no broker")
+
+
+def without_figures(memory: Memory, figure: str = "usage") -> Placement:
+    """The placement of a request whose candidates have no finite figures."""
+    text = f"cannot be placed: the {figure} of no candidate is a finite number"
+    return Placement((), None, memory, "unusable-figures", text)
 
 
 def unknown_broker(memory: Memory, broker: str) -> Placement:

@@ -13,15 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated
 
-from strategies.cluster.model import ClusterView, Decision, Memory, Skip
-from strategies.filters.contract import Refusal, Refusals, remaining
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import ClusterView, Decision, Skip
+from strategies.filters.contract import remaining
 from strategies.filters.even_distribution import EvenDistribution
+from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts
 from strategies.filters.isolation import isolated
-from strategies.filters.pipeline import Allowed, FilteredBundle, FilterFacts, Filters
 from strategies.filters.policies import PoliciesView
 from strategies.placement.answers import (
+    NOT_THERE,
     answer,
     as_decided,
     exchanged_with,
@@ -38,47 +39,22 @@ from strategies.placement.contract import (
     Request,
     seed_of,
 )
+from strategies.placement.destination_rules import DestinationRules
 from strategies.placement.ledger import CountedMove, Ledger
-from strategies.settings import Mode, Setting, Weights
+from strategies.reason_codes import ADD_BROKERS, SPLIT_BUNDLES, Meaning, Refusal, Refusals
+from strategies.settings import Mode
 
-
-@dataclass(frozen=True, slots=True)
-class DestinationSettings:
-    """Limit above which a destination is too full, for every placement."""
-
-    overloaded_percent: Annotated[
-        float,
-        Setting(
-            "A broker that is or would be fuller than this takes a bundle only if no other "
-            "broker is below this limit",
-            "%",
-            "loadBalancerBrokerOverloadedThresholdPercentage",
-            ge=0,
-            le=100_000,
-        ),
-    ] = 85.0
-
-
-@dataclass(frozen=True)
-class DestinationRules:
-    """Rules that name destinations. `placer`: None if Pulsar places bundles that leave without a
-    destination.
-
-    `balances_usage`: the shedding rule balances usage, so a move must not just shift the peak; a
-    rule that balances traffic may do so. `drain_placer`: of bundles
-    that leave draining brokers; None leaves them to Pulsar.
-    """
-
-    placer: Placer | None
-    filters: Filters
-    settings: DestinationSettings
-    weights: Weights
-    balances_usage: bool = True
-    drain_placer: Placer | None = None
-
-    @property
-    def mode(self) -> Mode:
-        return self.filters.mode
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("no-relief", "cannot-help", 920, SPLIT_BUNDLES),
+    Meaning("would-overload", "cannot-help", 930, ADD_BROKERS),
+    Meaning(
+        "placed-on-source",
+        "cannot-help",
+        960,
+        "Set shedding.mode = fixed, which looks for another broker.",
+    ),
+)
 
 
 class Destinations:
@@ -224,9 +200,7 @@ class Destinations:
         allowed = self._allowed(subject)
         if destination in allowed.brokers:
             return None
-        return allowed.refused.get(
-            destination, Refusal("not-there", "is not among the brokers of this round")
-        )
+        return allowed.refused.get(destination, NOT_THERE)
 
     def takers(self, bundle: str, source: str) -> tuple[str, ...]:
         """The brokers that may take the bundle."""

@@ -7,8 +7,8 @@ own moves, and a drain needs some too.
 
 from __future__ import annotations
 
-from strategies.cluster.model import Memory
-from strategies.placement.contract import Placement, Request, draw, unplaced
+from strategies.cluster.memory import Memory
+from strategies.placement.contract import Placement, Request, draw, unplaced, without_figures
 from strategies.placement.levels import levels, lowest
 
 
@@ -23,8 +23,7 @@ class EmptiestBroker:
             return unplaced(memory)
         found = levels(request, {})
         if not found:
-            text = "cannot be placed: the usage of no candidate is a finite number"
-            return Placement((), None, memory, "unusable-figures", text)
+            return without_figures(memory)
         arriving = {
             broker: 0 if candidate is None else len(candidate.arriving)
             for broker, candidate in request.candidates.items()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Annotated
 
-from strategies.cluster.model import Memory
+from strategies.cluster.memory import Memory
 from strategies.placement.contract import (
     Candidate,
     Placement,
@@ -19,6 +19,7 @@ from strategies.placement.contract import (
     draw,
     unknown_broker,
     unplaced,
+    without_figures,
 )
 from strategies.placement.levels import levels, lowest
 from strategies.settings import Setting
@@ -98,13 +99,7 @@ class LeastLongTermRate:
             if isfinite(rate := candidate.expected_rate)
         }
         if not rates:
-            return Placement(
-                (),
-                None,
-                memory,
-                "unusable-figures",
-                "cannot be placed: the message rate of no candidate is a finite number",
-            )
+            return without_figures(memory, "message rate")
         least = min(rates.values())
         return _answer(
             tuple(broker for broker, rate in rates.items() if rate == least),

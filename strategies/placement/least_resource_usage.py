@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Annotated
 
-from strategies.cluster.model import NO_MEMORY, Memory
+from strategies.cluster.memory import NO_MEMORY, Memory
 from strategies.java.hash_order import hash_map_order
 from strategies.placement.contract import (
     Candidate,
@@ -27,6 +27,7 @@ from strategies.placement.contract import (
     draw,
     unknown_broker,
     unplaced,
+    without_figures,
 )
 from strategies.placement.levels import levels, mean_of, well_below
 from strategies.settings import Setting
@@ -164,13 +165,7 @@ def _by_level(
     if not found:
         if not request.candidates:
             return unplaced(memory)
-        return Placement(
-            (),
-            None,
-            memory,
-            "unusable-figures",
-            "cannot be placed: the usage of no candidate is a finite number",
-        )
+        return without_figures(memory)
     best = well_below(found, settings.difference_percent / 100.0)
     chosen = draw(best, request.seed)
     mean = mean_of(found)

@@ -23,6 +23,7 @@ from strategies.placement.least_resource_usage import (
     ParityLeastResourceUsage,
 )
 from strategies.placement.round_robin import ParityRoundRobin, RoundRobin, RoundRobinSettings
+from strategies.reason_codes import ADD_BROKERS, CHECK_FILTERS, Meaning
 from strategies.registry import Registry
 from strategies.settings import MODE_RULES, Mode
 
@@ -37,6 +38,7 @@ PLACERS: Registry[PlacementStrategy] = Registry(
         LeastLongTermRateSettings,
         LeastLongTermRate,
         ParityLeastLongTermRate,
+        meanings=(Meaning("all-overloaded", "cannot-help", 940, ADD_BROKERS),),
     ),
     PlacementStrategy(
         "least_resource_usage",
@@ -74,6 +76,7 @@ PLACERS: Registry[PlacementStrategy] = Registry(
         lambda _: ParityAvgPlacement(),
         sheds=True,
         parity_in={"5.0": ParityAvgPlacement50},
+        meanings=(Meaning("only-source", "not-allowed", 510, CHECK_FILTERS),),
     ),
 )
 

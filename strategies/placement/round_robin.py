@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from strategies.cluster.model import Memory
+from strategies.cluster.memory import Memory
 from strategies.java.hash_order import hash_map_order
 from strategies.placement.contract import Placement, Request, unplaced
 

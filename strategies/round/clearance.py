@@ -7,15 +7,25 @@ its hit counts, because it is still due.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from strategies.cluster.budget import Budget
-from strategies.cluster.model import NO_MEMORY, BrokerLoad, Decision, Memory, Shedding, Skip
+from strategies.cluster.memory import NO_MEMORY, Memory
+from strategies.cluster.model import BrokerLoad, Decision, Skip
 from strategies.cluster.state import Gained
-from strategies.filters.contract import Refusal
+from strategies.placement.answers import skip
 from strategies.placement.destinations import Destinations
+from strategies.reason_codes import CHECK_FILTERS, NEXT_ROUNDS, Meaning, Refusal
+from strategies.shedding.contract import Shedding
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("on-two-brokers", "waiting", 680, NEXT_ROUNDS),
+    Meaning("counts-on", "not-allowed", 1130, CHECK_FILTERS),
+    Meaning("exchange", "not-allowed", 1140, CHECK_FILTERS),
+)
 
 _ALONE = Refusal("exchange", "makes no sense alone, and what it makes room for may not move")
 #: Codes of refusals that end with time: the move itself is still wanted.
@@ -66,7 +76,7 @@ def decide(
         enumerate(shedding.decisions), key=lambda one: one[1].exchange or one[0]
     ):
         gate.decide([decision for _, decision in group])
-    memory = _with_held(destinations.memory, gate.held)
+    memory = shedding.hold(destinations.memory, gate.held)
     if rules.keeps_due:
         memory = _still_due(before, memory, shedding.decisions, gate.kept)
     return Leaving(gate.kept, tuple(gate.skips), memory, rules, gate.throughputs)
@@ -99,7 +109,7 @@ class _Gate:
         if refused or over is not None:
             for decision in together:
                 self._note_refused(decision)
-                self.skips.append(_stays(decision, refused.get(decision.bundle) or over or _ALONE))
+                self.skips.append(skip(decision, refused.get(decision.bundle) or over or _ALONE))
             if all(why.code in _LATER for why in (*refused.values(), over) if why is not None):
                 self.held |= {decision.bundle for decision in together}
             return
@@ -125,7 +135,7 @@ class _Gate:
             self.destinations.back_to(before)
         for decision, one in zip(together, found, strict=True):
             self._note_refused(decision)
-            self.skips.append(one if isinstance(one, Skip) else _stays(decision, _ALONE))
+            self.skips.append(one if isinstance(one, Skip) else skip(decision, _ALONE))
         return []
 
     def _refused(self, decision: Decision, together: Sequence[Decision]) -> Refusal | None:
@@ -167,10 +177,6 @@ class _Gate:
             self.emptier.setdefault(decision.destination, decision.bundle)
 
 
-def _stays(decision: Decision, why: Refusal) -> Skip:
-    return Skip("bundle", (decision.bundle,), why.code, f"it {why.text}", decision.source)
-
-
 def _as_agreed(together: Sequence[Decision], named: Sequence[Decision]) -> bool:
     """Whether the named destinations are those of the exchange; with a third broker it is no
     exchange.
@@ -179,17 +185,6 @@ def _as_agreed(together: Sequence[Decision], named: Sequence[Decision]) -> bool:
         one.destination in (None, other.destination)
         for one, other in zip(together, named, strict=True)
     )
-
-
-def _with_held(memory: Memory, held: Collection[str]) -> Memory:
-    """The memory in which the strategy finds its moves that only had to wait."""
-    if not held or not memory.cluster.moves:
-        return memory
-    moves = tuple(
-        one._replace(held=True) if one.bundle in held and not one.counted else one
-        for one in memory.cluster.moves
-    )
-    return replace(memory, cluster=replace(memory.cluster, moves=moves))
 
 
 def _still_due(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from math import sqrt
 
@@ -17,13 +18,13 @@ from strategies.cluster.intent_state import (
     end_drain,
     without_drain,
 )
-from strategies.cluster.model import Outcome, Owned
-from strategies.cluster.round_state import MEANINGS
+from strategies.cluster.model import Outcome
 from strategies.cluster.state import InFlight
 from strategies.cluster.store import BrokerState
-from strategies.filters.contract import Refusal
 from strategies.ordered_sum import ordered_sum
+from strategies.reason_codes import Meaning, Meanings, Refusal
 from strategies.round.evacuate import WAITS, Evacuation
+from strategies.round.round_input import RoundInput
 
 #: Rounds by which the time left is estimated, and the fewest changes that make an estimate.
 _ROUNDS, _FEWEST = 10, 2
@@ -39,21 +40,29 @@ _POLICIES = "Change the isolation policies, or add brokers that they allow; then
 
 @dataclass(frozen=True)
 class DrainFacts:
-    """What a round knows of draining brokers.
-
-    `known`: all brokers by name; `stale`: those without fresh figures, with the reason;
-    `in_flight`: moves that may still be carried out; `unanswered`: broker → commands that expired
-    without an outcome; `owned`: broker → the note that lists all its bundles, if there is one;
-    `left_cluster`: draining brokers that are no part of the cluster any more.
+    """What a round knows of draining brokers. `stale`: brokers without fresh figures, with the
+    reason; `left_cluster`: draining brokers that are no part of the cluster any more.
     """
 
-    now_ms: int
-    known: Mapping[str, BrokerState]
+    given: RoundInput
     stale: Mapping[str, str]
-    in_flight: Mapping[str, InFlight]
-    unanswered: Mapping[str, int]
-    owned: Mapping[str, Owned]
     left_cluster: Collection[str]
+    meanings: Meanings
+
+    @cached_property
+    def known(self) -> Mapping[str, BrokerState]:
+        """All brokers by name."""
+        return {state.broker: state for state in self.given.brokers}
+
+    @cached_property
+    def unanswered(self) -> Mapping[str, int]:
+        """Broker → number of commands to move its bundles that have expired without an outcome."""
+        state, now_ms = self.given.state, self.given.now_ms
+        return Counter(
+            move.source
+            for bundle, move in state.in_flight.items()
+            if bundle in state.orders and not move.left and now_ms >= move.expires_at_ms
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +112,12 @@ def by_notes_only(intents: Intents) -> Intents:
     return replace(intents, drains=drains)
 
 
-def progressed(intents: Intents, done: Evacuation, facts: DrainFacts) -> Intents:
+def progressed(done: Evacuation, facts: DrainFacts) -> Intents:
     """The intents after a round: each drain with its state, and the phases of the roll."""
+    intents = facts.given.state.intents
     for broker in sorted(intents.drains):
         if broker in done.forbidden:
-            intents = _refuse(intents, broker, done.forbidden[broker], facts.now_ms)
+            intents = _refuse(intents, broker, done.forbidden[broker], facts.given.now_ms)
         else:
             drain = _after_round(intents, intents.drains[broker], done, facts)
             intents = replace(intents, drains={**intents.drains, broker: drain})
@@ -140,11 +150,11 @@ def _in_phases(intents: Intents) -> Intents:
 
 
 def _after_round(intents: Intents, drain: Drain, done: Evacuation, facts: DrainFacts) -> Drain:
-    broker, now_ms = drain.broker, facts.now_ms
+    broker, now_ms = drain.broker, facts.given.now_ms
     restarting = intents.roll is not None and intents.roll.phases.get(broker) == "restarting"
     left = len(done.left[broker]) if broker in done.left else drain.left
     if left is not None and broker in done.left:
-        note = facts.owned.get(broker)
+        note = facts.given.owned.get(broker)
         listed = frozenset(() if note is None else note.bundles)
         drain = replace(drain, gone=tuple(name for name in drain.gone if name in listed))
         drain = _counted(drain, left, facts)
@@ -158,7 +168,7 @@ def _after_round(intents: Intents, drain: Drain, done: Evacuation, facts: DrainF
         step = _Step("draining" if drain.state == "asked" else drain.state, text)
     elif broker not in done.left:
         why = facts.stale.get(broker, "has no fresh figures")
-        step = _Step("blocked", f"{why} [outdated]", MEANINGS["outdated"][2])
+        step = _Step("blocked", f"{why} [outdated]", facts.meanings["outdated"].advice)
     elif left == 0:
         step = _when_empty(drain, facts)
     else:
@@ -170,7 +180,7 @@ def _counted(drain: Drain, left: int, facts: DrainFacts) -> Drain:
     """The drain with the number of bundles left; answers of executors count until one leaves, and
     commands without an answer also until one is answered: the next command replaces them.
     """
-    before, now_ms = drain.left, facts.now_ms
+    before, now_ms = drain.left, facts.given.now_ms
     answers = Answers() if before is not None and left < before else drain.answers
     expired = max(answers.expired, facts.unanswered.get(drain.broker, 0))
     answers = replace(answers, expired=expired)
@@ -220,10 +230,10 @@ def _when_empty(drain: Drain, facts: DrainFacts) -> _Step:
     state, broker = facts.known[drain.broker], drain.broker
     moves = [
         bundle
-        for bundle, move in facts.in_flight.items()
+        for bundle, move in facts.given.under_way.items()
         if move.destination == broker or (move.source == broker and not move.left)
     ]
-    note = facts.owned.get(broker)
+    note = facts.given.owned.get(broker)
     newest = max(state.reported_at_ms, state.bundles_at_ms, -1 if note is None else note.ts)
     if moves or newest <= state.judged_after_ms:
         return _Step("draining", "no bundle is left; waits for a report after the last move")
@@ -258,15 +268,7 @@ def _while_bundles_are_left(drain: Drain, done: Evacuation, facts: DrainFacts) -
     reason = f"{text}, and none may move now: {bundle} {why.text} [{code}]{more}"
     if code in _PASSING:
         return _Step("draining", reason)
-    advice = MEANINGS[code][2] if code in MEANINGS else _OWN_ADVICE.get(code, _WAIT)
-    return _Step("blocked", reason, advice)
-
-
-#: Codes that only a drain has → what to do.
-_OWN_ADVICE = {
-    "roll-halted": "Go on with `rebalancer roll --resume`, or give up with `rebalancer roll "
-    "--cancel`.",
-}
+    return _Step("blocked", reason, facts.meanings.get(code, Meaning(code)).advice or _WAIT)
 
 
 def _unheeded(answers: Answers) -> _Step | None:
@@ -315,17 +317,3 @@ def being_drained(intents: Intents) -> Mapping[str, Refusal]:
         broker: Refusal("being-drained", f"is being drained ({drain.by}: {drain.reason})")
         for broker, drain in sorted(intents.drains.items())
     }
-
-
-def unanswered(
-    in_flight: Mapping[str, InFlight], waiting: Collection[str], now_ms: int
-) -> dict[str, int]:
-    """Broker → number of commands to move its bundles that have expired without an outcome.
-    `waiting`: bundles whose newest command has none.
-    """
-    found = Counter(
-        move.source
-        for bundle, move in in_flight.items()
-        if bundle in waiting and not move.left and now_ms >= move.expires_at_ms
-    )
-    return dict(found)

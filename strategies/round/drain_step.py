@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 
 from strategies.cluster.budget import Budget
 from strategies.cluster.intent_state import Intents
-from strategies.cluster.model import LARGEST_TIME, BrokerLoad, Memory, Skip
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import LARGEST_TIME, BrokerLoad, Skip
 from strategies.cluster.state import InFlight
 from strategies.figures.estimate import share_of_traffic
-from strategies.filters.contract import Refusal
 from strategies.placement.answers import BEING_DRAINED
 from strategies.placement.destinations import Destinations
-from strategies.round.drain_progress import DrainFacts, being_drained, progressed, unanswered
+from strategies.reason_codes import Refusal
+from strategies.round.drain_progress import DrainFacts, being_drained, progressed
 from strategies.round.evacuate import Draining, DrainRules, Evacuation, evacuate
 from strategies.round.round_input import RoundInput, Rules
 from strategies.round.screening import Screened, on_the_way, view_of
@@ -56,7 +57,7 @@ def drain_step(
     given: RoundInput, screened: Screened, rules: Rules, budget: Budget, closed: Refusal | None
 ) -> DrainStep:
     """Decides which bundles leave draining brokers. `closed`: why no bundle may leave now."""
-    refusals = being_drained(given.intents)
+    refusals = being_drained(given.state.intents)
     draining = tuple(one.broker for one in screened.live if one.broker in refusals)
     if not draining:
         return DrainStep()
@@ -68,7 +69,7 @@ def drain_step(
         given.number,
         rules.destinations,
         policies=view.policies,
-        memory=Memory({state.broker: state.memory for state in given.brokers}, given.memory),
+        memory=given.memory,
         on_the_way=on_the_way(given, view, rules),
         closed=refusals,
     )
@@ -76,7 +77,7 @@ def drain_step(
     done = evacuate(
         _draining(given, list(brokers.values())),
         destinations,
-        DrainRules(rules.drains, budget, closed, given.pauses),
+        DrainRules(rules.drains, budget, closed),
     )
     moves = _moves(given, brokers, done, rules.round.command_ttl_ms)
     return DrainStep(draining, done, moves, destinations.memory)
@@ -84,18 +85,11 @@ def drain_step(
 
 def after_step(given: RoundInput, screened: Screened, step: DrainStep, rules: Rules) -> Intents:
     """The intents with the progress of drains after the round."""
-    if not given.intents.drains:
-        return given.intents
-    facts = DrainFacts(
-        given.now_ms,
-        {state.broker: state for state in given.brokers},
-        screened.stale,
-        given.in_flight,
-        unanswered(given.expired, given.orders, given.now_ms),
-        given.owned,
-        _left(given, rules.round.stale_after_ms),
-    )
-    return progressed(given.intents, step.evacuation, facts)
+    if not given.state.intents.drains:
+        return given.state.intents
+    left = _left(given, rules.round.stale_after_ms)
+    facts = DrainFacts(given, screened.stale, left, rules.meanings)
+    return progressed(step.evacuation, facts)
 
 
 def _left(given: RoundInput, stale_after_ms: int) -> frozenset[str]:
@@ -105,26 +99,18 @@ def _left(given: RoundInput, stale_after_ms: int) -> frozenset[str]:
     """
     known = {state.broker for state in given.brokers}
     if given.listed is not None:
-        return frozenset({*given.intents.drains} - known - {*given.listed})
-    recent = {name for name, ts in given.gone.items() if ts >= given.now_ms - stale_after_ms}
-    return frozenset({*given.intents.drains} - known - recent - {*given.missing})
+        return frozenset({*given.state.intents.drains} - known - {*given.listed})
+    recent = {name for name, ts in given.state.gone.items() if ts >= given.now_ms - stale_after_ms}
+    return frozenset({*given.state.intents.drains} - known - recent - {*given.state.missing})
 
 
 def _draining(given: RoundInput, brokers: Sequence[BrokerLoad]) -> Draining:
-    return Draining(
-        brokers,
-        given.intents.drains,
-        {
-            broker: frozenset(note.bundles) - frozenset(given.intents.drains[broker].gone)
-            for broker, note in given.owned.items()
-            if broker in given.intents.drains  # its time may have passed with this round
-        },
-        given.intents.moves_nothing,
-        given.in_flight,
-        given.gained,
-        given.orders,
-        given.now_ms,
-    )
+    drains = given.state.intents.drains
+    owned = {
+        broker: frozenset(note.bundles) - frozenset(drains[broker].gone)
+        for broker, note in given.owned.items()
+    }
+    return Draining(given, brokers, owned)
 
 
 def _moves(

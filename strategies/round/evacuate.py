@@ -15,49 +15,56 @@ from math import inf, isfinite
 from strategies.bundles.system_bundles import is_system_bundle
 from strategies.cluster.budget import Budget
 from strategies.cluster.drain_settings import DrainSettings
-from strategies.cluster.intent_state import Drain
+from strategies.cluster.intent_state import DRAIN, Drain
 from strategies.cluster.model import MIB, BrokerLoad, Decision, Skip
-from strategies.cluster.move_cost import MeasuredPause, expected_pause_ms
-from strategies.cluster.state import Gained, InFlight, Order
-from strategies.filters.contract import Refusal
+from strategies.cluster.move_cost import expected_pause_ms
+from strategies.cluster.state import Order
 from strategies.ordered_sum import ordered_sum
 from strategies.placement.destinations import Destinations
+from strategies.reason_codes import Meaning, Refusal
+from strategies.round.round_input import RoundInput
 
-#: Code of the commands of a drain.
-DRAIN = "drain"
 #: Code of bundles that wait until others have arrived.
 WAITS = "waits-for-drain"
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning(WAITS),
+    Meaning(
+        "roll-halted",
+        advice="Go on with `rebalancer roll --resume`, or give up with `rebalancer roll --cancel`.",
+    ),
+)
 
 
 @dataclass(frozen=True)
 class DrainRules:
     """Rules by which bundles of draining brokers stay. `budget`: of the whole round; `closed`: why
-    no bundle may leave now, or None; `pauses`: measured ones, of moves of any broker.
+    no bundle may leave now, or None.
     """
 
     settings: DrainSettings
     budget: Budget
     closed: Refusal | None = None
-    pauses: Sequence[MeasuredPause] = ()
 
 
 @dataclass(frozen=True)
 class Draining:
-    """The draining brokers with fresh figures when a round decides.
-
-    `drains`: broker → its drain; `owned`: broker → all its bundles by the collector's notes,
-    without those that have left since; `still`: brokers whose bundles stay for now; `in_flight`,
-    `gained`, `orders`: as in RoundInput.
+    """The draining brokers with fresh figures when a round decides. `owned`: broker → all its
+    bundles by the collector's notes, without those that have left since.
     """
 
+    given: RoundInput
     brokers: Sequence[BrokerLoad]
-    drains: Mapping[str, Drain]
     owned: Mapping[str, Collection[str]]
-    still: Collection[str]
-    in_flight: Mapping[str, InFlight]
-    gained: Mapping[str, Gained]
-    orders: Mapping[str, Order]
-    now_ms: int
+
+    @property
+    def drains(self) -> Mapping[str, Drain]:
+        return self.given.state.intents.drains
+
+    def order_of(self, bundle: str) -> Order | None:
+        """The command about a bundle that has no outcome yet, and may still be carried out."""
+        order = self.given.state.orders.get(bundle)
+        return None if order is None or self.given.now_ms >= order.expires_at_ms else order
 
 
 @dataclass(frozen=True)
@@ -95,18 +102,21 @@ def bundles_left(broker: BrokerLoad, owned: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in names if not is_system_bundle(name))
 
 
-def evacuate(given: Draining, destinations: Destinations, rules: DrainRules) -> Evacuation:
+def evacuate(draining: Draining, destinations: Destinations, rules: DrainRules) -> Evacuation:
     """Chooses bundles in the order of their disturbance until the pace is reached."""
-    left = {one.broker: bundles_left(one, given.owned.get(one.broker, ())) for one in given.brokers}
+    left = {
+        one.broker: bundles_left(one, draining.owned.get(one.broker, ()))
+        for one in draining.brokers
+    }
     forbidden = {
         one.broker: why
-        for one in given.brokers
-        if given.drains[one.broker].total is None
+        for one in draining.brokers
+        if draining.drains[one.broker].total is None
         and (why := _forbidden(left[one.broker], destinations)) is not None
     }
-    under_way = {broker: _under_way(broker, names, given) for broker, names in left.items()}
-    going = {one.broker: one for one in given.brokers if one.broker not in forbidden}
-    gate = _DrainGate(given, destinations, rules, {broker: {} for broker in left})
+    under_way = {broker: _under_way(broker, names, draining) for broker, names in left.items()}
+    going = {one.broker: one for one in draining.brokers if one.broker not in forbidden}
+    gate = _DrainGate(draining, destinations, rules, {broker: {} for broker in left})
     for broker, names in under_way.items():
         gate.count(_weighed(broker, names, going[broker]) if broker in going else [])
     for one in sorted(
@@ -127,23 +137,22 @@ def _forbidden(names: Sequence[str], destinations: Destinations) -> tuple[str, R
     return None
 
 
-def _under_way(broker: str, names: Sequence[str], given: Draining) -> tuple[str, ...]:
+def _under_way(broker: str, names: Sequence[str], draining: Draining) -> tuple[str, ...]:
     """The bundles that the broker still lists and that have a command from an earlier round. A
     bundle that a broker of the extensible load manager does not report counts until its note shows
     that it has left: that its busiest bundles do not include it shows nothing.
     """
-    flights = given.in_flight
+    flights = draining.given.under_way
     return tuple(
         name
         for name in names
-        if (flights[name].source == broker if name in flights else _is_ordered(name, given))
+        if (flights[name].source == broker if name in flights else _is_ordered(name, draining))
     )
 
 
-def _is_ordered(bundle: str, given: Draining) -> bool:
-    """Whether a command to move the bundle has no outcome yet, and may still be carried out."""
-    order = given.orders.get(bundle)
-    return order is not None and order.throughput is not None and given.now_ms < order.expires_at_ms
+def _is_ordered(bundle: str, draining: Draining) -> bool:
+    order = draining.order_of(bundle)
+    return order is not None and order.throughput is not None
 
 
 def _weighed(broker: str, names: Sequence[str], load: BrokerLoad) -> list[_Candidate]:
@@ -163,7 +172,7 @@ def _weighed(broker: str, names: Sequence[str], load: BrokerLoad) -> list[_Candi
 class _DrainGate:
     """The bundles chosen and refused so far."""
 
-    given: Draining
+    draining: Draining
     destinations: Destinations
     rules: DrainRules
     stays: dict[str, dict[str, Refusal]]
@@ -186,8 +195,8 @@ class _DrainGate:
             self.stays[one.source][one.bundle] = why
 
     def _refused(self, one: _Candidate) -> Refusal | None:
-        given, rules = self.given, self.rules
-        if one.source in given.still:
+        rules = self.rules
+        if one.source in self.draining.given.state.intents.moves_nothing:
             return Refusal("roll-halted", "stays: its roll has halted, or restarts the broker")
         if rules.closed is not None:
             return rules.closed
@@ -195,18 +204,18 @@ class _DrainGate:
 
     def _moving(self, one: _Candidate) -> Refusal | None:
         """Why a bundle must not get a command because it is moving or is being split already."""
-        given = self.given
-        if one.bundle in given.in_flight:
-            there = given.in_flight[one.bundle].source
+        given = self.draining.given
+        if one.bundle in given.under_way:
+            there = given.under_way[one.bundle].source
             return Refusal("already-leaving", f"is on its way from {there} already")
-        gained = given.gained.get(one.bundle)
+        gained = given.state.gained.get(one.bundle)
         other = self.leaving.get(one.bundle)
         if gained is not None and gained.broker != one.source:
             return Refusal("on-two-brokers", f"is reported by {gained.broker} too: it is moving")
         if other is not None:
             return Refusal("on-two-brokers", f"is reported by {other.source} too: it is moving")
-        order = given.orders.get(one.bundle)
-        if order is not None and order.throughput is None and given.now_ms < order.expires_at_ms:
+        order = self.draining.order_of(one.bundle)
+        if order is not None and order.throughput is None:
             return Refusal("being-split", "has a command to split already")
         return None
 
@@ -227,11 +236,11 @@ class _DrainGate:
         return None
 
     def _pause_ms(self, one: _Candidate) -> float:
-        return expected_pause_ms(self.rules.pauses, one.topics)
+        return expected_pause_ms(self.draining.given.state.pauses, one.topics)
 
     def _send(self, one: _Candidate) -> Refusal | None:
         """Names the destination and counts the move; why there is none, if there is none."""
-        drain = self.given.drains[one.source]
+        drain = self.draining.drains[one.source]
         text = f"{drain.by} drains {one.source} ({drain.reason})"
         decision = Decision(one.bundle, one.source, None, DRAIN, text, {"drain": drain.id})
         named = self.destinations.evacuate(decision)

@@ -13,11 +13,25 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from strategies.bundles.bundle_loads import Bools, Floats
-from strategies.cluster.load_history import Episode
-from strategies.cluster.model import Figures, Memory, Skip
+from strategies.cluster.memory import NO_EPISODE, Memory
+from strategies.cluster.model import Figures, Skip
+from strategies.reason_codes import NEXT_ROUNDS, Meaning
 from strategies.round.capacities import Capacities
 from strategies.settings import Weights
 from strategies.shedding.reason_texts import by_reason
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("others-measured", "waiting", 730, NEXT_ROUNDS),
+    Meaning("nothing-measured", "blind", 1440, "Set what the reason names."),
+    Meaning(
+        "nothing-in-common",
+        "blind",
+        1450,
+        "Set what the skips of the round name, so that one resource is measured everywhere.",
+    ),
+    Meaning("resource-not-measured"),
+)
 
 #: In the order of `usages_of`.
 RESOURCES = ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out")
@@ -104,7 +118,7 @@ def begun_again(memory: Memory, left_out: tuple[str, ...]) -> Memory:
         for name, kept in memory.brokers.items()
     }
     cluster = replace(
-        memory.cluster, hits=0, episode=Episode(), left_out=left_out, others_measured=False
+        memory.cluster, hits=0, episode=NO_EPISODE, left_out=left_out, others_measured=False
     )
     return Memory(brokers, cluster)
 

@@ -6,54 +6,56 @@ round runs, and keeps the state.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import blake2b
 from typing import Literal
 
-import numpy as np
-
 from strategies.cluster.budget import Budget
-from strategies.cluster.intent_state import NO_INTENTS, statuses
+from strategies.cluster.command_id import command_id
+from strategies.cluster.intent_state import statuses
+from strategies.cluster.memory import Memory
 from strategies.cluster.model import (
     LARGEST_TIME,
     ClusterView,
     Command,
     Decision,
-    Memory,
     Round,
     Scalar,
-    Shedding,
     Skip,
 )
-from strategies.cluster.packing import figures_to_list
-from strategies.cluster.rival_state import used_by_rounds
-from strategies.cluster.round_state import RoundFacts, RoundState, state_of
+from strategies.cluster.round_figures import RoundState
+from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.cluster.state import Gained
 from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice
 from strategies.figures.estimate import Estimate, spread
-from strategies.filters.contract import Refusal
 from strategies.limits.windows import is_open
 from strategies.placement.destinations import Destinations
+from strategies.reason_codes import Meaning, Meanings, Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
 from strategies.round.drain_step import DrainStep, after_step, drain_step
 from strategies.round.measured import comparable, waits
 from strategies.round.round_input import RoundInput, RoundResult, Rules
+from strategies.round.round_record import begun_record, bounded
 from strategies.round.screening import Screened, on_the_way, screen, view_of
-from strategies.shedding.contract import Shedder
+from strategies.shedding.contract import Shedder, Shedding
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
 from strategies.splitting.when_modular import bundles_per_namespace
 
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning(
+        "outside-window", "not-allowed", 300, "Wait for the next window, or change limits.windows."
+    ),
+    Meaning(
+        "too-few-brokers", "cannot-help", 900, "Add brokers, or check limits.excluded_brokers."
+    ),
+    Meaning("more-left-alone"),
+)
+
 _NOT_NOW = "the time is outside limits.windows"
 _YIELDS = "rounds yield to something else that moves bundles"
-#: Number of bundles left alone that a round names: a fixed number, plus some per broker. The others
-#: are counted.
-_NAMED, _NAMED_PER_BROKER = 1_000, 20
-#: Maximum characters of a sentence; names of brokers and bundles have at most 512.
-_LONGEST_TEXT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +82,13 @@ def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
     table decides nothing.
     """
     screened = screen(given, rules)
-    known = memory = _memory(given)
+    known = memory = given.memory
     changed = False
     if len(screened.live) > 1:  # one broker alone is compared with none
         memory, changed = comparable(known, screened.left_out)
     if memory is not known:
-        given = _with_memory(given, memory)
-    budget, closed = Budget(rules.limits, given.spent, given.now_ms), _closed(given, rules)
+        given = given.with_memory(memory)
+    budget, closed = Budget(rules.limits, given.state.spent, given.now_ms), _closed(given, rules)
     drained = drain_step(given, screened, rules, budget, closed)
     moves, draining = drained.moves, drained.draining
     whole = view = view_of(given, screened.live, rules)
@@ -107,18 +109,8 @@ def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
         shedding = Shedding((), skips, memory)
     else:
         shedding = _shed(view, destinations.memory, shedder)
-    under_way = len(given.in_flight) if rules.by_mode.counts_moves else 0
+    under_way = len(given.under_way) if rules.by_mode.counts_moves else 0
     return Judged(screened, drained, whole, view, destinations, shedding, under_way, budget, closed)
-
-
-def _memory(given: RoundInput) -> Memory:
-    return Memory({state.broker: state.memory for state in given.brokers}, given.memory)
-
-
-def _with_memory(given: RoundInput, memory: Memory) -> RoundInput:
-    """The input with another memory."""
-    brokers = tuple(replace(state, memory=memory.brokers[state.broker]) for state in given.brokers)
-    return replace(given, brokers=brokers, memory=memory.cluster)
 
 
 def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
@@ -130,7 +122,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     splits = due_splits(
         view,
         {**drained, **leaving.kept},
-        given.memory.split_hits,
+        given.state.memory.split_hits,
         _split_rules(rules, leaving, bundles_in),
     )
     estimate = Estimate(judged.whole, rules.usage)
@@ -140,13 +132,13 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         *map(_move, leaving.kept.values()),
         *(_Order("split", one, algorithm=rules.splitting.algorithm) for one in splits.decisions),
     ]
-    yields = given.rivals.yielding_ms is not None
+    yields = given.state.rivals.yielding_ms is not None
     if rules.throttling.advise and rules.by_mode.advises and not yields:
         orders += _advice(judged, given, orders, bundles_in, rules, usage=usage)
     commands = tuple(_number(order, estimate, given, rules) for order in orders)
     intents = after_step(given, judged.screened, judged.drained, rules)
     record = replace(
-        _record(given, rules),
+        begun_record(given, rules),
         brokers=tuple(usage),
         stale=judged.screened.stale,
         usage=usage,
@@ -155,7 +147,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         skips=_skips(given, judged, leaving.skips, splits.skips),
         certificate=judged.shedding.certify(leaving.kept),
         forecast=judged.shedding.forecast,
-        state=_state(judged, orders, usage, (*leaving.skips, *splits.skips)),
+        state=_state(judged, orders, usage, (*leaving.skips, *splits.skips), rules.meanings),
         intents=statuses(intents),
         counted=judged.under_way,
         measured=_measured(judged, usage, rules) if judged.under_way else {},
@@ -175,44 +167,6 @@ def _measured(judged: Judged, usage: Mapping[str, float], rules: Rules) -> dict[
     """Usage as reported, of the brokers for which commanded moves change it."""
     reported = {one.broker: rules.usage(one.figures) for one in judged.screened.live}
     return {name: found for name, found in reported.items() if found != usage[name]}
-
-
-def _record(given: RoundInput, rules: Rules) -> Round:
-    """The record of a round before anything is judged: no brokers and no commands."""
-    nothing = spread([])
-    return Round(
-        cluster=given.cluster,
-        round=given.number,
-        epoch=rules.round.epoch,
-        ts=given.now_ms,
-        closed_by=given.closed_by,
-        strategy=f"{rules.strategy}/{rules.mode}",
-        brokers=(),
-        stale={},
-        usage={},
-        usage_after={},
-        spread=nothing,
-        spread_after=nothing,
-        throughput_spread=nothing,
-        commands=(),
-        skips=(),
-        digest=_digest(given),
-        version=rules.version,
-    )
-
-
-def undecided(given: RoundInput, rules: Rules, code: str, text: str) -> RoundResult:
-    """The result of a round that is set aside: no command, and the memory as it was, so that the
-    next round tries again. `code`, `text`: why, as its skip.
-    """
-    skip = Skip("cluster", (given.cluster,), code, text)
-    record = replace(
-        _record(given, rules),
-        skips=(skip,),
-        state=state_of(RoundFacts((), [one.broker for one in given.brokers], {}, {}, (skip,))),
-        intents=statuses(given.intents),
-    )
-    return RoundResult((), record, _memory(given), {}, intents=given.intents, decided=False)
 
 
 def _with_spreads(record: Round, judged: Judged) -> Round:
@@ -256,14 +210,14 @@ def _advice(
 ) -> list[_Order]:
     """The dispatch limits that the round advises."""
     busy = {order.decision.source for order in orders} | {
-        move.source for move in given.in_flight.values()
+        move.source for move in given.under_way.values()
     }
     options = ReliefOptions(
         judged.destinations.may_be_relieved,
         bundles_in,
         rules.splitting,
         busy,
-        {*given.advised, *(order.decision.bundle for order in orders)},
+        {*given.state.advised, *(order.decision.bundle for order in orders)},
     )
     return [
         _Order("throttle", one.decision, limits=one.limits)
@@ -272,7 +226,11 @@ def _advice(
 
 
 def _state(
-    judged: Judged, orders: Sequence[_Order], usage: Mapping[str, float], refused: Sequence[Skip]
+    judged: Judged,
+    orders: Sequence[_Order],
+    usage: Mapping[str, float],
+    refused: Sequence[Skip],
+    meanings: Meanings,
 ) -> RoundState:
     facts = RoundFacts(
         actions=[order.action for order in orders],
@@ -280,6 +238,7 @@ def _state(
         stale=judged.screened.stale,
         usage={broker.broker: usage[broker.broker] for broker in judged.view.brokers},
         skips=(*judged.screened.skips, *judged.shedding.skips),
+        meanings=meanings,
         refused=refused,
         under_way=judged.under_way,
     )
@@ -321,7 +280,7 @@ def _closed(given: RoundInput, rules: Rules) -> Refusal | None:
 
 def _yields(given: RoundInput) -> Refusal | None:
     """Why the strategy's bundles stay while something else moves bundles; drains go on."""
-    if given.rivals.yielding_ms is None:
+    if given.state.rivals.yielding_ms is None:
         return None
     return Refusal("rounds-yield", f"would be moved, but {_YIELDS}")
 
@@ -334,7 +293,7 @@ def _leave(given: RoundInput, judged: Judged, rules: Rules) -> Leaving:
         rules.by_mode.keeps_due,
         judged.budget,
         judged.view.is_excluded,
-        {**given.gained, **elsewhere} if elsewhere else given.gained,
+        {**given.state.gained, **elsewhere} if elsewhere else given.state.gained,
         _yields(given) or judged.closed,
         in_order=rules.by_mode.counts_moves,
     )
@@ -353,15 +312,6 @@ def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int
         bundles_in,
         closed,
     )
-
-
-def command_id(cluster: str, epoch: int, round_: int, action: str, bundle: str) -> str:
-    """32 hex digits derived from the content alone, so that a repeated publication carries the same
-    id.
-    """
-    return blake2b(
-        "\x1f".join((cluster, str(epoch), str(round_), action, bundle)).encode(), digest_size=16
-    ).hexdigest()
 
 
 def _number(order: _Order, estimate: Estimate, given: RoundInput, rules: Rules) -> Command:
@@ -386,82 +336,3 @@ def _number(order: _Order, estimate: Estimate, given: RoundInput, rules: Rules) 
         algorithm=order.algorithm,
         limits=order.limits,
     )
-
-
-def _digest(given: RoundInput) -> str:
-    """Digest of the whole input of the round: two rounds with the same digest had the same
-    input.
-    """
-    brokers = [
-        (state.broker, state.bundles_digest, state.sampled_round, state.judged_after_ms)
-        for state in given.brokers
-    ]
-    flights = {
-        bundle: (move.source, move.destination, move.load, move.left)
-        for bundle, move in given.in_flight.items()
-    }
-    spent = [(one.ts, one.bundles, one.throughput) for one in given.spent]
-    inputs: list[object] = [
-        given.now_ms,
-        brokers,
-        dict(given.cooling),
-        flights,
-        given.policies,
-        spent,
-        dict(given.advised),
-    ]
-    intents = replace(given.intents, early=())
-    if intents != NO_INTENTS:  # without intents the digest is that of earlier versions
-        inputs.append([asdict(intents), {name: one.bundles for name, one in given.owned.items()}])
-    if given.rivals.moves:
-        inputs.append(used_by_rounds(given.rivals))
-    if given.intents.drains and given.pauses:  # only the pace of drains uses them
-        inputs.append(given.pauses)
-    seen = json.dumps(inputs, ensure_ascii=False)
-    # As bytes, not as text: formatting 18 numbers per broker in decimal would take longer than the
-    # decisions.
-    figures = np.array([figures_to_list(state.figures) for state in given.brokers], dtype="<f8")
-    return blake2b(seen.encode() + figures.tobytes(), digest_size=16).hexdigest()
-
-
-def bounded(skips: Iterable[Skip], cluster: str, brokers: int) -> tuple[Skip, ...]:
-    """The skips in their order, with at most as many names of bundles as a round of this number of
-    brokers may hold.
-
-    The evidence of a shortened skip has the number of removed names (`unnamed`); a last skip counts
-    those without any name left, by code.
-    """
-    left = _NAMED + _NAMED_PER_BROKER * brokers
-    kept, counted = list[Skip](), Counter[str]()
-    for skip in skips:
-        short = (
-            skip
-            if len(skip.text) <= _LONGEST_TEXT
-            else replace(skip, text=f"{skip.text[:_LONGEST_TEXT]}…")
-        )
-        if skip.subject != "bundle":
-            kept.append(short)
-            continue
-        unnamed = len(skip.names) - left
-        if left == 0:
-            counted[skip.code] += len(skip.names)
-        else:
-            kept.append(
-                short
-                if unnamed <= 0
-                else replace(
-                    short, names=skip.names[:left], evidence={**skip.evidence, "unnamed": unnamed}
-                )
-            )
-        left = max(0, -unnamed)
-    if counted:
-        text = (
-            f"{counted.total():,} more bundles are left alone, too many to name them here; the "
-            "evidence counts them by reason"
-        )
-        kept.append(
-            Skip(
-                "cluster", (cluster,), "more-left-alone", text, None, dict(sorted(counted.items()))
-            )
-        )
-    return tuple(kept)

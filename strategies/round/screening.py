@@ -4,7 +4,7 @@ moves under way counted as done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
@@ -13,6 +13,7 @@ from types import MappingProxyType
 from strategies.averages.bundle_averages import bundles_of, unpack_history
 from strategies.bundles.bundle_loads import BundleLoads, no_bundles
 from strategies.cluster.clock import COLLECTOR, EXECUTOR, tolerance_of
+from strategies.cluster.cool_downs import of_all_moves, resting
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Skip
 from strategies.cluster.state import Departed, InFlight
 from strategies.cluster.store import BrokerState
@@ -22,10 +23,33 @@ from strategies.filters.policies import PoliciesView, read_policies
 from strategies.limits.names import matcher, of_namespaces
 from strategies.placement.contract import UNKNOWN, Averages
 from strategies.placement.ledger import CountedMove, Ledger
+from strategies.reason_codes import Meaning
 from strategies.round.measured import CommonFigures, compared
 from strategies.round.round_input import RoundInput, Rules
 from strategies.round.yielding import skips as rival_skips
 from strategies.shedding.reason_texts import by_reason
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning(
+        "reports-rejected",
+        "blind",
+        1430,
+        "Look at the rejected topic: its rows say what is wrong with the broker's reports.",
+    ),
+    Meaning("figures-left-out"),
+    Meaning("excluded-broker"),
+    Meaning("unreadable-policies"),
+    Meaning("isolation-unmatched"),
+    Meaning("clock-ahead"),
+    Meaning("clock-behind"),
+)
+#: Those about the policies of a cluster, which may be why a bundle stays.
+ABOUT_POLICIES = frozenset({"unreadable-policies", "isolation-unmatched"})
+#: Those whose sentence says what is missing and what to do, whatever the state is.
+TO_MEND = frozenset(
+    {"resource-not-measured", "nothing-measured", "figures-left-out", "reports-rejected"}
+)
 
 #: Why a broker without an accepted report is named.
 _LISTED = "the newest sweep lists it, so look at the rejected topic for its reports"
@@ -59,7 +83,7 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
     is_excluded = matcher(rules.limits.excluded_brokers)
     for broker in given.brokers:
         age = given.now_ms - broker.reported_at_ms
-        stray = given.strays.get(broker.broker)
+        stray = given.state.strays.get(broker.broker)
         lead = -age if stray is None else stray.lead_ms
         if is_excluded(broker.broker):
             excluded.append(broker.broker)
@@ -69,7 +93,7 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
             stale[broker.broker] = _wrong_clock(lead, few)
             wrong.append(_clock_skip(broker.broker, lead, few))
         elif age > rules.round.stale_after_ms:
-            why = given.missing.get(broker.broker, "")[:_LONGEST_REASON]
+            why = given.state.missing.get(broker.broker, "")[:_LONGEST_REASON]
             limit = f"round.stale_after_ms = {rules.round.stale_after_ms}"
             stale[broker.broker] = f"newest report is {age / 1000:.0f} s old, {limit}" + (
                 f" ({why})" if why else ""
@@ -84,23 +108,16 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
         "includes it"
     )
     skips = [Skip("broker", tuple(excluded), "excluded-broker", text)] if excluded else []
-    skips += [
-        Skip("cluster", (given.cluster,), "unreadable-policies", why)
-        for why in policies_of(given).complaints
-    ]
-    skips += [
-        Skip("cluster", (given.cluster,), "isolation-unmatched", why)
-        for why in _unmatched_patterns(given, rules)
-    ]
+    skips += _policy_skips(given, rules)
     known = {broker.broker for broker in given.brokers}
     wrong += [
         _clock_skip(name, stray.lead_ms, few, given.cluster)
-        for name, stray in given.strays.items()
+        for name, stray in given.state.strays.items()
         if name not in known
     ]
     refused = _refused(given, stale, is_excluded)
     others = rival_skips(
-        given.rivals, given.cluster, given.now_ms, rules.rivals, rules.round.cool_down_ms
+        given.state.rivals, given.cluster, given.now_ms, rules.rivals, rules.round.cool_down_ms
     )
     found = CommonFigures({broker.broker: broker.figures for broker in live})
     if rules.by_mode.compares_measured:
@@ -115,6 +132,13 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
     )
 
 
+def _policy_skips(given: RoundInput, rules: Rules) -> Iterator[Skip]:
+    for why in policies_of(given).complaints:
+        yield Skip("cluster", (given.cluster,), "unreadable-policies", why)
+    for why in _unmatched_patterns(given, rules):
+        yield Skip("cluster", (given.cluster,), "isolation-unmatched", why)
+
+
 def _refused(
     given: RoundInput, stale: Mapping[str, str], is_excluded: Callable[[str], bool]
 ) -> dict[str, str]:
@@ -125,9 +149,9 @@ def _refused(
     found = {
         name: stale.get(name, "no report of it was accepted")
         for name in sorted(given.listed or ())
-        if name not in given.missing
-        and name not in given.gone
-        and name not in given.strays
+        if name not in given.state.missing
+        and name not in given.state.gone
+        and name not in given.state.strays
         and not is_excluded(name)
         and (name in stale or name not in known)
     }
@@ -178,7 +202,7 @@ def _wrong_clock(lead_ms: int, few: bool) -> str:
 
 def policies_of(given: RoundInput) -> PoliciesView:
     """The cluster's policies; the same text is parsed once."""
-    return _parsed(given.policies)
+    return _parsed(given.state.policies)
 
 
 def _parsed(text: str | None) -> PoliciesView:
@@ -197,11 +221,11 @@ def _unmatched_patterns(given: RoundInput, rules: Rules) -> tuple[str, ...]:
     """A sentence for each isolation policy with patterns that match no live broker; brokers without
     figures are live, too. The same policies and brokers are compared once.
     """
-    if given.policies is None or not policies_of(given).isolation:
+    if given.state.policies is None or not policies_of(given).isolation:
         return ()
-    names = tuple(sorted({*(broker.broker for broker in given.brokers), *given.missing}))
-    compare = _compare if _is_small(given.policies) else _compare_large
-    return compare(given.policies, rules.isolation_by_id, names)
+    names = tuple(sorted({*(broker.broker for broker in given.brokers), *given.state.missing}))
+    compare = _compare if _is_small(given.state.policies) else _compare_large
+    return compare(given.state.policies, rules.isolation_by_id, names)
 
 
 def _compared(text: str, by_id: bool, brokers: tuple[str, ...]) -> tuple[str, ...]:
@@ -222,7 +246,7 @@ def view_of(
     """The cluster as input of the strategies, without draining brokers. `leaving`: bundles that
     leave these in this round, counted as the moves under way are.
     """
-    moves = {**given.in_flight, **leaving}
+    moves = {**given.under_way, **leaving}
     in_flight = moves if rules.by_mode.counts_moves else {}
     figures = _as_if_arrived({state.broker: state.figures for state in live}, in_flight)
     estimated = {one.destination for one in in_flight.values()}
@@ -243,18 +267,16 @@ def view_of(
         if state.broker not in draining
     )
     is_excluded = of_namespaces(rules.limits.excluded_namespaces)
-    # The cool-down may be shorter than a command's lifetime; while a command may be carried out,
-    # its bundle must not get another one.
-    resting = frozenset([*given.cooling, *in_flight, *leaving])
+    cooling = of_all_moves(given.state, given.now_ms, rules.round.cool_down_ms)
     return ClusterView(
         given.cluster,
         given.now_ms,
         brokers,
-        resting,
+        resting(cooling, in_flight, leaving),
         cool_down_ms=rules.round.cool_down_ms,
         is_excluded=is_excluded,
         policies=_with_ids(policies_of(given)) if rules.isolation_by_id else policies_of(given),
-        foreign_ms=max((move.ts for move in given.rivals.moves), default=-1),
+        foreign_ms=max((move.ts for move in given.state.rivals.moves), default=-1),
         command_ttl_ms=rules.round.command_ttl_ms,
     )
 
@@ -271,10 +293,10 @@ def on_the_way(
     ledger = Ledger(view.brokers, rules.destinations.weights)
     moves = []
     # By name: rates are summed in this order, and outcomes change the order of the moves under way.
-    for bundle, move in sorted({**given.in_flight, **leaving}.items()):
+    for bundle, move in sorted({**given.under_way, **leaving}.items()):
         averages = ledger.averages(bundle, move.source)
-        if averages is UNKNOWN and bundle in given.departed:
-            averages = _departed(given.departed[bundle], view.policies.topics.get(bundle, 0))
+        if averages is UNKNOWN and bundle in given.state.departed:
+            averages = _departed(given.state.departed[bundle], view.policies.topics.get(bundle, 0))
         moves.append(CountedMove(bundle, move.source, move.destination, averages, shown=True))
     return moves
 

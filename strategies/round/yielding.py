@@ -7,10 +7,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from strategies.cluster.budget import HOUR_MS
+from strategies.cluster.cool_downs import of_foreign_moves
 from strategies.cluster.model import Skip
 from strategies.cluster.own_moves import without_old_commands
 from strategies.cluster.rival_settings import RivalSettings
 from strategies.cluster.rival_state import ForeignMove, Rivals
+from strategies.reason_codes import NEXT_ROUNDS, Meaning
+
+_STOP_IT = (
+    "Stop what moves bundles: switch Pulsar's own shedder off (`rebalancer doctor`), or end the "
+    "script; rounds act again by themselves."
+)
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("yielding", "yielding", 200, _STOP_IT),
+    Meaning("rounds-yield", "yielding", 210, _STOP_IT),
+    Meaning("moved-by-others", "waiting", 660, NEXT_ROUNDS),
+)
 
 #: Number of rounds within an hour with moves against the rebalancer's that make it yield.
 _UNDONE_ROUNDS = 2
@@ -20,10 +33,8 @@ _MOST_AGAIN = 3
 _KEPT, _NAMED = 1_000, 3
 
 
-def judged(rivals: Rivals, now_ms: int, settings: RivalSettings, rest_ms: int) -> Rivals:
-    """The state of a round that closes now: whether it yields. `rest_ms`: how long moved bundles
-    rest.
-    """
+def update_yielding(rivals: Rivals, now_ms: int, settings: RivalSettings, rest_ms: int) -> Rivals:
+    """Starts or ends yielding when a round closes. `rest_ms`: how long moved bundles rest."""
     oldest = now_ms - max(HOUR_MS, rest_ms)
     moves = tuple(move for move in (*rivals.moves, *rivals.news) if move.ts >= oldest)[-_KEPT:]
     against = [now_ms] if any(move.against for move in rivals.news) else []
@@ -46,8 +57,8 @@ def judged(rivals: Rivals, now_ms: int, settings: RivalSettings, rest_ms: int) -
 
 
 def calm_ms(rivals: Rivals, settings: RivalSettings) -> int:
-    """How long nothing else may move a bundle before rounds act again: a rival that only undoes
-    their moves is quiet while they yield, so each time in a row takes twice as long.
+    """Time without foreign moves after which rounds act again. Doubles with every relapse, because
+    a rival that only reverts our moves is silent while rounds yield.
     """
     return settings.calm_ms << rivals.again
 
@@ -72,11 +83,6 @@ def counted(rivals: Rivals, now_ms: int) -> Sequence[ForeignMove]:
     return [move for move in rivals.moves if move.ts > since_ms]
 
 
-def resting(rivals: Rivals, now_ms: int, rest_ms: int) -> dict[str, int]:
-    """Bundle → when something else moved it, of the bundles that rest."""
-    return {move.bundle: move.ts for move in rivals.moves if move.ts >= now_ms - rest_ms}
-
-
 def who(rivals: Rivals) -> str:
     """Who moves bundles, as far as the newest sweep shows it."""
     if rivals.leader is None or rivals.shedding is None:
@@ -95,7 +101,7 @@ def skips(
     """What a round says about foreign moves: the bundles that rest, and why it yields."""
     if not rivals.moves:
         return ()
-    rest = resting(rivals, now_ms, rest_ms)
+    rest = of_foreign_moves(rivals, now_ms, rest_ms)
     found = []
     if rest:
         recent = [move for move in rivals.moves if move.ts >= now_ms - rest_ms]

@@ -17,7 +17,21 @@ from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints
 from strategies.bundles.system_bundles import is_java_system_bundle, is_system_bundle
 from strategies.cluster.model import BrokerLoad, ClusterView, Skip
 from strategies.java.hash_order import copied_order, double_keys
+from strategies.reason_codes import NEXT_ROUNDS, OTHER_LOAD, Meaning
 from strategies.shedding.reason_texts import setting
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("cooling-down", "waiting", 650, NEXT_ROUNDS),
+    Meaning("already-leaving", "waiting", 690, NEXT_ROUNDS),
+    Meaning(
+        "excluded-namespace",
+        "not-allowed",
+        1100,
+        "Remove the namespace from limits.excluded_namespaces, if its bundles may move.",
+    ),
+    Meaning("system-bundle", "cannot-help", 1250, OTHER_LOAD),
+)
 
 #: Takes the loads of the candidates, heaviest first; returns the positions that it picks.
 Picker = Callable[[Sequence[float]], list[int]]
@@ -176,6 +190,12 @@ def ordinary_bundles(broker: BrokerLoad) -> int:
 def bundles_left_alone(broker: str, code: str, text: str, names: Sequence[str]) -> list[Skip]:
     """One skip for all these bundles, by name; no skip without bundles."""
     return [Skip("bundle", tuple(sorted(names)), code, text, broker)] if names else []
+
+
+def idle(broker: str, names: Sequence[str]) -> list[Skip]:
+    """Skip of the bundles without traffic."""
+    text = "it carries no traffic, so moving it would relieve no broker"
+    return bundles_left_alone(broker, "idle", text, names)
 
 
 def must_stay(broker: str, found: Candidates) -> list[Skip]:

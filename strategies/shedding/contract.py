@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol
 
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
-from strategies.cluster.model import ClusterView, Figures, Memory, Round, Shedding, Skip
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import ClusterView, Decision, Figures, Round, Skip
+from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.errors import SettingsError
 from strategies.figures.usage import weighted_usage
 from strategies.java.release_defaults import RELEASES, PulsarRelease
+from strategies.reason_codes import Meaning
 from strategies.settings import Mode, RoundSettings, Weights
 
 #: Report period of brokers with default settings (statsUpdateFrequencyInSecs).
 USUAL_PERIOD_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shedding:
+    """Result of a shedding strategy: decisions in the order of execution, skips, new memory, and
+    forecast figures, if it has them.
+
+    `certify`: takes the bundles that limits and filters let move; computes the bounds of the round,
+    if the strategy has any. It reads the tables of bundles, so only the record of a round calls it.
+    `hold`: takes the memory and the bundles that a limit held back; returns the memory in which the
+    strategy finds its moves that only have to wait.
+    """
+
+    decisions: tuple[Decision, ...]
+    skips: tuple[Skip, ...]
+    memory: Memory
+    certify: Callable[[Collection[str]], Certificate | None] = field(
+        default=lambda moving: None, compare=False
+    )
+    forecast: Forecast | None = None
+    hold: Callable[[Memory, Collection[str]], Memory] = field(
+        default=lambda memory, bundles: memory, compare=False
+    )
 
 
 class Shedder(Protocol):
@@ -104,6 +130,11 @@ class GoalFigure:
     limit_name: str = "threshold"
 
 
+def usage_range(record: Round) -> float:
+    """Highest minus lowest usage, in points."""
+    return 100.0 * record.spread.range
+
+
 @dataclass(frozen=True, slots=True)
 class SheddingStrategy:
     """Registry entry of a strategy. It is picklable, so its functions are defined at module level.
@@ -120,7 +151,8 @@ class SheddingStrategy:
     bundles cannot help. `sample_key`: the setting with the period of its samples in seconds, which
     must be at least the brokers' report period; None for rules without samples. `memory`: takes the
     settings, says how far back its memory reaches. `parity_in`: builds the rule of parity mode in
-    releases of Pulsar whose rule is not that of the oldest known one.
+    releases of Pulsar whose rule is not that of the oldest known one. `meanings`: of the reason
+    codes that no other module declares.
     """
 
     name: str
@@ -145,6 +177,7 @@ class SheddingStrategy:
     parity_in: Mapping[PulsarRelease, Callable[[Any, Weights], Shedder]] = field(
         default_factory=dict
     )
+    meanings: tuple[Meaning, ...] = ()
 
     @property
     def java_class(self) -> str:

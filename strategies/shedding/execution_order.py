@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from strategies.cluster.model import Decision, Memory
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import Decision
 from strategies.java.hash_order import INITIAL_TABLE, hash_map_order
 
 

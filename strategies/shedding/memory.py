@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from strategies.cluster.load_history import LoadHistory
-from strategies.cluster.model import NO_MEMORY, BrokerMemory, Memory
+from strategies.cluster.memory import NO_MEMORY, BrokerMemory, Memory
 
 
 def with_ewmas(memory: Memory, ewmas: Mapping[str, float]) -> Memory:
@@ -32,7 +31,7 @@ def with_transfers(
         )
     gave = [broker for broker, kept in memory.brokers.items() if kept.gave_at_ms is not None]
     for broker in dict.fromkeys((*gave, *gave_at_ms)):
-        _put(
+        put_memory(
             brokers,
             broker,
             replace(brokers.get(broker, NO_MEMORY), gave_at_ms=gave_at_ms.get(broker)),
@@ -75,32 +74,14 @@ def with_hit_counts(memory: Memory, high: Mapping[str, int], low: Mapping[str, i
     for broker in dict.fromkeys((*counted, *high, *low)):
         old = brokers.get(broker, NO_MEMORY)
         if (old.hit_high, old.hit_low) != (high.get(broker), low.get(broker)):
-            _put(brokers, broker, replace(old, hit_high=high.get(broker), hit_low=low.get(broker)))
+            put_memory(
+                brokers, broker, replace(old, hit_high=high.get(broker), hit_low=low.get(broker))
+            )
     return Memory(brokers, memory.cluster)
 
 
-def with_histories(memory: Memory, histories: Mapping[str, LoadHistory]) -> Memory:
-    """Memory with exactly these load histories."""
-    brokers = dict(memory.brokers)
-    for broker in [name for name in brokers if name not in histories]:
-        if brokers[broker].history is not None:
-            _put(brokers, broker, replace(brokers[broker], history=None))
-    for broker, history in histories.items():
-        old = brokers.get(broker, NO_MEMORY)
-        # Field by field: `replace` takes three times as long, for thousands of brokers each round.
-        brokers[broker] = BrokerMemory(
-            old.ewma,
-            old.placement_ewma,
-            old.hit_high,
-            old.hit_low,
-            old.throughput_ewma,
-            old.gave_at_ms,
-            history,
-        )
-    return Memory(brokers, memory.cluster)
-
-
-def _put(brokers: dict[str, BrokerMemory], broker: str, kept: BrokerMemory) -> None:
+def put_memory(brokers: dict[str, BrokerMemory], broker: str, kept: BrokerMemory) -> None:
+    """Replaces what is kept of a broker; nothing is no entry."""
     if kept == NO_MEMORY:
         brokers.pop(broker, None)
     else:

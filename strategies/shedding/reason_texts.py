@@ -7,6 +7,36 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from strategies.cluster.model import MIB, Decision, Evidence, Skip
+from strategies.reason_codes import (
+    CHECK_COLLECTOR,
+    NEXT_ROUNDS,
+    NOTHING,
+    OTHER_LOAD,
+    SPLIT_BUNDLES,
+    Meaning,
+)
+
+#: The reason codes that several strategies give.
+MEANINGS = (
+    Meaning("waiting-for-hits", "waiting", 600, NEXT_ROUNDS),
+    Meaning("waiting-for-moves", "waiting", 620, NEXT_ROUNDS),
+    Meaning("settling", "waiting", 720, NEXT_ROUNDS),
+    Meaning("sole-bundle", "cannot-help", 860, SPLIT_BUNDLES),
+    Meaning("no-bundles", "cannot-help", 880, OTHER_LOAD),
+    Meaning(
+        "too-little-traffic",
+        "cannot-help",
+        890,
+        "Lower the minimum that the reason names, if such small moves are worth an interruption.",
+    ),
+    Meaning("does-not-fit", "cannot-help", 1000, SPLIT_BUNDLES),
+    Meaning("nothing-fits", "cannot-help", 1220, SPLIT_BUNDLES, asks_bundles=True),
+    Meaning("idle", "cannot-help", 1240, OTHER_LOAD),
+    Meaning("even", "balanced", 1300, NOTHING),
+    Meaning("not-needed", "balanced", 1360, NOTHING),
+    Meaning("outdated", "blind", 1410, CHECK_COLLECTOR),
+    Meaning("unusable-figures", "blind", 1420, CHECK_COLLECTOR),
+)
 
 #: Up to this number of brokers with the same reason, each has its own sentence; in larger clusters
 #: they share one.
@@ -105,6 +135,16 @@ def unusable(brokers: Sequence[str]) -> list[Skip]:
         lambda _: "its resource figures give no finite usage",
         lambda: f"the figures of {len(brokers):,} brokers give no finite usage",
     )
+
+
+def too_few_bundles(broker: str, why: str, count: int) -> Skip:
+    """Skip of a broker whose only bundle would move the problem to another broker. `why`: it is
+    due.
+    """
+    if count:
+        text = f"it {why}, but its only bundle would take the whole load along"
+        return Skip("broker", (broker,), "sole-bundle", text)
+    return Skip("broker", (broker,), "no-bundles", f"it {why} without serving a bundle")
 
 
 def revised(

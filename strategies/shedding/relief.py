@@ -10,18 +10,27 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Evidence, Skip
+from strategies.reason_codes import ADD_BROKERS, SPLIT_BUNDLES, Meaning
 from strategies.shedding.candidates import (
     JavaTies,
     at_least,
     bundles_left_alone,
     candidates,
     column,
+    idle,
     java_candidates,
     must_stay,
     ordinary_bundles,
     pick_by_name,
 )
-from strategies.shedding.reason_texts import mib, points
+from strategies.shedding.reason_texts import mib, points, too_few_bundles
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("nobody-to-take", "cannot-help", 910, ADD_BROKERS),
+    Meaning("too-big", "cannot-help", 990, SPLIT_BUNDLES),
+    Meaning("nothing-may-leave", "cannot-help", 1230, SPLIT_BUNDLES, asks_bundles=True),
+)
 
 #: Added to the excess over the threshold: the broker should end five points below it.
 MARGIN = 0.05
@@ -67,7 +76,9 @@ def relieve_as_java(
     the others become skips.
     """
     if broker.figures.bundle_count <= 1:
-        return [], [too_few_bundles(broker.broker, broker.figures.bundle_count)]
+        return [], [
+            too_few_bundles(broker.broker, "is over the limit", broker.figures.bundle_count)
+        ]
     loads, found = broker.bundles, java_candidates(broker.bundles, ties.view)
     throughput = column(loads, "msg_throughput")[list(found.rows)]
     names = [loads.names[row] for row in found.rows]
@@ -106,7 +117,7 @@ def relieve(
     that reverses the imbalance.
     """
     if (count := ordinary_bundles(broker)) <= 1:
-        return [], [too_few_bundles(broker.broker, count)]
+        return [], [too_few_bundles(broker.broker, "is over the limit", count)]
     usage, lowest = room.usage, room.lowest
     if lowest is None or lowest >= usage:
         return [], [no_taker(broker.broker, usage)]
@@ -123,18 +134,6 @@ def relieve(
         *_left_alone(broker.broker, staying, reason, balancing_throughput),
     ]
     return decisions, skips if decisions else [nothing_may_leave(broker.broker, reason), *skips]
-
-
-def too_few_bundles(broker: str, count: int) -> Skip:
-    """Skip of a broker whose only bundle would move the problem to another broker."""
-    if count:
-        return Skip(
-            "broker",
-            (broker,),
-            "sole-bundle",
-            "it is over the limit, but its only bundle would take the whole load along",
-        )
-    return Skip("broker", (broker,), "no-bundles", "it is over the limit without serving a bundle")
 
 
 def nothing_may_leave(broker: str, reason: SheddingReason) -> Skip:
@@ -169,7 +168,7 @@ def _picked(movable: Mapping[str, float], minimum: float, balancing_throughput: 
 def _left_alone(
     broker: str, staying: Mapping[str, float], reason: SheddingReason, balancing_throughput: float
 ) -> list[Skip]:
-    idle = [name for name, load in staying.items() if not load > 0]
+    without_traffic = [name for name, load in staying.items() if not load > 0]
     too_big = [name for name, load in staying.items() if load > balancing_throughput]
     spared = [name for name, load in staying.items() if 0 < load <= balancing_throughput]
     limit = (
@@ -177,9 +176,7 @@ def _left_alone(
         "broker as full as this one"
     )
     return [
-        *bundles_left_alone(
-            broker, "idle", "it carries no traffic, so moving it would relieve no broker", idle
-        ),
+        *idle(broker, without_traffic),
         *bundles_left_alone(broker, "too-big", limit, too_big),
         *bundles_left_alone(broker, "not-needed", reason.met, spared),
     ]

@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from strategies.bundles.ranges import parse_bundle
 from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView, Decision, Skip
-from strategies.filters.contract import Refusal
 from strategies.filters.pipeline import LoadManager
+from strategies.reason_codes import Refusal
 from strategies.settings import Mode
 from strategies.splitting.boundaries import Cuts
 from strategies.splitting.limits import SplitSettings

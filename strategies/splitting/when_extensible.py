@@ -18,9 +18,17 @@ from strategies.bundles.ranges import KeyRange, hexadecimal, parse_bundle
 from strategies.cluster.model import BundleStats, Decision, Skip
 from strategies.filters.contract import namespace_of
 from strategies.java.hash_order import concurrent_hash_map_order
+from strategies.reason_codes import NEXT_ROUNDS, Meaning
 from strategies.splitting import limits
 from strategies.splitting.boundaries import Cuts, SplitFault
 from strategies.splitting.when_modular import namespace_full, stays_whole
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("enough-splits", "not-allowed", 330, "Wait, or raise splitting.max_splits."),
+    Meaning("being-split", "waiting", 700, NEXT_ROUNDS),
+    Meaning("no-boundary", "cannot-help", 1210, "Check splitting.algorithm."),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from strategies.bundles.system_bundles import has_java_namespace, is_system_bund
 from strategies.cluster.model import BrokerLoad, Decision, Skip
 from strategies.filters.contract import namespace_of
 from strategies.java.hash_order import concurrent_hash_map_order
+from strategies.reason_codes import SPLIT_BUNDLES, Meaning
 from strategies.splitting.limits import (
     REASONS,
     Sizes,
@@ -27,6 +28,17 @@ from strategies.splitting.limits import (
     java_bandwidth_limit,
     reason_text,
     reasons,
+)
+
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning(
+        "namespace-full",
+        "not-allowed",
+        320,
+        "Raise splitting.max_bundles, if the namespace may have more.",
+    ),
+    Meaning("not-divisible", "cannot-help", 1200, SPLIT_BUNDLES),
 )
 
 

@@ -25,6 +25,7 @@ from streaming.checkpoint.guard_file import (
     Guard,
     read_guard,
     write_guard,
+    written_guard,
 )
 from streaming.checkpoint.locks import LOCKS, locked, sign_lock
 from streaming.checkpoint.moved_aside import moved_aside
@@ -49,17 +50,32 @@ _UNFINISHED_BATCH = (
 @dataclass(frozen=True, slots=True)
 class Held:
     """A locked checkpoint folder. `lock`: file descriptor; the lock lasts until its last copy is
-    closed; `epoch`: of the commands.
-
-    `change`: permitted changes of settings since the last start; `warm`: what is read without
-    publishing; `aside`: where the state of another format is now, if this start has moved it.
+    closed; `guard`: as it is in the folder now; `change`: permitted changes of settings since the
+    last start; `aside`: where the state of another format is now, if this start has moved it.
     """
 
     lock: int
-    epoch: int
+    guard: Guard
     change: Change | None = None
-    warm: WarmStart | None = None
     aside: Path | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the commands."""
+        return self.guard.epoch
+
+    @property
+    def warm(self) -> WarmStart | None:
+        """What is read without publishing."""
+        return self.guard.warm
+
+    def lines(self) -> Iterator[str]:
+        """What the log says of it."""
+        if self.aside is not None:
+            yield f"state of another format: the checkpoint of before is in {self.aside} now"
+        yield f"epoch {self.epoch}: executors refuse commands of older epochs"
+        if self.change is not None:
+            yield from self.change.lines()
 
 
 def checkpoint_folder(job: JobSettings) -> Path:
@@ -100,14 +116,13 @@ def guarded(
     the errors of `next_epoch` and `warming`.
     """
     with locked(folder, timeout_s) as lock:
-        aside = None
-        older = _of_other_format(folder, guard) if keep and warming.minutes else None
-        if older is None:
-            guard, change = _check_or_begin(folder, guard, next_epoch, warming)
+        aside, written = None, written_guard(folder)
+        if written is None or written.state == guard.state or not (keep and warming.minutes):
+            guard, change = _check_or_begin(folder, written, guard, next_epoch, warming)
         else:
             # Decided first, which takes minutes or fails: the old guard has the epoch.
-            guard = _begun(guard.at_least(older.epoch + 1), next_epoch, warming)
-            aside, change = _aside(folder, older), None
+            guard = _begun(guard.at_least(written.epoch + 1), next_epoch, warming)
+            aside, change = _aside(folder, written), None
             write_guard(folder / GUARD, guard)
         if change is not None and keep:
             guard = replace(guard, changes=(*guard.changes, change)).at_least(
@@ -117,7 +132,7 @@ def guarded(
         if keep:
             name_schemas(folder, folder)
             sign_lock(lock)
-        yield Held(lock, guard.epoch, change, guard.warm, aside)
+        yield Held(lock, guard, change, aside)
 
 
 def other_settings(folder: Path, guard: Guard) -> list[str]:
@@ -134,13 +149,16 @@ def foreign_names(folder: Path) -> list[str]:
 
 
 def _check_or_begin(
-    folder: Path, guard: Guard, next_epoch: Callable[[], int], warming: Warming
+    folder: Path,
+    written: Guard | None,
+    guard: Guard,
+    next_epoch: Callable[[], int],
+    warming: Warming,
 ) -> tuple[Guard, Change | None]:
     """The guard from now on, and the changes since the last start."""
-    foreign = foreign_names(folder)
-    if (folder / GUARD).exists():
-        written = read_guard(folder)
+    if written is not None:
         return _continue(folder, written, guard.after(written), warming)
+    foreign = foreign_names(folder)
     if foreign:
         raise StateVersionError(
             f"{folder} contains {', '.join(foreign[:3])} but no {GUARD}: it is not a "
@@ -193,12 +211,6 @@ def _continue(
         written.epoch,
         {path: (written.settings.get(path), now.settings.get(path)) for path in differing},
     )
-
-
-def _of_other_format(folder: Path, guard: Guard) -> Guard | None:
-    """The guard of the checkpoint, if its state has another format."""
-    written = read_guard(folder) if (folder / GUARD).exists() else guard
-    return None if written.state == guard.state else written
 
 
 def _aside(folder: Path, written: Guard) -> Path:

@@ -142,6 +142,11 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
     )
 
 
+def written_guard(folder: Path) -> Guard | None:
+    """The guard of a checkpoint; None for a new one. Raises StateVersionError."""
+    return read_guard(folder) if (folder / GUARD).exists() else None
+
+
 def read_guard(folder: Path) -> Guard:
     """Reads the guard file. Raises StateVersionError if the folder is not a checkpoint of this
     program or the file is damaged.

@@ -3,7 +3,7 @@
 Spark's Java process starts some workers by itself: those of the query's source and of its stateful
 operator. Each has 10 s to connect and 10 s more to send its secret, which no setting changes, and
 imports PySpark before: 0.4 s of CPU, which are more than 10 s on a busy machine or with a part of a
-core. Java waits without a limit for all that follows the secret (docs/decisions/0282).
+core. Java waits without a limit for all that follows the secret (docs/decisions/0130).
 """
 
 from __future__ import annotations

@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from strategies.settings import VERSION
 from streaming.cluster.application import Application
 from streaming.cluster.shipping import UNPACKED, python_name
 from streaming.settings import JobSettings
 
 #: Folder of the application in the image.
 IN_IMAGE = "/opt/pulsar-rebalancer"
-IMAGE = "pulsar-rebalancer-spark:0.1.0"
+IMAGE = f"pulsar-rebalancer-spark:{VERSION}"
 SETTINGS = "/etc/pulsar-rebalancer"
 SECRETS = "/run/secrets/pulsar-rebalancer"
 STATE = "/var/lib/pulsar-rebalancer"

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.topics.kafka.settings import kafka_access
+from sinks.topics.kafka.settings import KafkaAccess
 from sinks.topics.uri import TopicUri
 from strategies.errors import RebalancerError
 from streaming.outputs.kafka import KafkaOutput
@@ -132,12 +132,15 @@ class FileTopics:
 
 
 def open_output(
-    job: JobSettings, stop: threading.Event, explained: Callable[[Exception], Exception]
+    job: JobSettings,
+    kafka: KafkaAccess,
+    stop: threading.Event,
+    explained: Callable[[Exception], Exception],
 ) -> Output:
     """The output for the topics' URIs; all are of one kind (`check_job`)."""
     uris: dict[str, TopicUri] = {kind: getattr(job.connections.topics, kind) for kind in KINDS}
     if uris["commands"].scheme == "kafka":
-        return KafkaOutput(uris, kafka_access(job.connections.kafka))
+        return KafkaOutput(uris, kafka)
     topics = (
         FileTopics(uris, job.connections.files.retention_ms)
         if uris["commands"].scheme == "file"

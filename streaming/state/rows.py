@@ -24,7 +24,7 @@ STATE_VALUE = StructType([StructField("packed", BinaryType())])
 #: fields, of their brokers, and of these brokers' bundle tables.
 HEAD, CLUSTERS, BROKERS, TABLES = "head", "clusters", "brokers", "tables"
 
-#: Larger rows are compressed: less for Spark's Java to copy and to write (docs/decisions/0277). The
+#: Larger rows are compressed: less for Spark's Java to copy and to write (docs/decisions/0180). The
 #: usual level takes twice as long for 5 % less.
 _LARGEST_PLAIN, _LEVEL = 2**12, -1
 #: How a compressed row begins, and no packed map or array.

@@ -27,7 +27,7 @@ from streaming.state.rows import (
     unpack_bytes,
     unpack_head,
 )
-from streaming.state.vanished import Patience, Watch, watched
+from streaming.state.vanished import ForgetPolicy, Watch, watched
 
 Row = tuple[Any, ...]
 
@@ -214,14 +214,14 @@ class ShardStore:
             self._read[name] = from_bytes(fields)
         return self._read[name]
 
-    def drop_vanished(self, now_ms: int, patience: Patience) -> list[str]:
+    def drop_vanished(self, now_ms: int, forget_policy: ForgetPolicy) -> list[str]:
         """After the records of a micro-batch: drops what can be dropped of clusters that vanished,
         and returns their names. `now_ms`: by this machine's clock, since the epoch.
         """
         times = [one for store in self._open.values() if (one := _time_of(store)) is not None]
         if not times:
             return []
-        self._watch, line = watched(self._watch, max(times), now_ms, patience)
+        self._watch, line = watched(self._watch, max(times), now_ms, forget_policy)
         return [] if line is None else list(self._dropped(line))
 
     def _dropped(self, line_ms: int) -> Iterator[str]:

@@ -25,7 +25,7 @@ _LONGEST_PAUSE_MS = 300_000
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ForgetPolicy:
     """`after_ms`: of the engine's setting, 0 = rows never leave; `margin_ms`: how much later than
     that records may come; `running_ms`: running time between drawing a line and dropping rows.
     """
@@ -47,7 +47,7 @@ class Watch(NamedTuple):
 
 
 def watched(
-    watch: Watch, newest_ms: int, now_ms: int, patience: Patience
+    watch: Watch, newest_ms: int, now_ms: int, forget_policy: ForgetPolicy
 ) -> tuple[Watch, int | None]:
     """After a micro-batch: the new watch, and the line if clusters whose newest record is not later
     are to be dropped now.
@@ -55,11 +55,11 @@ def watched(
     `newest_ms`: the latest time of the clusters with records in it; `now_ms`: this machine's. Both
     in ms since the epoch.
     """
-    if not patience.after_ms:
+    if not forget_policy.after_ms:
         return Watch(), None
     passed = 0 if watch.at < 0 else min(max(now_ms - watch.at, 0), _LONGEST_PAUSE_MS)
     ran = watch.ran + passed
-    if watch.line >= 0 and ran < patience.running_ms:
+    if watch.line >= 0 and ran < forget_policy.running_ms:
         return Watch(watch.line, ran, now_ms), None
-    line = min(newest_ms, now_ms) - patience.after_ms - patience.margin_ms
+    line = min(newest_ms, now_ms) - forget_policy.after_ms - forget_policy.margin_ms
     return Watch(max(line, 0), 0, now_ms), None if watch.line < 0 else watch.line

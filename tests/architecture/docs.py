@@ -35,19 +35,33 @@ _STATUS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A decision record: the number of its file, the number of its title, and its status without
-    links, in lower case.
+    """A decision record: the number of its file, the number of its title, its date, and its status
+    without links, in lower case.
     """
 
     name: str
     number: str
     titled: str
+    date: str
     status: str
 
 
 def pages(root: Path) -> list[Path]:
-    """README.md and all pages of docs/."""
-    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    """All pages for people: those of the root, of docs/, and those beside the code."""
+    folders = ("docs", ".github", "benchmarks", "tests/conformance", *PACKAGES)
+    return [
+        *sorted(root.glob("*.md")),
+        *(page for folder in folders for page in sorted((root / folder).rglob("*.md"))),
+    ]
+
+
+def words_of_docs(root: Path) -> int:
+    """The words of the pages of docs/, without the decision records."""
+    return sum(
+        len(page.read_text("utf-8").split())
+        for page in (root / "docs").rglob("*.md")
+        if page.parent.name != "decisions"
+    )
 
 
 def files_of(root: Path) -> frozenset[str]:
@@ -147,15 +161,16 @@ def records(folder: Path) -> list[Record]:
 
 
 def record(file: Path) -> Record:
-    """What the first lines of a record say; empty where they do not say it."""
+    """Reads the first lines of a record; a field is empty where they do not say it."""
     number, text = _RECORD.match(file.name), file.read_text("utf-8")
     title = re.match(r"# (\d{4}) · ", text)
-    status = re.match(r"# .*\n\n\*\*Status\.\*\* ((?:.+\n)+)\n", text)
+    dated = re.match(r"# .*\n\n\*\*(\d{4}-\d\d-\d\d)\*\* · (.+)\n", text)
     return Record(
         file.name,
         number[1] if number else "",
         title[1] if title else "",
-        plain(status[1]) if status else "",
+        dated[1] if dated else "",
+        plain(dated[2]) if dated else "",
     )
 
 

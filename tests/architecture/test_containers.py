@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from pulsar_rebalancer.settings.load import load
+from strategies.settings import VERSION
 from tests.architecture.command_line import ROOT, run, unknown_options
 from tests.architecture.containers import Container, Image, our_containers, read_compose, read_image
 from tests.unit.command_line import rebalancer
@@ -122,12 +122,11 @@ def test_the_image_of_the_job_holds_the_kafka_connector_where_its_settings_look(
 
 def test_services_are_pinned_and_watched() -> None:
     services = read_compose(COMPOSE_FILE)["services"]
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     assert services
     for name, service in services.items():
         assert is_pinned(service["image"]), name
         if "build" in service:
-            assert service["image"].endswith(f":{version}"), name
+            assert service["image"].endswith(f":{VERSION}"), name
         else:
             assert service["healthcheck"]["test"][0] == "CMD", name
 

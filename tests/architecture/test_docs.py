@@ -11,6 +11,7 @@ import pytest
 
 from tests.architecture.command_line import ROOT
 from tests.architecture.docs import (
+    Record,
     anchors,
     files_of,
     index,
@@ -21,6 +22,7 @@ from tests.architecture.docs import (
     pages,
     record,
     records,
+    words_of_docs,
 )
 
 DECISIONS = ROOT / "docs" / "decisions"
@@ -44,6 +46,15 @@ def test_every_record_is_in_the_index_once_with_its_status() -> None:
     listed = index((DECISIONS / "README.md").read_text("utf-8"))
 
     assert sorted(listed) == [(one.name, one.status) for one in records(DECISIONS)]
+
+
+def test_records_and_pages_stay_within_their_limits() -> None:
+    assert len(records(DECISIONS)) <= 100
+    assert words_of_docs(ROOT) <= 40_000
+
+
+def test_every_record_has_a_date() -> None:
+    assert [one.name for one in records(DECISIONS) if not one.date] == []
 
 
 def test_every_record_has_a_number_of_its_own_and_a_status_whose_references_exist() -> None:
@@ -90,7 +101,8 @@ def test_records_that_the_code_cites_exist() -> None:
         )
         for file in (ROOT / folder).rglob("*.py")
         for number in re.findall(
-            r"(?:decision record |docs/decisions/)(\d{4})", file.read_text("utf-8")
+            r"(?:decision (?:record )?|docs/decisions/|\((?=0\d{3}\)))(0\d{3})(?=\D)",
+            file.read_text("utf-8"),
         )
     }
 
@@ -126,17 +138,13 @@ def test_headings_are_found_as_links_name_them() -> None:
     }
 
 
-def test_a_record_without_number_or_status_is_noticed(tmp_path: Path) -> None:
+def test_a_record_without_number_date_or_status_is_noticed(tmp_path: Path) -> None:
     whole, bare = tmp_path / "0001-one.md", tmp_path / "two.md"
-    whole.write_text("# 0001 · One\n\n**Status.** Amended by [0002](0002-two.md).\n\nText.\n")
+    whole.write_text("# 0001 · One\n\n**2026-11-21** · amended by [0002](0002-two.md)\n\nText.\n")
     bare.write_text("# Two\n\nText.\n")
 
-    assert (record(whole).number, record(whole).titled, record(whole).status) == (
-        "0001",
-        "0001",
-        "amended by 0002",
-    )
-    assert (record(bare).number, record(bare).titled, record(bare).status) == ("", "", "")
+    assert record(whole) == Record("0001-one.md", "0001", "0001", "2026-11-21", "amended by 0002")
+    assert record(bare) == Record("two.md", "", "", "", "")
     assert [
         is_status(text)
         for text in (

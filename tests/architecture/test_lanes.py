@@ -50,7 +50,7 @@ def test_ci_runs_the_lanes_that_a_change_can_break() -> None:
 
 
 def test_the_page_explains_the_marks() -> None:
-    page = (ROOT / "docs/CONTRIBUTING.md").read_text("utf-8")
+    page = (ROOT / "docs/TESTING.md").read_text("utf-8")
     explained = set(
         re.findall(r"^\| `(\w+)` \| (?:is|takes|uses|starts|repeats|makes) ", page, re.MULTILINE)
     )

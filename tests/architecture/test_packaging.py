@@ -15,6 +15,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from scripts.image_tags import files, tagged
+from strategies.settings import VERSION
 from tests.architecture.command_line import ROOT, run, unknown_options
 from tests.architecture.layers import PACKAGES
 from tests.golden import conftest as golden
@@ -197,3 +199,16 @@ def files_of_packages(root: Path) -> set[str]:
         if file.is_file() and file.suffix != ".pyc"
     )
     return {file.relative_to(root).as_posix() for file in found}
+
+
+def test_the_version_stands_in_one_place_and_images_follow_it() -> None:
+    old = "image: pulsar-rebalancer-job:0.0.1\n  - name: pulsar-rebalancer-job\n    newTag: 0.0.1\n"
+    assert tagged(old) == old.replace("0.0.1", VERSION)
+    assert [str(file) for file, text in files() if tagged(text) != text] == []
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert project["project"]["dynamic"] == ["version"]
+    assert (
+        project["tool"]["setuptools"]["dynamic"]["version"]["attr"] == "strategies.settings.VERSION"
+    )
+    assert f"\n## {VERSION} (" in (ROOT / "docs/CHANGELOG.md").read_text("utf-8")

@@ -13,7 +13,7 @@ import pytest
 
 from strategies.shedding.registry import SHEDDERS
 from tests.architecture.command_line import ROOT
-from tests.architecture.layers import modules, parsed
+from tests.architecture.layers import imports, modules, parsed
 
 PACKAGES = ("strategies", "streaming", "sinks", "pulsar_rebalancer")
 REGISTRY = "strategies/shedding/registry.py"
@@ -90,3 +90,18 @@ def test_a_name_that_is_written_elsewhere_is_found(tmp_path: Path) -> None:
     )
 
     assert [line for line, text in words(parsed(file)) if names("avg", text)] == [2, 3, 4]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("strategy", SHEDDERS)
+def test_nothing_of_a_strategy_is_imported_outside_its_folder(strategy: str) -> None:
+    package = f"strategies.shedding.{strategy}"
+    places = {
+        path
+        for file in modules(ROOT / "strategies")
+        for item in imports(file, parsed(file))
+        if item.name.startswith(f"{package}.")
+        and not (path := file.relative_to(ROOT).as_posix()).startswith(package.replace(".", "/"))
+    }
+
+    assert places - {*HOMONYMS.get(strategy, {})} == {REGISTRY}

@@ -21,7 +21,8 @@ from benchmarks.java_decisions import Comparison, decided_by, read_java, shown
 from benchmarks.pulsar_jars import pulsar_jars
 from strategies.averages.bundle_averages import unpack_history
 from strategies.cluster.clock import Clock
-from strategies.cluster.model import NO_MEMORY, Command, Sweep
+from strategies.cluster.memory import NO_MEMORY
+from strategies.cluster.model import Command, Sweep
 from strategies.cluster.state import ClusterState
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import Mode

@@ -17,7 +17,7 @@ from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.wire.codec import decode_approval
 from sinks.wire.encoding import encode_round
 from strategies.cluster.model import Skip
-from strategies.cluster.round_state import RoundState
+from strategies.cluster.round_figures import RoundState
 from tests.browser.live import OpenLive, opener
 from tests.chromium import DESKTOP, PHONE
 from tests.live_server import OPERATOR, VIEWER, RunningPage, page_of

@@ -188,7 +188,7 @@ def wrong_outcomes(
     of the cluster.
 
     A job that was killed publishes a command again, at another position: this record is answered
-    as well, by the verdict and with the code `replayed` (decision 0144). The same outcome published
+    as well, by the verdict and with the code `replayed` (decision 0140). The same outcome published
     twice is one outcome.
     """
     published = Counter(one.id for one in commands)

@@ -55,7 +55,7 @@ from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine
 from pulsar_rebalancer.settings.load import load
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import Command, Outcome, Policies, TelemetryRecord
-from strategies.describe import (
+from strategies.figures.describe import (
     counted,
     describe_command,
     describe_intent,

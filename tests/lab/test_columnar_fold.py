@@ -29,15 +29,19 @@ from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import EngineSettings
+from strategies.fold.meanings import meanings_of
 from strategies.round.capacities import CapacitySettings
 from strategies.settings import RoundSettings
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings
+from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
 from strategies.splitting.limits import SplitSettings
 from tests.architecture.command_line import ROOT
 from tests.modelled import carry, steady_cluster
+
+MEANINGS = meanings_of(*SHEDDERS.values())
 
 pytestmark = pytest.mark.lab
 
@@ -206,7 +210,7 @@ def test_rounds_that_are_passed_over_have_the_state_of_the_plain_loop(
             continue
         for at, ts in enumerate(happened.times_ms.tolist()):
             usage = dict(zip(happened.brokers, happened.usage[at].tolist(), strict=True))
-            facts = RoundFacts((), happened.brokers, {}, usage, happened.skips[at])
+            facts = RoundFacts((), happened.brokers, {}, usage, happened.skips[at], MEANINGS)
             assert state_of(facts) == states[ts]
             compared += 1
     assert compared > 10

@@ -16,21 +16,19 @@ import numpy as np
 from hypothesis import strategies as st
 
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.cluster.load_history import Episode, LoadHistory, LoadLevel, LoadSample, RecentMove
-from strategies.cluster.model import (
-    NO_MEMORY,
-    BrokerLoad,
-    BrokerMemory,
-    ClusterMemory,
-    ClusterView,
-    Figures,
-    Memory,
-    Resource,
-    Traffic,
-)
+from strategies.cluster.memory import NO_MEMORY, BrokerMemory, ClusterMemory, Memory
+from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings
+from strategies.shedding.steady.load_history import (
+    Episode,
+    LoadHistory,
+    LoadLevel,
+    LoadSample,
+    RecentMove,
+    histories_of,
+)
 from strategies.shedding.steady.settings import SteadySettings
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
@@ -242,10 +240,10 @@ def fitting(memory: Memory, view: ClusterView) -> Memory:
     """The memory as if every broker had reported before, and none had gained or lost bundles since
     its newest sample.
     """
-    brokers = dict(memory.brokers)
+    brokers, known = dict(memory.brokers), histories_of(memory, memory.brokers)
     for load in view.brokers:
         kept = brokers.get(load.broker, NO_MEMORY)
-        history = kept.history or a_load_history(random.Random(str(load.figures)))
+        history = known.get(load.broker) or a_load_history(random.Random(str(load.figures)))
         history = history._replace(bundles=load.figures.bundle_count)
         brokers[load.broker] = replace(kept, history=history)
     return Memory(brokers, memory.cluster)

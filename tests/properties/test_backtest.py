@@ -24,9 +24,13 @@ from strategies.cluster.model import Command, Rejection, Round, Skip
 from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import EngineSettings
+from strategies.fold.meanings import meanings_of
+from strategies.shedding.registry import SHEDDERS
 from tests.properties.costly import costly
 from tests.properties.legal import seeds
 from tests.properties.recordings import a_recording, any_engine
+
+MEANINGS = meanings_of(*SHEDDERS.values())
 
 STRATEGIES = ("avg", "threshold", "overload", "uniform", "transfer")
 strategies, lengths = st.sampled_from(STRATEGIES), st.integers(3, 80)
@@ -129,7 +133,9 @@ def test_what_is_passed_over_decides_nothing_and_changes_nothing_else(
             assert _is_even(skips) == _is_even(record.skips) or strategy != "uniform"
             # The screens of the other strategies name no skips.
             if strategy in ("uniform", "transfer"):
-                assert record.state == state_of(RoundFacts((), record.brokers, {}, usage, skips))
+                assert record.state == state_of(
+                    RoundFacts((), record.brokers, {}, usage, skips, MEANINGS)
+                )
     assert leaping.state == step_by_step.state
 
 

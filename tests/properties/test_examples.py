@@ -1,4 +1,4 @@
-"""How hard counterexamples are looked for: as hard as docs/CONTRIBUTING.md says, and no property
+"""How hard counterexamples are looked for: as hard as docs/TESTING.md says, and no property
 may ask for less.
 """
 
@@ -30,7 +30,7 @@ ROOT = HERE.parents[1]
 def test_the_makefile_and_the_page_name_the_profiles() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     assert set(re.findall(r"--hypothesis-profile=(\w+)", makefile)) == set(EXAMPLES) - {"thorough"}
-    page = (ROOT / "docs" / "CONTRIBUTING.md").read_text("utf-8")
+    page = (ROOT / "docs" / "TESTING.md").read_text("utf-8")
     assert f"`make test` {EXAMPLES['thorough']} examples" in page
     assert f"`make test-long` {EXAMPLES['long']:,}" in page
 

@@ -110,8 +110,9 @@ def a_case(strategy: str, mode: Mode, given_: RoundInput, seed: int) -> Case:
         limits=limits,
         splitting=SplitSettings(enabled=chance.random() < 0.5, max_topics=2, max_msg_rate=10),
     )
+    state = replace(given_.state, policies=json.dumps(snapshot), spent=spent)
     return Case(
-        replace(given_, policies=json.dumps(snapshot), spent=spent),
+        replace(given_, state=state),
         settings,
         reserved,
         only,
@@ -126,7 +127,7 @@ def test_no_budget_is_exceeded(strategy: str, given_: RoundInput, mode: Mode, se
     case = a_case(strategy, mode, given_, seed)
     limits, moved = case.settings.limits, case.moves(result := case.close())
     traffic = sum(max(0.0, case.throughput(command)) for command in moved)
-    earlier = [one for one in case.given.spent if one.ts > NOW_MS - HOUR_MS]
+    earlier = [one for one in case.given.state.spent if one.ts > NOW_MS - HOUR_MS]
     hour = (
         len(moved) + sum(one.bundles for one in earlier),
         traffic + sum(one.throughput for one in earlier) / MIB,

@@ -15,7 +15,7 @@ from pulsar_rebalancer.decisions.notices.decide import NoticeMemory, NoticeRules
 from pulsar_rebalancer.decisions.notices.notifier import decided
 from sinks.notices.notice import Notice
 from strategies.cluster.model import Round
-from strategies.cluster.round_state import STATES
+from strategies.reason_codes import STATES
 from tests.notice_builders import MINUTE, T0, a_round
 
 SILENT_MS = 3 * MINUTE

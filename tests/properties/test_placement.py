@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.bundles.bundle_loads import BundleLoads
+from strategies.cluster.memory import Memory
 from strategies.cluster.model import (
     BrokerLoad,
     ClusterView,
     Decision,
     Figures,
-    Memory,
     Resource,
     Skip,
     Traffic,
@@ -29,7 +29,8 @@ from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
 from strategies.java.regex import JavaPattern
 from strategies.placement.contract import Averages, Candidate, OpensRounds, Request
-from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
+from strategies.placement.destination_rules import DestinationRules, DestinationSettings
+from strategies.placement.destinations import Destinations
 from strategies.placement.registry import PLACERS, placer
 from strategies.settings import Mode
 from tests.properties.legal import (

@@ -12,14 +12,14 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from strategies.cluster.intent_contract import RollPhase
-from strategies.roll.next_step import (
+from strategies.roll.next_step import next_step
+from strategies.roll.steps import (
     EndProcess,
     HaltRoll,
     KeepWaiting,
     RollFacts,
     RunRestart,
     WriteRecord,
-    next_step,
 )
 from strategies.roll.view import (
     IN_WORK,

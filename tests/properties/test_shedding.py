@@ -14,18 +14,10 @@ from hypothesis import strategies as st
 
 from strategies.bundles.bundle_loads import BundleLoads
 from strategies.bundles.system_bundles import is_system_bundle
-from strategies.cluster.model import (
-    BrokerLoad,
-    BrokerMemory,
-    ClusterView,
-    Figures,
-    Memory,
-    Resource,
-    Shedding,
-    Traffic,
-)
+from strategies.cluster.memory import BrokerMemory, Memory
+from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.settings import Mode
-from strategies.shedding.contract import Shedder
+from strategies.shedding.contract import Shedder, Shedding
 from strategies.shedding.registry import SHEDDERS, shedder
 from tests.properties.legal import (
     EAGER,

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from scripts.steady_invariants import infinite_figures
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Memory, Resource, Traffic
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.cluster.store import InMemoryStore
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.settings import SteadySettings

@@ -15,9 +15,11 @@ from hypothesis import given
 from strategies.averages.bundle_averages import bundles_of, first_history
 from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView
 from strategies.filters.contract import namespace_of
-from strategies.filters.pipeline import FilteredBundle, FilterFacts, Filters
+from strategies.filters.facts import FilteredBundle, FilterFacts
+from strategies.filters.pipeline import Filters
 from strategies.placement.contract import UNKNOWN
-from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
+from strategies.placement.destination_rules import DestinationRules, DestinationSettings
+from strategies.placement.destinations import Destinations
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.placement.registry import placer
 from tests.properties.legal import NAMESPACES, WEIGHTS

@@ -314,7 +314,7 @@ def eager(*, judges_moves: bool) -> Engine:
 
 
 def test_only_steady_judges_the_effect_of_its_moves() -> None:
-    judging = [name for name in SHEDDERS if Engine(EngineSettings(name)).takes_back]
+    judging = [name for name in SHEDDERS if Engine(EngineSettings(name)).drops_unconfirmed_moves]
     assert judging == ["steady"]
 
 

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.topics.connections import Connections
-from sinks.topics.kafka.settings import KafkaSettings
+from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from strategies.errors import PublishRejected
 from streaming.job import _run_with_restarts, run_job
 from streaming.outputs.output_counts import KINDS
@@ -118,7 +118,17 @@ def test_an_outage_is_logged_when_it_begins_and_when_it_ends_while_the_query_sti
         checkpoint=str(tmp_path / "checkpoint"),
         connections=Connections(topics=topics(own_kafka, "waits"), kafka=settings),
     )
-    assert _run_with_restarts(job, query, lambda: 0, threading.Event(), told.append) is None
+    assert (
+        _run_with_restarts(
+            job,
+            query,
+            lambda: 0,
+            threading.Event(),
+            told.append,
+            kafka=kafka_access(job.connections.kafka),
+        )
+        is None
+    )
     assert "no answer; check that the broker runs" in told[0]
     assert told[1].startswith("the servers of the topics answer again after ")
 

@@ -12,7 +12,7 @@ from tests.servers.loop import Loop
 
 def verdicts(loop: Loop) -> Mapping[str, Collection[bytes]]:
     """Different outcomes of each id. A job that was killed may publish a command again; the answer
-    to that, `replayed`, repeats a verdict and is none (decision 0144).
+    to that, `replayed`, repeats a verdict and is none (decision 0140).
     """
     found: dict[str, set[bytes]] = defaultdict(set)
     for value in loop.read("outcomes"):

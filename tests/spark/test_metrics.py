@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from sinks.metrics.liveness import Liveness
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from strategies.cluster.round_state import STATES
+from strategies.reason_codes import STATES
 from streaming.job import run_job
 from streaming.job_metrics import JobMetrics
 from streaming.progress import BatchProgress

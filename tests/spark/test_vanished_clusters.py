@@ -28,7 +28,7 @@ from streaming.progress import BatchProgress
 from streaming.sources.records import record_batch
 from streaming.state.shards import shard_of
 from streaming.state.store import StoreCache
-from streaming.state.vanished import Patience
+from streaming.state.vanished import ForgetPolicy
 from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, uneven
 
 #: Long before any machine's time.
@@ -37,7 +37,7 @@ PAST = -700 * 86_400
 BACK = PAST + 129_600
 LIVING = [f"living-{number}" for number in range(6)]
 GONE = [f"gone-{number}" for number in range(8)]
-AT_ONCE = Patience(margin_ms=0, running_ms=0)
+AT_ONCE = ForgetPolicy(margin_ms=0, running_ms=0)
 
 
 def settings() -> EngineSettings:
@@ -83,7 +83,7 @@ def test_rows_of_vanished_clusters_leave_and_they_decide_as_in_the_plain_loop(
             drain=True,
             on_progress=progress.append,
             session=spark,
-            patience=AT_ONCE,
+            forget_policy=AT_ONCE,
         )
         return progress[-1]
 
@@ -113,7 +113,7 @@ def test_swept_or_not_the_same_bytes_however_batches_are_cut(
         [*before()[-3 * 24 :], *mixed(LIVING[:2], 8, BACK), *mixed(LIVING, 12, BACK + 600)]
     )
     records = FileTopicReader(workshop.folder / "telemetry", workshop.uri("telemetry")).read()[0]
-    patience = replace(AT_ONCE, running_ms=Random(size).randrange(3) * 60_000)
+    forget_policy = replace(AT_ONCE, running_ms=Random(size).randrange(3) * 60_000)
     now_ms = iter(range(10**13, 10**14, 60_000))
     tester = TwsTester(
         ClusterProcessor(
@@ -122,7 +122,7 @@ def test_swept_or_not_the_same_bytes_however_batches_are_cut(
             decoding(WireLimits()),
             StoreCache(most_bytes),
             metrics=MetricsSettings(listen="127.0.0.1:0"),
-            patience=patience,
+            forget_policy=forget_policy,
             clock_ms=lambda: next(now_ms),
         )
     )

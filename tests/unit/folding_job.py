@@ -20,10 +20,9 @@ from sinks.wire.codec import (
     encode_outcome_telemetry,
     encode_round,
 )
-from sinks.wire.intents import check_signature
 from sinks.wire.origin import pack_origin
 from sinks.wire.output_rows import OutputRow, rejected_row
-from sinks.wire.signing import SigningKey
+from sinks.wire.signing import SigningKey, check_intent_signature
 from strategies.cluster.model import Command, Round
 from strategies.errors import WireError
 from tests.control_topic import Control, now_ms, outcome
@@ -126,7 +125,7 @@ class FoldingJob:
         """As of a job with `signing.intents_key_file`, if there is a key."""
         if self.intents_key is not None and b'"kind":"intent"' in record.value:
             try:
-                check_signature(record.value, self.intents_key)
+                check_intent_signature(record.value, self.intents_key)
             except WireError as error:
                 origin = pack_origin(record.position, record.value, len(record.value))
                 return [rejected_row(error, origin, "c")]

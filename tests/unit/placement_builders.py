@@ -10,9 +10,11 @@ from dataclasses import replace
 import numpy as np
 
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.cluster.model import BrokerLoad, Figures, Memory, Resource, Traffic
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import BrokerLoad, Figures, Resource, Traffic
 from strategies.figures.usage import weighted_usage
-from strategies.filters.pipeline import FilterFacts, Filters, FilterSettings
+from strategies.filters.facts import FilterFacts
+from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
 from strategies.placement.contract import UNKNOWN, Averages, Candidate, Placement, Placer, Request
 from strategies.settings import Mode, Weights

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus, RollPhase
 from strategies.cluster.model import Round
-from strategies.cluster.round_state import RoundState
-from strategies.roll.next_step import (
+from strategies.cluster.round_figures import RoundState
+from strategies.roll.next_step import next_step
+from strategies.roll.steps import (
     EndProcess,
     HaltRoll,
     KeepWaiting,
@@ -20,7 +21,6 @@ from strategies.roll.next_step import (
     RollStep,
     RunRestart,
     WriteRecord,
-    next_step,
 )
 from strategies.roll.view import (
     Observation,

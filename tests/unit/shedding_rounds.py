@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from strategies.cluster.model import ClusterView, Memory, Shedding, Skip
-from strategies.shedding.contract import Shedder
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import ClusterView, Skip
+from strategies.shedding.contract import Shedder, Shedding
 
 
 def play(shedder: Shedder, *views: ClusterView, memory: Memory | None = None) -> list[Shedding]:

@@ -1,5 +1,5 @@
-"""docs/STRATEGIES.md as tests read it: its text, and the rows of the worked examples that are
-marked in it.
+"""docs/STRATEGIES.md and tests/conformance/README.md as tests read them: their text, and the rows
+of the worked examples that are marked in them.
 """
 
 from __future__ import annotations
@@ -7,7 +7,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-PAGE = (Path(__file__).parents[2] / "docs" / "STRATEGIES.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = "\n".join(
+    (ROOT / page).read_text("utf-8")
+    for page in ("docs/STRATEGIES.md", "tests/conformance/README.md")
+)
 
 
 def example(name: str) -> list[list[str]]:

@@ -11,7 +11,8 @@ import pytest
 
 from pulsar_rebalancer.lab.simulation.leader import Leader
 from sinks.wire.codec import decode
-from strategies.cluster.model import ClusterMemory, Decision, Memory, Skip
+from strategies.cluster.memory import ClusterMemory, Memory
+from strategies.cluster.model import Decision, Skip
 from strategies.cluster.store import InMemoryStore
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView

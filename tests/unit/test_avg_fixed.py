@@ -9,7 +9,8 @@ from math import nan
 
 import pytest
 
-from strategies.cluster.model import BrokerLoad, BrokerMemory, ClusterMemory, ClusterView, Memory
+from strategies.cluster.memory import BrokerMemory, ClusterMemory, Memory
+from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.shedding.avg.fixed import AvgShedder
 from strategies.shedding.avg.settings import AvgSettings
 from tests.unit.avg_clusters import five_uneven_brokers, ten_ninety

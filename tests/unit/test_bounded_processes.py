@@ -70,7 +70,7 @@ BOUNDS: Mapping[str, str] = {
     "pulsar_rebalancer/watch/screen.py WatchScreen._moves": "clusters of one watch",
     "pulsar_rebalancer/watch/screen.py WatchScreen._said": "clusters of one watch",
     "pulsar_rebalancer/serve/app.py LivePage.assets": "files of the page",
-    "pulsar_rebalancer/serve/deciding.py Deciding.published": "plans that have not expired",
+    "pulsar_rebalancer/serve/deciding.py DecisionPublisher.published": "plans that still wait",
     "pulsar_rebalancer/serve/tokens.py FailureLimit._failed": "_MOST_ADDRESSES",
     "pulsar_rebalancer/serve/tokens.py Sessions._open": "_MOST_SESSIONS",
     "pulsar_rebalancer/serve/viewer_news.py ViewerNews._waiting": "MOST_VIEWERS",

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from strategies.cluster.intent_state import Drain, Intents, Roll
-from strategies.cluster.model import BrokerMemory, ClusterMemory, Command, OutcomeStatus
+from strategies.cluster.memory import BrokerMemory, ClusterMemory
+from strategies.cluster.model import Command, OutcomeStatus
 from strategies.cluster.move_cost import MoveCost
 from strategies.cluster.quota import Bulkhead
 from strategies.cluster.rival_state import Rivals

@@ -10,15 +10,18 @@ import pytest
 
 from strategies.cluster.budget import Budget
 from strategies.cluster.limit_settings import LimitSettings
-from strategies.cluster.model import BrokerMemory, ClusterMemory, Decision, Memory, Shedding
+from strategies.cluster.memory import BrokerMemory, ClusterMemory, Memory
+from strategies.cluster.model import Decision
 from strategies.cluster.state import Gained
-from strategies.filters.contract import Refusal
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
-from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
+from strategies.placement.destination_rules import DestinationRules, DestinationSettings
+from strategies.placement.destinations import Destinations
 from strategies.placement.registry import placer
+from strategies.reason_codes import Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
 from strategies.settings import MODE_RULES, Mode
+from strategies.shedding.contract import Shedding
 from tests.unit.placement_builders import policies
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, ns, view
 

@@ -8,15 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from strategies.cluster.model import BrokerLoad, ClusterMemory, Decision, Memory, Skip
-from strategies.filters.contract import Refusal
-from strategies.filters.pipeline import Allowed, Filters, FilterSettings
+from strategies.cluster.memory import ClusterMemory, Memory
+from strategies.cluster.model import BrokerLoad, Decision, Skip
+from strategies.filters.facts import Allowed
+from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
 from strategies.placement.answers import nowhere_at_all
 from strategies.placement.contract import UNKNOWN
-from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
+from strategies.placement.destination_rules import DestinationRules, DestinationSettings
+from strategies.placement.destinations import Destinations
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.placement.registry import placer
+from strategies.reason_codes import Refusal
 from strategies.settings import Mode
 from tests.calls import watched_calls
 from tests.unit.placement_builders import policies, policy

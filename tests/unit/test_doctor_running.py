@@ -48,7 +48,7 @@ def running(control: Control, epoch: int = 1) -> Iterator[None]:
 def test_a_job_that_warms_up_closes_no_round_and_is_well(control: Control) -> None:
     warm = Warming(60, lambda: WarmStart(now_ms() - HOUR, {0: 10}))
     folder = control.folder / "checkpoint"
-    with guarded(folder, guard_of(a_job(control), ENGINE), warming=warm):
+    with guarded(folder, guard_of(a_job(control), ENGINE), warming=warm) as held:
         begun = found(control)
         assert begun.status == "ok"
         assert "without publishing (warm start)" in begun.text
@@ -60,7 +60,7 @@ def test_a_job_that_warms_up_closes_no_round_and_is_well(control: Control) -> No
             assert still.text.endswith("finished no micro-batch within the last 3 min")
         an_hour_ago = {"pid": 7, "host": "h", "since_ms": now_ms() - HOUR}
         (folder / LOCKS[0]).write_bytes(msgspec.json.encode(an_hour_ago))
-        warmed_up(folder)
+        warmed_up(folder, held.guard)
         assert found(control).text.endswith("for 60 min); has closed no round yet")
         assert found(control, later_ms=HOUR).status == "fail"
 

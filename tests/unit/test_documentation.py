@@ -1,5 +1,5 @@
-"""Where Pulsar's documentation and its code differ: every row of docs/STRATEGIES.md names a test
-that shows what we do; some are here.
+"""Where Pulsar's documentation and its code differ: every row of tests/conformance/README.md names
+a test that shows what we do; some are here.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from strategies.cluster.model import BrokerLoad, ClusterView
-from strategies.filters.contract import Refusal
 from strategies.filters.pipeline import LoadManager
+from strategies.reason_codes import Refusal
 from strategies.settings import Mode
 from strategies.splitting.due import SPLITTERS, DueSplits, SplitRules, due_splits
 from strategies.splitting.limits import SplitSettings

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.memory import NO_MEMORY
 from strategies.cluster.model import (
-    NO_MEMORY,
     Command,
     Event,
     Note,

@@ -10,10 +10,13 @@ import pytest
 
 from strategies.cluster.budget import Budget
 from strategies.cluster.limit_settings import LimitSettings
-from strategies.cluster.model import BrokerLoad, Decision, Memory, Shedding
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import BrokerLoad, Decision
 from strategies.filters.pipeline import Filters, FilterSettings
-from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
+from strategies.placement.destination_rules import DestinationRules, DestinationSettings
+from strategies.placement.destinations import Destinations
 from strategies.round.clearance import Leaving, LeavingRules, decide
+from strategies.shedding.contract import Shedding
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, ns, view
 
 #: Even distribution allows b2 one bundle more than b1 would have left.

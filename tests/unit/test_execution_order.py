@@ -4,7 +4,8 @@ bundles as they were picked.
 
 from __future__ import annotations
 
-from strategies.cluster.model import Decision, Memory
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import Decision
 from strategies.shedding.execution_order import as_executed
 
 

@@ -22,7 +22,7 @@ from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import Settings, load
 from pulsar_rebalancer.settings.tree import json_schema
 from sinks.recordings.placed_lines import of_recording
-from sinks.wire.codec import decode_command
+from sinks.wire.codec import decode_command, decode_round
 from strategies.errors import SettingsError
 from strategies.fold.engine import Engine
 from strategies.shedding.registry import SHEDDERS
@@ -74,6 +74,9 @@ def test_replay_decides_by_it_and_reports_on_it(recording: tuple[list[bytes], Pa
     page = render(timelines(made, settings, {}), title="Replay", made_by="rebalancer replay")
     assert "shedding.halving.gap_percent" in page
     assert "threshold of 10 points" in page
+    states = [state for row in made.rounds if (state := decode_round(row.value).state)]
+    reasons = {(state.code, state.text[-13:], state.advice) for state in states}
+    assert ("balanced", "[near-enough]", "Nothing to do.") in reasons
 
 
 @pytest.mark.parametrize("loop", ["open", "closed"])

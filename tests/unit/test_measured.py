@@ -15,6 +15,7 @@ from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.round.capacities import CapacitySettings
 from strategies.settings import Weights
+from strategies.shedding.steady.load_history import LoadHistory
 from tests.unit.telemetry_builders import bundle, report, sweep
 
 #: kbit/s of a card with 10 Gbit/s, and what is used of it.
@@ -210,7 +211,9 @@ def test_direct_memory_matters_only_where_it_has_a_weight() -> None:
 def histories(store: InMemoryStore) -> dict[str, int]:
     """Broker → number of samples that SteadyShedder remembers."""
     return {
-        one.broker: 0 if one.memory.history is None else len(one.memory.history.samples)
+        one.broker: 0
+        if one.memory.history is None
+        else len(LoadHistory(*one.memory.history).samples)
         for one in store.brokers()
     }
 

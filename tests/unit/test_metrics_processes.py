@@ -20,7 +20,7 @@ from sinks.metrics.labels import MOST_CLUSTERS
 from sinks.metrics.liveness import Liveness
 from sinks.wire.output_rows import OutputRow
 from strategies.cluster.intent_contract import LASTING
-from strategies.cluster.round_state import STATES
+from strategies.reason_codes import STATES
 from streaming.job_metrics import JobMetrics
 from streaming.outputs.facts import (
     BatchFacts,

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 
 from sinks.metrics.liveness import Liveness
 from sinks.topics.connections import Connections
+from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.uri import file_topic_uri
 from strategies.errors import PublishTimeout, SinkError
@@ -191,6 +192,14 @@ def test_a_job_that_waits_for_its_topics_works(tmp_path: Path) -> None:
         return None
 
     job = JobSettings(connections=Connections(topics=topics))
-    ended = _run_with_restarts(job, query, lambda: 0, stop, lambda _: None, on_poll=liveness.turned)
+    ended = _run_with_restarts(
+        job,
+        query,
+        lambda: 0,
+        stop,
+        lambda _: None,
+        kafka=kafka_access(job.connections.kafka),
+        on_poll=liveness.turned,
+    )
     assert (ended, set(unhealthy)) == (None, {""})
     assert stop.now > 600

@@ -7,7 +7,8 @@ from math import inf, nan
 
 import pytest
 
-from strategies.cluster.model import BrokerLoad, Resource, Shedding
+from strategies.cluster.model import BrokerLoad, Resource
+from strategies.shedding.contract import Shedding
 from strategies.shedding.overload.fixed import OverloadShedder
 from strategies.shedding.overload.parity import ParityOverloadShedder
 from strategies.shedding.overload.settings import OverloadSettings

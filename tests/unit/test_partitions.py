@@ -13,7 +13,7 @@ from sinks.topics.files.topic import FileTopicWriter
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import guarded
-from streaming.checkpoint.guard_file import guard_of
+from streaming.checkpoint.guard_file import guard_of, written_guard
 from streaming.partitions import clusters_seen, cores_of, first_partitions, with_partitions
 from streaming.settings import JobSettings
 from tests.telemetry_lines import load_report
@@ -61,7 +61,7 @@ def test_telemetry_that_nobody_has_written_yet_names_none(tmp_path: Path) -> Non
 
 def test_the_number_of_the_first_start_stays_whatever_appears_later(tmp_path: Path) -> None:
     said: list[str] = []
-    first = with_partitions(AUTO, tmp_path, said.append, clusters=lambda _: 3)
+    first = with_partitions(AUTO, None, said.append, clusters=lambda _: 3)
     assert first.shuffle_partitions == first.partitions == 3
     assert said == [
         "job.shuffle_partitions: 3 (auto: 4 cores, 3 clusters in the newest telemetry); fixed in "
@@ -69,7 +69,7 @@ def test_the_number_of_the_first_start_stays_whatever_appears_later(tmp_path: Pa
     ]
     with guarded(tmp_path, guard_of(first, EngineSettings())):
         pass
-    later = with_partitions(AUTO, tmp_path, clusters=lambda _: 100)
+    later = with_partitions(AUTO, written_guard(tmp_path), clusters=lambda _: 100)
     assert later.shuffle_partitions == 3
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.cluster.model import BrokerMemory, ClusterMemory, Memory
+from strategies.cluster.memory import BrokerMemory, ClusterMemory, Memory
 from strategies.errors import SettingsError
 from strategies.placement.avg import AvgPlacement, AvgPlacementSettings
 from strategies.placement.contract import Candidate, OpensRounds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pulsar_rebalancer.lab.conformance.data_maps import only_active
-from strategies.cluster.model import NO_MEMORY, BrokerMemory, Memory
+from strategies.cluster.memory import NO_MEMORY, BrokerMemory, Memory
 from strategies.placement.avg import ParityAvgPlacement, key_of
 from strategies.placement.contract import UNKNOWN, Request, draw
 from strategies.placement.least_long_term_rate import (

@@ -9,22 +9,15 @@ import pytest
 
 from strategies.cluster.budget import Spent
 from strategies.cluster.clock import Clock
-from strategies.cluster.load_history import Episode, RecentMove
-from strategies.cluster.model import (
-    BrokerMemory,
-    ClusterMemory,
-    Event,
-    Rejection,
-    Round,
-    TelemetryRecord,
-    Tombstone,
-)
+from strategies.cluster.memory import BrokerMemory, ClusterMemory
+from strategies.cluster.model import Event, Rejection, Round, TelemetryRecord, Tombstone
 from strategies.cluster.state import ClusterState, InFlight, Order, Rehearsal
 from strategies.cluster.store import InMemoryStore
 from strategies.errors import SettingsError
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.producer_votes import strayed
 from strategies.settings import RoundSettings
+from strategies.shedding.steady.load_history import Episode, RecentMove
 from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.unit.telemetry_builders import T0, bundle, fold_all, outcome, report, sweep
 

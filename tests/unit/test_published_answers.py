@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.cluster.model import BrokerLoad, ClusterView, Shedding
+from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.placement.registry import placer
+from strategies.shedding.contract import Shedding
 from strategies.shedding.registry import shedder
 from strategies.shedding.uniform.settings import UniformSettings
 from tests.unit.placement_builders import bundle_of, candidate, placed

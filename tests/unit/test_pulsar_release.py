@@ -26,7 +26,7 @@ from strategies.fold.engine import EngineSettings
 from strategies.java.broker_versions import read_version, release_of
 from strategies.java.release_defaults import PulsarRelease
 from streaming.checkpoint.guard import guarded, other_settings
-from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard, write_guard
+from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard, write_guard, written_guard
 from streaming.pulsar_release import resolved_release, versions_seen
 from streaming.settings import JobSettings
 from tests.topic_uris import topics_of
@@ -179,7 +179,9 @@ def resolved(
     said: list[str],
     ended: Callable[[float], bool] = lambda _: True,
 ) -> PulsarRelease | None:
-    return resolved_release(job, folder, said.append, versions=versions_seen, ended=ended)
+    return resolved_release(
+        job, written_guard(folder), said.append, versions=versions_seen, ended=ended
+    )
 
 
 def test_the_newest_record_of_a_broker_counts(tmp_path: Path) -> None:

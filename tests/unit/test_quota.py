@@ -14,8 +14,8 @@ from sinks.wire.position import Position
 from strategies.cluster.model import Round
 from strategies.cluster.quota import (
     EMPTY,
-    Aside,
     Bulkhead,
+    OverQuota,
     UnreadRecord,
     admit,
 )
@@ -38,7 +38,7 @@ def arrival(minute: float, size: int = 10, offset: int = 0) -> UnreadRecord:
 
 def judged(
     arrivals: Iterable[UnreadRecord], brokers: int = 0, bulkhead: Bulkhead = EMPTY
-) -> tuple[list[bool], list[Aside], Bulkhead]:
+) -> tuple[list[bool], list[OverQuota], Bulkhead]:
     admitted, told = [], []
     for one in arrivals:
         bulkhead, yes, aside = admit(bulkhead, one, brokers, SMALL)

@@ -13,24 +13,15 @@ import pytest
 
 from sinks.wire.codec import decode_round
 from sinks.wire.output_rows import event_row
-from strategies.cluster.model import (
-    BrokerMemory,
-    ClusterMemory,
-    ClusterView,
-    Decision,
-    Memory,
-    Rejection,
-    Round,
-    Shedding,
-    Skip,
-    TelemetryRecord,
-)
+from strategies.cluster.memory import BrokerMemory, ClusterMemory, Memory
+from strategies.cluster.model import ClusterView, Decision, Rejection, Round, Skip, TelemetryRecord
 from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.cluster.store import BrokerState, InMemoryStore, StateStore
 from strategies.errors import StateVersionError
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.rule_errors import RecordChanges, raised_text
 from strategies.settings import Weights
+from strategies.shedding.contract import Shedding
 from strategies.shedding.registry import SHEDDERS
 from streaming.state.cluster_bytes import to_bytes
 from streaming.state.store import StoreCache
@@ -71,7 +62,7 @@ def test_a_round_whose_rule_raises_says_so_and_the_next_ones_try_again() -> None
     assert first.state is not None
     assert first.state.text == (
         "no rule could judge the cluster: a rule failed: ZeroDivisionError in "
-        "tests.raising_strategy, line 35: <object object at …> is no figure [rule-raised]"
+        "tests.raising_strategy, line 36: <object object at …> is no figure [rule-raised]"
     )
     assert "Each round tries again" in first.state.advice
 

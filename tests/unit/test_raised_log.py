@@ -14,9 +14,9 @@ def test_a_traceback_is_written_once_per_cause() -> None:
     made.engine = Engine(raising("c", 5), RaisedLog(lines.append))
     rounds = [made.passes() for _ in range(4)]
     (line,) = lines
-    assert line.startswith("a rule raised: ZeroDivisionError in tests.raising_strategy, line 35")
+    assert line.startswith("a rule raised: ZeroDivisionError in tests.raising_strategy, line 36")
     assert "Traceback (most recent call last):" in line
-    assert 'raising_strategy.py", line 35, in shed' in line
+    assert 'raising_strategy.py", line 36, in shed' in line
     assert all("Traceback" not in skip.text for one in rounds for skip in one.skips)
 
 

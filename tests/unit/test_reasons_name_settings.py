@@ -11,13 +11,16 @@ from dataclasses import replace
 import pytest
 
 from pulsar_rebalancer.settings.load import load
-from strategies.cluster.model import ClusterView, Decision, Memory, Shedding, Skip
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import ClusterView, Decision, Skip
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import PoliciesView
-from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
+from strategies.placement.destination_rules import DestinationRules, DestinationSettings
+from strategies.placement.destinations import Destinations
 from strategies.placement.registry import placer
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
+from strategies.shedding.contract import Shedding
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.registry import shedder
 from strategies.shedding.threshold.settings import ThresholdSettings

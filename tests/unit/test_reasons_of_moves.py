@@ -30,7 +30,7 @@ from sinks.wire.command_digest import command_digest
 from sinks.wire.encoding import encode_command
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import Command, Round
-from strategies.describe import describe_round
+from strategies.figures.describe import describe_round
 from strategies.fold.engine import EngineSettings
 from strategies.settings import Mode, RoundSettings
 from strategies.shedding.registry import SHEDDERS

@@ -26,7 +26,7 @@ from strategies.errors import WireError
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import read_policies
 from strategies.fold.engine import EngineSettings
-from strategies.round.round import bounded
+from strategies.round.round_record import bounded
 from tests.hostile_records import hostile
 from tests.telemetry_lines import line, load_report, sweep
 from tests.unit.test_wire_encoding import COMMAND, ROUND

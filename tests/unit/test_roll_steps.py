@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from strategies.cluster.intent_contract import RollPhase
-from strategies.roll.next_step import (
+from strategies.roll.next_step import next_step
+from strategies.roll.steps import (
     EndProcess,
     HaltRoll,
     KeepWaiting,
     RollStep,
     RunRestart,
     WriteRecord,
-    next_step,
 )
 from strategies.roll.view import (
     Absences,
@@ -32,17 +32,7 @@ from strategies.roll.view import (
     with_record,
     with_restart,
 )
-from tests.unit.roll_builders import (
-    NOW,
-    A,
-    B,
-    C,
-    D,
-    drain_status,
-    facts,
-    intent,
-    roll_status,
-)
+from tests.unit.roll_builders import NOW, A, B, C, D, drain_status, facts, intent, roll_status
 
 ALL_WAIT: Mapping[str, RollPhase] = dict.fromkeys((A, B, C), "waiting")
 DONE: Mapping[str, RollPhase] = dict.fromkeys((A, B, C), "restarted")

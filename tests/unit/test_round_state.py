@@ -1,126 +1,21 @@
-"""The state of a round: every skip code of the product has one, and mixed reasons give the state
-that an operator acts on.
-"""
+"""The state of a round: mixed reasons give the state that an operator acts on."""
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
 
 from sinks.wire.contracts.rounds import StateRecord
 from strategies.cluster.model import Skip
-from strategies.cluster.round_state import (
-    MEANINGS,
-    SILENT,
-    STATES,
-    RoundFacts,
-    RoundState,
-    state_of,
-)
-from tests.architecture.layers import modules, parsed
+from strategies.cluster.round_figures import RoundState
+from strategies.cluster.round_state import RoundFacts, state_of
+from strategies.fold.meanings import meanings_of
+from strategies.reason_codes import STATES, Meaning
+from strategies.shedding.registry import SHEDDERS
 
-ROOT = Path(__file__).parents[2]
-#: Call → position of the code among its arguments.
-CODE_AT = {"Skip": 2, "Refusal": 0, "bundles_left_alone": 1, "broker_skips": 0}
-#: Modules whose codes belong to executors, clocks, rolls, rejected records and split boundaries.
-OTHERS = {
-    "admission",
-    "approvals",
-    "clock",
-    "time_changes",
-    "reports",
-    "engine",
-    "outcomes",
-    "boundaries",
-    "apply_record",
-    "breaker",
-    "gate",
-    "next_step",
-    "view",
-    "accept_intent",
-    "fold_intent",
-    "drain_progress",
-}
-#: Codes of decisions and of placements that found a broker, names of topics and statuses.
-NO_SKIPS = {
-    "above-average",
-    "all-reported",
-    "already-done",
-    "apart-for-long",
-    "avg-scores",
-    "dry-run",
-    "far-apart",
-    "follow-up",
-    "hot-bundle",
-    "huge-gap",
-    "its-turn",
-    "lasting-gap",
-    "least-rate",
-    "least-used",
-    "lower-boundary",
-    "msg-rate",
-    "no-candidates",
-    "nobody-below-mean",
-    "non-persistent",
-    "overload-result",
-    "rate-uneven",
-    "rest-of-plan",
-    "threshold-result",
-    "throughput-uneven",
-    "well-below-mean",
-    "wide-gap",
-}
-KEBAB = re.compile(r"[a-z]+(-[a-z]+)+")
-
-
-def literals(node: ast.AST) -> Iterator[str]:
-    for one in ast.walk(node):
-        if isinstance(one, ast.Constant) and isinstance(one.value, str):
-            yield one.value
-
-
-def codes_in(tree: ast.AST) -> Iterator[str]:
-    """The codes of skips as they are written: at the place of a code, and anything that looks like
-    one.
-    """
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            at = CODE_AT.get(node.func.id)
-            if at is not None and len(node.args) > at:
-                yield from literals(node.args[at])
-    yield from (text for text in literals(tree) if KEBAB.fullmatch(text))
-
-
-def all_codes() -> set[str]:
-    files = [
-        file
-        for file in modules(ROOT / "strategies")
-        if file.stem not in {*OTHERS, "round_state"} and file.parent.name != "java"
-    ]
-    files.append(ROOT / "sinks" / "wire" / "fitting.py")
-    return {code for file in files for code in codes_in(parsed(file))} - NO_SKIPS
-
-
-@pytest.mark.heavy
-def test_every_code_has_a_state_or_is_silent_and_none_is_made_up() -> None:
-    assert all_codes() == {*MEANINGS, *SILENT}
-    assert not {*MEANINGS} & SILENT
-
-
-def test_a_new_code_is_seen() -> None:
-    written = 'Skip("broker", names, "odd", text)\nwhy = "brand-new" if a else Refusal("full")'
-    assert {*codes_in(ast.parse(written))} == {"odd", "brand-new", "full"}
-
-
-def test_every_state_but_acting_has_codes_and_every_code_an_advice() -> None:
-    assert {state for state, _, _ in MEANINGS.values()} == {*STATES} - {"acting"}
-    assert all(advice.endswith(".") for _, _, advice in MEANINGS.values())
+MEANINGS = meanings_of(*SHEDDERS.values())
 
 
 def test_the_wire_knows_the_same_states() -> None:
@@ -136,7 +31,7 @@ def facts(
     usage: tuple[float, ...] = (0.5, 0.5, 0.5),
 ) -> RoundFacts:
     figures = dict(zip(brokers, usage, strict=False))
-    return RoundFacts(actions, brokers, stale or {}, figures, skips, refused)
+    return RoundFacts(actions, brokers, stale or {}, figures, skips, MEANINGS, refused)
 
 
 def of_broker(code: str, name: str = "a:1") -> Skip:
@@ -298,7 +193,7 @@ def test_moves_under_way_are_waited_for() -> None:
     )
 
 
-@pytest.mark.parametrize("code", sorted(MEANINGS))
+@pytest.mark.parametrize("code", sorted(one.code for one in MEANINGS.values() if one.state))
 def test_no_cluster_is_done_or_beyond_help_while_moves_count_as_done(code: str) -> None:
     alone = state_of(facts(of_cluster(code)))
     state = state_of(replace(facts(of_cluster(code)), under_way=3))
@@ -327,3 +222,19 @@ def test_a_sentence_has_a_bound() -> None:
     long = Skip("broker", ("a" * 512,), "sole-bundle", "x" * 10_000)
 
     assert len(state_of(facts(long)).line) < 3_000
+
+
+def test_a_strategy_of_a_users_own_says_what_its_codes_mean() -> None:
+    """Its codes rank among those of the product, and its brokers may ask their bundles."""
+    own = {
+        "too-young": Meaning("too-young", "waiting", 605, "Wait a day."),
+        "all-old": Meaning("all-old", "cannot-help", 1221, "Split them.", asks_bundles=True),
+    }
+    given = facts(of_broker("too-young"), of_broker("waiting-for-samples", "b:1"))
+    young = state_of(replace(given, meanings={**MEANINGS, **own}))
+    assert (young.code, young.advice) == ("waiting", "Wait a day.")
+    assert young.text.endswith("[too-young]")
+
+    kept = facts(of_broker("all-old"), of_bundle("cooling-down"))
+    assert state_of(kept).text.startswith("nothing moves in this round")
+    assert state_of(replace(kept, meanings={**MEANINGS, **own})).text.endswith("[cooling-down]")

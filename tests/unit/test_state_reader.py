@@ -12,7 +12,8 @@ import pytest
 
 from pulsar_rebalancer.cli.commands.state import forgotten_line
 from strategies.cluster.clock import Clock
-from strategies.cluster.model import BrokerMemory, Figures, Traffic
+from strategies.cluster.memory import BrokerMemory
+from strategies.cluster.model import Figures, Traffic
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState
 from strategies.errors import StateVersionError

@@ -7,7 +7,8 @@ from dataclasses import replace
 import msgspec
 
 from strategies.bundles.bundle_loads import TableSummary
-from strategies.cluster.model import BrokerMemory, Figures, Resource, Traffic
+from strategies.cluster.memory import BrokerMemory
+from strategies.cluster.model import Figures, Resource, Traffic
 from strategies.cluster.store import BrokerState
 from streaming.state.compacted_log import LogEntry
 from streaming.state.rows import (

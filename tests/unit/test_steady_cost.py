@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from strategies.cluster.load_history import LoadHistory, LoadLevel
 from strategies.shedding.steady.cost import HIGHEST_BASE, POWERS, learned
+from strategies.shedding.steady.load_history import LoadHistory, LoadLevel
 from strategies.shedding.steady.spread_bounds import Packing, by_groups
 
 

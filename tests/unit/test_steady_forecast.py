@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from strategies.cluster.load_history import Episode, LoadHistory, LoadSample, RecentMove
 from strategies.shedding.steady.doubt import judged_moves, remembered
-from strategies.shedding.steady.fixed import returns
+from strategies.shedding.steady.load_history import Episode, LoadHistory, LoadSample, RecentMove
+from strategies.shedding.steady.planned_round import returns
 
 MINUTE_MS = 60_000
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strategies.cluster.load_history import Episode, LoadHistory, LoadSample
-from strategies.cluster.model import ClusterView, Memory, Shedding
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import ClusterView
+from strategies.shedding.contract import Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.gaps import LoadGap, widest_gap
+from strategies.shedding.steady.load_history import Episode, LoadHistory, LoadSample
 from strategies.shedding.steady.settings import PROFILES, SteadySettings
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
 

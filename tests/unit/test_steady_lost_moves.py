@@ -7,9 +7,17 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from strategies.cluster.load_history import LoadHistory, LoadSample, RecentMove
-from strategies.cluster.model import BrokerLoad, ClusterView, Memory
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.shedding.steady.fixed import SteadyShedder
+from strategies.shedding.steady.load_history import (
+    Episode,
+    LoadHistory,
+    LoadSample,
+    RecentMove,
+    histories_of,
+    moves_of,
+)
 from strategies.shedding.steady.samples import counted, uncounted
 from strategies.shedding.steady.settings import SteadySettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, ns, view
@@ -51,12 +59,15 @@ class Cluster:
     @property
     def moves(self) -> Sequence[RecentMove]:
         """Those of the first plan that are remembered."""
-        return [one for one in self.memory.cluster.moves if one.bundle in self.first]
+        return [one for one in moves_of(self.memory.cluster) if one.bundle in self.first]
+
+    @property
+    def episode(self) -> Episode:
+        return Episode(*self.memory.cluster.episode)
 
     def usages(self, name: str) -> list[float]:
         """The samples of a broker, in points."""
-        history = self.memory.brokers[f"{name}:1"].history
-        assert history is not None
+        history = histories_of(self.memory, [f"{name}:1"])[f"{name}:1"]
         return [round(100 * one.usage, 6) for one in history.samples]
 
     def _view(self) -> ClusterView:
@@ -111,7 +122,7 @@ def test_moves_that_were_never_carried_out_were_not_useless() -> None:
     cluster = decided()
     cluster.pass_minutes(60)
     assert cluster.useless == {0}
-    assert cluster.memory.cluster.episode.caution == 1.0
+    assert cluster.episode.caution == 1.0
 
 
 @pytest.mark.parametrize("late", [0, 2, 4])
@@ -129,9 +140,9 @@ def test_moves_are_judged_only_once_reports_show_them() -> None:
     cluster = decided()
     cluster.done_at = cluster.minute + 4
     cluster.pass_minutes(4)
-    assert not cluster.memory.cluster.episode.judged
+    assert not cluster.episode.judged
     cluster.pass_minutes(4)
-    assert cluster.memory.cluster.episode.judged
+    assert cluster.episode.judged
     assert cluster.useless == {0}
 
 
@@ -142,11 +153,11 @@ def test_its_own_moves_are_not_those_of_something_else_however_late_they_are_car
 ) -> None:
     cluster = decided()
     cluster.destination_later, cluster.counts_moves = destination_later, True
-    began_at_ms = cluster.memory.cluster.episode.began_at_ms
+    began_at_ms = cluster.episode.began_at_ms
     cluster.done_at = cluster.minute + done_after
     cluster.pass_minutes(done_after + 4)
     assert all(one.shown for one in cluster.moves)
-    assert cluster.memory.cluster.episode.began_at_ms == began_at_ms
+    assert cluster.episode.began_at_ms == began_at_ms
 
 
 @pytest.mark.parametrize("bundle", [ns(11), ns(12)])
@@ -159,7 +170,7 @@ def test_what_leaves_a_broker_once_its_moves_are_shown_was_moved_by_something_el
     cluster.gone = {bundle}
     cluster.pass_minutes(1)
     assert bundle not in cluster.first
-    assert cluster.memory.cluster.episode.began_at_ms == MINUTE_MS * cluster.minute
+    assert cluster.episode.began_at_ms == MINUTE_MS * cluster.minute
 
 
 MOVE = RecentMove("t/ns/x", "a", "b", 120_000, 1e5, 1e2, source_loses=0.1, destination_gains=0.2)
@@ -198,8 +209,7 @@ def test_what_traffic_costs_is_not_learned_from_estimates() -> None:
         )
         seen = replace(view(load, replace(load, broker="c:1")), now_ms=MINUTE_MS * minute)
         memory = rule.shed(seen, memory).memory
-    history = memory.brokers["b:1"].history
-    assert history is not None
+    history = histories_of(memory, ["b:1"])["b:1"]
     assert [one.throughput / MIB for one in history.levels] == [40.0]
     assert [round(100 * one.usage) for one in history.samples] == [10, 10, 30, 30]
 

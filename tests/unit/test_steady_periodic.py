@@ -14,10 +14,12 @@ from pulsar_rebalancer.lab.simulate.run_requests import RunRequest, StrategyChoi
 from pulsar_rebalancer.lab.simulation.metrics.figures import RunFigures
 from pulsar_rebalancer.lab.simulation.run import run
 from pulsar_rebalancer.lab.simulation.scenarios.default_bundles import UNNAMED
-from strategies.cluster.load_history import Episode, LoadHistory, LoadSample
-from strategies.cluster.model import BrokerLoad, BrokerMemory, ClusterMemory, Memory, Shedding
+from strategies.cluster.memory import BrokerMemory, ClusterMemory, Memory
+from strategies.cluster.model import BrokerLoad
+from strategies.shedding.contract import Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.lasting import ENOUGH, REMEMBERED_MS, YOUNG
+from strategies.shedding.steady.load_history import Episode, LoadHistory, LoadSample
 from strategies.shedding.steady.settings import Steadiness, SteadySettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, view
 
@@ -90,8 +92,8 @@ def test_a_step_is_answered_at_once_whatever_the_averages_say() -> None:
     shed = _shed(Episode(), now=(40, 10), usual=(10, 10))
 
     assert shed.decisions != ()
-    assert shed.memory.cluster.episode.rose_until_ms == _NOW_MS + REMEMBERED_MS
-    assert shed.memory.cluster.episode.fell_until_ms == -1
+    assert Episode(*shed.memory.cluster.episode).rose_until_ms == _NOW_MS + REMEMBERED_MS
+    assert Episode(*shed.memory.cluster.episode).fell_until_ms == -1
 
 
 def test_a_gap_because_load_fell_counts_once_it_has_lasted() -> None:
@@ -99,7 +101,7 @@ def test_a_gap_because_load_fell_counts_once_it_has_lasted() -> None:
     old = _shed(Episode(), now=(40, 10), usual=(40, 40), samples=20)
 
     assert [one.code for one in young.skips] == ["load-comes-and-goes"]
-    assert young.memory.cluster.episode.fell_until_ms == _NOW_MS + REMEMBERED_MS
+    assert Episode(*young.memory.cluster.episode).fell_until_ms == _NOW_MS + REMEMBERED_MS
     assert old.decisions != ()
 
 
@@ -114,7 +116,7 @@ def test_a_step_after_load_fell_needs_the_averages_for_four_hours() -> None:
 def test_load_that_goes_to_another_broker_at_once_is_a_step() -> None:
     once = _shed(Episode(), now=(40, 10), usual=(25, 25))
     again = _shed(
-        once.memory.cluster.episode._replace(began_at_ms=-1), now=(40, 10), usual=(25, 25)
+        Episode(*once.memory.cluster.episode)._replace(began_at_ms=-1), now=(40, 10), usual=(25, 25)
     )
     young = _shed(Episode(), now=(40, 10), usual=(25, 25), averaged=YOUNG - 1)
 

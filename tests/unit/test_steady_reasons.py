@@ -6,13 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.cluster.model import BrokerLoad, Memory, Shedding
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import BrokerLoad
 from strategies.cluster.round_state import RoundFacts, state_of
+from strategies.fold.meanings import meanings_of
+from strategies.shedding.contract import Shedding
+from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.gaps import LoadGap
 from strategies.shedding.steady.reasons import gap_text
 from strategies.shedding.steady.settings import SteadySettings
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
+
+MEANINGS = meanings_of(*SHEDDERS.values())
 
 
 def played(*minutes: tuple[BrokerLoad, ...]) -> list[Shedding]:
@@ -78,7 +84,7 @@ def test_a_gap_of_a_broker_whose_last_move_no_sample_shows_yet_waits_for_one(oth
     assert (first.code, first.subject) == ("waiting-for-moves", "cluster")
     assert "above b2:1" in first.text
     assert [(one.code, one.names) for one in others_left] == [("settling", ("b2:1",))]
-    state = state_of(RoundFacts((), [one.broker for one in seen], {}, {}, waiting.skips))
+    state = state_of(RoundFacts((), [one.broker for one in seen], {}, {}, waiting.skips, MEANINGS))
     assert state.code == "waiting"
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from strategies.bundles.bundle_loads import Bools
-from strategies.cluster.load_history import LoadHistory, LoadSample
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import learned
+from strategies.shedding.steady.load_history import LoadHistory, LoadSample
 from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.move_search import searched
 from tests.unit.shedding_builders import broker, bundles, ns, view

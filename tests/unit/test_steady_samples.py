@@ -11,10 +11,10 @@ from itertools import pairwise
 import pytest
 
 from pulsar_rebalancer.settings.load import load
-from strategies.cluster.load_history import LoadHistory, LoadLevel, LoadSample
-from strategies.cluster.model import Memory
+from strategies.cluster.memory import Memory
 from strategies.errors import SettingsError
 from strategies.shedding.steady.fixed import SteadyShedder
+from strategies.shedding.steady.load_history import LoadHistory, LoadLevel, LoadSample
 from strategies.shedding.steady.samples import NO_SAMPLES, continued, recorded
 from strategies.shedding.steady.settings import SteadySettings
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view

@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.cluster.load_history import LoadHistory
-from strategies.cluster.model import NO_MEMORY, ClusterView, Memory, Shedding
+from strategies.cluster.memory import NO_MEMORY, Memory
+from strategies.cluster.model import ClusterView
+from strategies.shedding.contract import Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
+from strategies.shedding.steady.load_history import LoadHistory
 from strategies.shedding.steady.samples import recorded
 from strategies.shedding.steady.settings import SteadySettings
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view

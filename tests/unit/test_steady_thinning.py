@@ -10,9 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from strategies.cluster.load_history import Episode, RecentMove
-from strategies.cluster.model import ClusterMemory, Memory, Shedding
+from strategies.cluster.memory import ClusterMemory, Memory
+from strategies.shedding.contract import Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
+from strategies.shedding.steady.load_history import Episode, RecentMove
 from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.plan import best_plan
 from strategies.shedding.steady.settings import PROFILES, SteadySettings

@@ -9,14 +9,9 @@ from math import inf, nan
 
 import pytest
 
-from strategies.cluster.model import (
-    BrokerLoad,
-    BrokerMemory,
-    ClusterView,
-    Memory,
-    Resource,
-    Shedding,
-)
+from strategies.cluster.memory import BrokerMemory, Memory
+from strategies.cluster.model import BrokerLoad, ClusterView, Resource
+from strategies.shedding.contract import Shedding
 from strategies.shedding.threshold.fixed import ThresholdShedder
 from strategies.shedding.threshold.settings import ThresholdSettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, ns, view

@@ -8,7 +8,8 @@ from math import inf, nan
 import pytest
 
 from pulsar_rebalancer.lab.conformance.data_maps import only_active
-from strategies.cluster.model import BrokerLoad, ClusterView, Resource, Shedding
+from strategies.cluster.model import BrokerLoad, ClusterView, Resource
+from strategies.shedding.contract import Shedding
 from strategies.shedding.threshold.parity import ParityThresholdShedder
 from strategies.shedding.threshold.settings import ThresholdSettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, ns, view

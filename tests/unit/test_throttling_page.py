@@ -1,5 +1,5 @@
-"""The worked example of throttling in docs/STRATEGIES.md is what the limiters answer, and its
-defaults are those of the settings.
+"""The worked example of throttling in tests/conformance/README.md is what the limiters answer,
+and its defaults are those of the settings.
 """
 
 from __future__ import annotations

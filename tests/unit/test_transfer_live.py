@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from strategies.cluster.model import BrokerLoad, ClusterView, Shedding
+from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.settings import Mode
+from strategies.shedding.contract import Shedding
 from strategies.shedding.registry import shedder
 from strategies.shedding.transfer.settings import TransferSettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, ns, view

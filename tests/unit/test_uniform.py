@@ -6,7 +6,8 @@ from math import nan
 
 import pytest
 
-from strategies.cluster.model import BrokerLoad, Shedding
+from strategies.cluster.model import BrokerLoad
+from strategies.shedding.contract import Shedding
 from strategies.shedding.uniform.fixed import UniformLoadShedder
 from strategies.shedding.uniform.parity import ParityUniformLoadShedder
 from strategies.shedding.uniform.settings import UniformSettings

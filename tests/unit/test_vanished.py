@@ -13,23 +13,23 @@ from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState
 from strategies.fold.vanished_clusters import DAY_MS, remains
 from streaming.state.store import ShardStore, StoreCache
-from streaming.state.vanished import Patience, Watch, watched
+from streaming.state.vanished import ForgetPolicy, Watch, watched
 from tests.spark.state_variables import Spark
 
 HOUR = 3_600_000
-PATIENCE = Patience(after_ms=7 * DAY_MS)
+PATIENCE = ForgetPolicy(after_ms=7 * DAY_MS)
 STEP = 300_000
 
 
 def lines(
-    times: Iterable[tuple[int, int]], patience: Patience = PATIENCE, watch: Watch = Watch()
+    times: Iterable[tuple[int, int]], forget_policy: ForgetPolicy = PATIENCE, watch: Watch = Watch()
 ) -> list[int]:
     """The lines at which clusters are dropped. `times`: of the newest record and of the machine at
     each micro-batch.
     """
     found = []
     for newest, now in times:
-        watch, line = watched(watch, newest, now, patience)
+        watch, line = watched(watch, newest, now, forget_policy)
         found += [] if line is None else [line]
     return found
 
@@ -70,7 +70,7 @@ def broker(name: str) -> BrokerState:
     return BrokerState(name, 0, 1, 1, 1, 1, 1, -1, "d", "d", Figures())
 
 
-AT_ONCE = Patience(after_ms=DAY_MS, margin_ms=0, running_ms=0)
+AT_ONCE = ForgetPolicy(after_ms=DAY_MS, margin_ms=0, running_ms=0)
 
 
 def round_of(

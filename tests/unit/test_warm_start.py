@@ -209,7 +209,7 @@ def test_the_guard_keeps_it_and_its_end(tmp_path: Path) -> None:
     never = Warming(5, lambda: pytest.fail("decided once"))
     with guarded(tmp_path, guard, warming=never) as held:
         assert held.warm == warm
-    warmed_up(tmp_path)
+    warmed_up(tmp_path, held.guard)
     with guarded(tmp_path, guard, warming=never) as held:
         assert held.warm == replace(warm, done=True)
     assert read_guard(tmp_path).warm == replace(warm, done=True)

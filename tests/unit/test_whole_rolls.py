@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from strategies.cluster.intent_contract import RollPhase
-from strategies.cluster.round_state import RoundState
-from strategies.roll.next_step import EndProcess, HaltRoll
+from strategies.cluster.round_figures import RoundState
+from strategies.roll.steps import EndProcess, HaltRoll
 from strategies.roll.view import RollRounds, RollRules, after_round, roll_view
 from tests.unit.roll_builders import (
     NOW,

@@ -20,7 +20,7 @@ from pulsar_rebalancer.cli.intents import (
 from pulsar_rebalancer.decisions.intents import IntentError, until_ms
 from sinks.wall_clock import wall_clock_ms
 from strategies.cluster.intent_contract import ENDED, Intent, IntentStatus
-from strategies.describe import age
+from strategies.figures.describe import age
 
 app = typer.Typer()
 

@@ -14,7 +14,7 @@ from pulsar_rebalancer.decisions.intents import newest_rounds, round_of_cluster,
 from sinks.wall_clock import wall_clock_ms
 from strategies.cluster.intent_contract import LASTING, IntentStatus
 from strategies.cluster.model import Round
-from strategies.describe import age
+from strategies.figures.describe import age
 
 app = typer.Typer()
 

@@ -30,9 +30,9 @@ from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import encode_approval
 from sinks.wire.encoding import encode_command, encode_outcome
 from sinks.wire.signing import SigningKey, approvals_key
-from strategies.describe import age, counted, counted_with
 from strategies.errors import SettingsError
 from strategies.executor.approvals import DONE, Approval
+from strategies.figures.describe import age, counted, counted_with
 
 app = typer.Typer(
     no_args_is_help=True, help="Show, approve and deny plans; pause and resume an executor."

@@ -22,6 +22,29 @@ from sinks.wire.raw import SourceSettings
 
 app = typer.Typer()
 
+_Copied = Annotated[
+    str | None,
+    typer.Option(metavar="URI", help="Topic to copy; default: the settings' telemetry topic."),
+]
+_Follow = Annotated[
+    bool,
+    typer.Option("--follow", "-f", help="Continue with new records until Ctrl-C or SIGTERM."),
+]
+_UntilIdle = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS", min=0, help="Continue until no record has arrived for this time."
+    ),
+]
+_Format = Annotated[
+    Literal["jsonl", "parquet"] | None,
+    typer.Option(
+        "--format",
+        help="By default from FILE's ending; parquet is for backtest and tune, and keeps less "
+        "of reports.",
+    ),
+]
+
 
 @app.command()
 def record(
@@ -32,28 +55,10 @@ def record(
         ),
     ],
     *,
-    topic: Annotated[
-        str | None,
-        typer.Option(metavar="URI", help="Topic to copy; default: the settings' telemetry topic."),
-    ] = None,
-    follow: Annotated[
-        bool,
-        typer.Option("--follow", "-f", help="Continue with new records until Ctrl-C or SIGTERM."),
-    ] = False,
-    until_idle: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS", min=0, help="Continue until no record has arrived for this time."
-        ),
-    ] = None,
-    form: Annotated[
-        Literal["jsonl", "parquet"] | None,
-        typer.Option(
-            "--format",
-            help="By default from FILE's ending; parquet is for backtest and tune, and keeps less "
-            "of reports.",
-        ),
-    ] = None,
+    topic: _Copied = None,
+    follow: _Follow = False,
+    until_idle: _UntilIdle = None,
+    form: _Format = None,
     force: options.Force = False,
     config: options.Config = None,
     overrides: options.Overrides = None,

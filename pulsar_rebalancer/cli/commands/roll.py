@@ -11,7 +11,7 @@ import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.intents import IntentSession, intent_session, say_status
-from pulsar_rebalancer.cli.roll.observe import ClusterEyes
+from pulsar_rebalancer.cli.roll.observe import ClusterObserver
 from pulsar_rebalancer.cli.roll.obstacles import WaitingPlans
 from pulsar_rebalancer.cli.roll.process import RollEnd, RollPlan, RollProcess
 from pulsar_rebalancer.cli.roll.restarts import RestartCommands
@@ -21,7 +21,7 @@ from sinks.executor.settings import state_folder
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.wall_clock import wall_clock_ms
 from strategies.cluster.intent_contract import IntentStatus
-from strategies.roll.next_step import EndProcess
+from strategies.roll.steps import EndProcess
 from strategies.roll.view import RollMemory, RollRules
 
 app = typer.Typer()
@@ -156,12 +156,12 @@ def _check_words(
 
 
 def _begin(session: IntentSession, wanted: RollOptions) -> None:
-    with _looking(session.settings) as eyes:
-        brokers = wanted.brokers or _all_brokers(session, eyes)
+    with _looking(session.settings) as observer:
+        brokers = wanted.brokers or _all_brokers(session, observer)
         record = session.judged(
             session.record("roll", brokers=brokers, max_unavailable=wanted.max_unavailable)
         )
-        process = _process(session, wanted, eyes, record.id)
+        process = _process(session, wanted, observer, record.id)
         process.write(record)
         how = (
             "in turn"
@@ -186,8 +186,8 @@ def _resume(session: IntentSession, wanted: RollOptions) -> None:
             f"--restart-again {waiting[0]}: it is {phase}; only a broker in phase restarting can "
             "be restarted again. `rebalancer intents` shows the phases."
         )
-    with _looking(session.settings) as eyes:
-        process = _process(session, wanted, eyes, status.id)
+    with _looking(session.settings) as observer:
+        process = _process(session, wanted, observer, status.id)
         process.write(session.judged(session.record("resume", roll=status.id)))
         session.note(f"goes on with the roll of {status.by} ({status.reason})", "resume")
         _finish(session, process.run(), wanted)
@@ -214,14 +214,14 @@ def _active(session: IntentSession) -> IntentStatus:
     return status
 
 
-def _all_brokers(session: IntentSession, eyes: ClusterEyes) -> tuple[str, ...]:
+def _all_brokers(session: IntentSession, observer: ClusterObserver) -> tuple[str, ...]:
     """All brokers of the newest round that may be drained. Raises IntentError if the cluster has
     others.
     """
     newest = session.newest
     excluded = {*excluded_by(newest)}
     known = {*newest.brokers, *newest.usage, *newest.stale}
-    unknown = sorted({*eyes.brokers()} - known - excluded)
+    unknown = sorted({*observer.brokers()} - known - excluded)
     if unknown:
         raise IntentError(
             f"{unknown[0]} is a broker of the cluster, and the newest round does not know it: "
@@ -231,23 +231,23 @@ def _all_brokers(session: IntentSession, eyes: ClusterEyes) -> tuple[str, ...]:
 
 
 @contextmanager
-def _looking(settings: Settings) -> Iterator[ClusterEyes]:
+def _looking(settings: Settings) -> Iterator[ClusterObserver]:
     with ExitStack() as stack:
         known = KnownBrokers(
             settings.connections.pulsar, [state_folder(settings.executor)], write=False
         )
-        eyes = ClusterEyes(settings.connections, known, lambda _: False, wall_clock_ms())
-        stack.callback(eyes.close)
-        yield eyes
+        observer = ClusterObserver(settings.connections, known, lambda _: False, wall_clock_ms())
+        stack.callback(observer.close)
+        yield observer
 
 
 def _process(
-    session: IntentSession, wanted: RollOptions, eyes: ClusterEyes, roll: str
+    session: IntentSession, wanted: RollOptions, observer: ClusterObserver, roll: str
 ) -> RollProcess:
     plans = WaitingPlans(session.settings, session.cluster)
     plan = RollPlan(roll, wanted.rules, wanted.max_unavailable, plans.obstacle)
     memory = RollMemory(wall_clock_ms(), due=wanted.again)
-    return RollProcess(session, plan, eyes, RestartCommands(wanted.command), memory)
+    return RollProcess(session, plan, observer, RestartCommands(wanted.command), memory)
 
 
 def _finish(session: IntentSession, end: RollEnd | None, wanted: RollOptions) -> None:

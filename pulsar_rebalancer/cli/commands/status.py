@@ -25,11 +25,13 @@ from pulsar_rebalancer.decisions.status import (
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, Outcome, Round
-from strategies.cluster.round_state import TO_MEND, RoundState, reason_of
-from strategies.describe import age, counted, counted_with, describe_intent, is_active
+from strategies.cluster.round_figures import RoundState
+from strategies.cluster.round_state import reason_of
 from strategies.executor.approvals import DONE
+from strategies.figures.describe import age, counted, counted_with, describe_intent, is_active
 from strategies.figures.reported import changes, expected_spread, reported_spread
 from strategies.ordered_sum import ordered_sum
+from strategies.round.screening import TO_MEND
 from strategies.settings import RoundSettings
 
 app = typer.Typer()

@@ -28,6 +28,26 @@ _SENTENCES: Mapping[Made, str] = {
 }
 
 
+_Partitions = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=10_000,
+        metavar="N",
+        help="Partitions per topic; a cluster's records share one.",
+    ),
+]
+_Replication = Annotated[
+    int,
+    typer.Option(
+        min=-1,
+        max=100,
+        metavar="N",
+        help="Replicas per partition; -1 is the cluster's own default.",
+    ),
+]
+
+
 @app.callback()
 def root() -> None:
     """Create the topics of the settings on Kafka and Pulsar."""
@@ -36,24 +56,8 @@ def root() -> None:
 @app.command(short_help="Create the topics that are missing.")
 def create(
     *,
-    partitions: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=10_000,
-            metavar="N",
-            help="Partitions per topic; a cluster's records share one.",
-        ),
-    ] = 1,
-    replication: Annotated[
-        int,
-        typer.Option(
-            min=-1,
-            max=100,
-            metavar="N",
-            help="Replicas per partition; -1 is the cluster's own default.",
-        ),
-    ] = -1,
+    partitions: _Partitions = 1,
+    replication: _Replication = -1,
     retention_hours: Annotated[
         int, typer.Option(min=1, max=87_600, metavar="N", help="Minimum retention of records.")
     ] = 168,

@@ -34,7 +34,7 @@ _UNOWNED = "unowned"
 _MOST_UNOWNED = 20
 
 
-class ClusterEyes:
+class ClusterObserver:
     """Looks at one cluster again and again. `look` raises Unauthorized; other errors of the cluster
     are part of what it sees.
     """
@@ -53,7 +53,7 @@ class ClusterEyes:
         """
         pulsar = connections.pulsar
         self._opened = ExitStack()
-        self._admin = self._client(_hasty(pulsar), wait, known)
+        self._admin = self._client(_single_attempt(pulsar), wait, known)
         self._freezes = FreezeWatch(self._client(probing(pulsar, probe_ms), wait, known))
         self._lost = LostBundles(connections, self._admin, since_ms)
         self._opened.callback(self._lost.close)
@@ -191,7 +191,7 @@ class LostBundles:
         self._outcomes.close()
 
 
-def _hasty(pulsar: PulsarSettings) -> PulsarSettings:
+def _single_attempt(pulsar: PulsarSettings) -> PulsarSettings:
     """One attempt, which ends soon: the next look comes in a second."""
     return replace(pulsar, attempts=1, deadline_ms=min(pulsar.deadline_ms, _LOOK_MS))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pulsar_rebalancer.cli.intents import IntentSession, without_durations
-from pulsar_rebalancer.cli.roll.observe import ClusterEyes
+from pulsar_rebalancer.cli.roll.observe import ClusterObserver
 from pulsar_rebalancer.cli.roll.restarts import RestartCommands
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.wall_clock import wall_clock_ms
@@ -17,7 +17,8 @@ from sinks.wire.contracts.approvals import LONGEST_REASON
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import Round
 from strategies.errors import SinkError
-from strategies.roll.next_step import (
+from strategies.roll.next_step import next_step
+from strategies.roll.steps import (
     EndProcess,
     HaltRoll,
     KeepWaiting,
@@ -25,7 +26,6 @@ from strategies.roll.next_step import (
     RollStep,
     RunRestart,
     WriteRecord,
-    next_step,
 )
 from strategies.roll.view import (
     Observation,
@@ -73,12 +73,17 @@ class RollProcess:
         self,
         session: IntentSession,
         plan: RollPlan,
-        eyes: ClusterEyes,
+        observer: ClusterObserver,
         commands: RestartCommands,
         memory: RollMemory,
     ) -> None:
         """`memory`: of a process that has done nothing yet."""
-        self._session, self._plan, self._eyes, self._commands = session, plan, eyes, commands
+        self._session, self._plan, self._observer, self._commands = (
+            session,
+            plan,
+            observer,
+            commands,
+        )
         self._memory, self._rounds = memory, RollRounds()
         self._said, self._said_at = "", 0.0
         outage_s = session.settings.connections.kafka.outage_ms / 1000
@@ -137,7 +142,7 @@ class RollProcess:
     def _look(self) -> Observation:
         view = self._rounds.view
         expected = sorted({*view.phases, *self._rounds.brokers})
-        return self._eyes.look(wall_clock_ms(), view.phases, expected, self._plan.obstacle())
+        return self._observer.look(wall_clock_ms(), view.phases, expected, self._plan.obstacle())
 
     def _rejected(self) -> EndProcess | None:
         """The end of a process whose record was rejected before any round saw it."""

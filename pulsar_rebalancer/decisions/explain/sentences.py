@@ -16,11 +16,12 @@ from pulsar_rebalancer.decisions.explain.subject import ExplainedSubject, Locate
 from pulsar_rebalancer.decisions.move_costs import move_costs
 from pulsar_rebalancer.decisions.round_texts import sentences
 from strategies.cluster.model import Command, Evidence, Round, Skip
-from strategies.cluster.round_state import ABOUT_POLICIES, counted_as_done
-from strategies.describe import counted, counted_with, describe_intent, describe_skip
+from strategies.cluster.round_state import counted_as_done
+from strategies.figures.describe import counted, counted_with, describe_intent, describe_skip
 from strategies.figures.reported import changes, expected_spread, reported_spread, reported_usage
 from strategies.placement.answers import BEING_DRAINED
 from strategies.round.proof import proof_of
+from strategies.round.screening import ABOUT_POLICIES
 
 #: Maximum number of bundles that a line names; it counts the others.
 _NAMES = 3

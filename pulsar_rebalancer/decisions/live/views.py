@@ -22,8 +22,8 @@ from pulsar_rebalancer.decisions.status import INTERVALS, late_after_ms
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_state import counted_as_done
-from strategies.describe import counted
 from strategies.executor.approvals import PauseOrder
+from strategies.figures.describe import counted
 from strategies.figures.reported import expected_spread, reported_spread
 from strategies.round.proof import proof_of
 from strategies.settings import RoundSettings

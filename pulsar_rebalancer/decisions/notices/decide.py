@@ -19,8 +19,8 @@ from pulsar_rebalancer.decisions.notices.picture import picture_of
 from sinks.metrics.labels import code_of
 from sinks.notices.notice import Notice, NoticeCause
 from strategies.cluster.model import Outcome, OutcomeStatus, Round
-from strategies.describe import counted
 from strategies.executor.approvals import ApprovedCommand, plan_id
+from strategies.figures.describe import counted
 
 #: The condition of a cluster that no notice is wanted about.
 QUIET = ""

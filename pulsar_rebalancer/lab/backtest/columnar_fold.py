@@ -28,7 +28,8 @@ from strategies.averages.bundle_averages import BundleHistory, unpack_history
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.cluster.clock import Clock
 from strategies.cluster.intent_state import NO_INTENTS
-from strategies.cluster.model import NO_MEMORY, Event, Figures, Memory, Skip, Sweep
+from strategies.cluster.memory import NO_MEMORY, Memory
+from strategies.cluster.model import Event, Figures, Skip, Sweep
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState, InMemoryStore
 from strategies.fold.census import after_calm, is_calm

@@ -14,7 +14,8 @@ import numpy as np
 
 from sinks.recordings.columnar_reading import figures_of
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
-from strategies.cluster.model import NO_MEMORY, Memory, Skip
+from strategies.cluster.memory import NO_MEMORY, Memory
+from strategies.cluster.model import Skip
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState
 from strategies.figures.usage import usages_of
@@ -123,19 +124,19 @@ class QuietRoundFinder:
     def _by_running(self, before: SettledCluster, rounds: Rounds, usage: Floats) -> QuietRounds:
         states, skips = _States(before), list[tuple[Skip, ...]]()
         for number in range(len(usage)):
-            given = RoundInput(
-                cluster=before.cluster,
-                number=before.round + number + 1,
-                now_ms=int(rounds.now_ms[number]),
-                closed_by="sweep",
-                brokers=states.after(rounds, number),
-                missing={},
-                read_table=_no_table,
+            state = ClusterState(
+                round=before.round + number,
                 cooling=before.state.cooling,
-                in_flight={},
-                gained={},
                 memory=states.memory.cluster,
                 policies=before.state.policies,
+            )
+            given = RoundInput(
+                before.cluster,
+                state,
+                int(rounds.now_ms[number]),
+                "sweep",
+                states.after(rounds, number),
+                _no_table,
             )
             try:
                 shedding = judge_cluster(given, self._shedder, self._rules).shedding

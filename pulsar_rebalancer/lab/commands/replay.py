@@ -31,8 +31,8 @@ from sinks.wire.codec import decode_rejected
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from strategies.cluster.model import Outcome
-from strategies.cluster.round_state import ABOUT_POLICIES
 from strategies.errors import WireError
+from strategies.round.screening import ABOUT_POLICIES
 
 if TYPE_CHECKING:
     from pulsar_rebalancer.lab.report.page import PageTable

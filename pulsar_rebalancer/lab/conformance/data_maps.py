@@ -14,7 +14,8 @@ import numpy as np
 
 from pulsar_rebalancer.lab.conformance.vectors import Number
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Memory, Resource, Traffic
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.placement.contract import Averages
 
 

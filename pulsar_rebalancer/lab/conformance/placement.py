@@ -27,7 +27,8 @@ from pulsar_rebalancer.lab.conformance.shedding import targets, unloads
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.cluster.model import BrokerLoad, BrokerMemory, Decision, Memory
+from strategies.cluster.memory import BrokerMemory, Memory
+from strategies.cluster.model import BrokerLoad, Decision
 from strategies.errors import SettingsError
 from strategies.figures.usage import weighted_usage
 from strategies.placement.avg import ParityAvgPlacement, key_of, planned_to

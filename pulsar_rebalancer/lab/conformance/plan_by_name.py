@@ -17,7 +17,8 @@ from pulsar_rebalancer.lab.conformance.placement import sampled
 from pulsar_rebalancer.lab.conformance.shedding import hits, unloads
 from pulsar_rebalancer.lab.conformance.vectors import Case, Played
 from strategies.bundles.bundle_loads import no_bundles
-from strategies.cluster.model import BrokerLoad, Memory
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import BrokerLoad
 from strategies.figures.usage import weighted_usage
 from strategies.placement.contract import UNKNOWN, Candidate, Placer, Request
 from strategies.placement.registry import PLACERS

@@ -10,9 +10,11 @@ from typing import Any
 from pulsar_rebalancer.lab.conformance.broker_conf import settings_of, weights_of
 from pulsar_rebalancer.lab.conformance.data_maps import DataMaps, RoundData, only_active
 from pulsar_rebalancer.lab.conformance.vectors import Case, Played
-from strategies.cluster.model import Decision, Memory, Shedding
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import Decision
 from strategies.placement.avg import key_of
 from strategies.placement.contract import Averages
+from strategies.shedding.contract import Shedding
 from strategies.shedding.registry import SHEDDERS
 
 #: What another release answers in its own way: AvgShedder's plan by value.

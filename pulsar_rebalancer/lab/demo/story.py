@@ -15,7 +15,7 @@ from pulsar_rebalancer.lab.goal import Goal
 from pulsar_rebalancer.lab.simulation.closed_loop import Step
 from sinks.topics.files.segments import segment_path
 from strategies.cluster.model import Round
-from strategies.describe import counted
+from strategies.figures.describe import counted
 from strategies.round.proof import proof_of
 
 #: Content of each file and folder of the run.

@@ -16,8 +16,8 @@ from sinks.wire.encoding import encode_outcome
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from strategies.cluster.model import Outcome, Round
-from strategies.describe import describe_command, describe_round
 from strategies.errors import SinkError
+from strategies.figures.describe import describe_command, describe_round
 
 #: Rejected records that are kept: their rows, and what Python needs for each.
 _MOST_REJECTED_BYTES, _ROW_BYTES = 256 * 2**20, 300

@@ -21,7 +21,8 @@ import numpy as np
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.averages.bundle_averages import unpack_history
 from strategies.bundles.bundle_loads import BundleLoads, no_bundles
-from strategies.cluster.model import BrokerLoad, BrokerMemory, Memory
+from strategies.cluster.memory import BrokerMemory, Memory
+from strategies.cluster.model import BrokerLoad
 from strategies.cluster.store import BrokerState, InMemoryStore
 from strategies.filters.anti_affinity import Counts, anti_affine, group_members, namespaces_served
 from strategies.filters.contract import namespace_of, remaining

@@ -15,7 +15,7 @@ from pulsar_rebalancer.lab.conformance.comparing import Difference
 from pulsar_rebalancer.lab.conformance.play_vectors import CaseResult, compare
 from pulsar_rebalancer.lab.conformance.suites import NOT_LIVE, SUITES
 from pulsar_rebalancer.lab.conformance.vectors import read_cases
-from strategies.describe import counted
+from strategies.figures.describe import counted
 from strategies.java.release_defaults import PulsarRelease
 from strategies.ordered_sum import ordered_sum
 

@@ -20,7 +20,7 @@ from sinks.wire.contracts.fields import (
     Version,
 )
 from strategies.cluster.intent_contract import IntentAction, IntentStateCode, RollPhase
-from strategies.cluster.round_state import StateCode
+from strategies.reason_codes import StateCode
 
 
 class SpreadRecord(Struct, frozen=True):

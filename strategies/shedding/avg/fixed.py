@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from strategies.cluster.model import ClusterView, Decision, Memory, Shedding, Skip
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import ClusterView, Decision, Skip
 from strategies.figures.usage import usages_by_name
 from strategies.settings import Weights
 from strategies.shedding.avg.settings import (
@@ -40,6 +41,7 @@ from strategies.shedding.candidates import (
     pick_by_name,
     that_fit,
 )
+from strategies.shedding.contract import Shedding
 from strategies.shedding.memory import hit_counts, with_hit_counts
 from strategies.shedding.reason_texts import gathered, settling, unusable
 

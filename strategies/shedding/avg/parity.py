@@ -15,14 +15,8 @@ from hashlib import blake2b
 import numpy as np
 
 from strategies.bundles.bundle_loads import BundleLoads, Floats
-from strategies.cluster.model import (
-    ClusterMemory,
-    ClusterView,
-    Decision,
-    Memory,
-    Shedding,
-    Skip,
-)
+from strategies.cluster.memory import ClusterMemory, Memory
+from strategies.cluster.model import ClusterView, Decision, Skip
 from strategies.figures.usage import weighted_usages
 from strategies.java.hash_order import INITIAL_TABLE, copied_order, double_keys, hash_map_order
 from strategies.settings import Weights
@@ -35,6 +29,7 @@ from strategies.shedding.candidates import (
     must_stay,
     that_fit,
 )
+from strategies.shedding.contract import Shedding
 from strategies.shedding.memory import hit_counts, with_hit_counts
 from strategies.shedding.reason_texts import gathered
 

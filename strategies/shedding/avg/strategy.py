@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from strategies.cluster.model import Round
+from strategies.reason_codes import NOTHING, Meaning
 from strategies.shedding.avg.fixed import AvgShedder
 from strategies.shedding.avg.parity import ParityAvgShedder, parity_50
 from strategies.shedding.avg.settings import AvgSettings
-from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory
-
-
-def usage_range(record: Round) -> float:
-    """Highest minus lowest usage, in points."""
-    return 100.0 * record.spread.range
+from strategies.shedding.contract import (
+    GoalFigure,
+    SheddingStrategy,
+    StrategyMemory,
+    usage_range,
+)
 
 
 def memory(settings: AvgSettings) -> StrategyMemory:
@@ -46,4 +46,5 @@ AVG = SheddingStrategy(
         )
     },
     memory=memory,
+    meanings=(Meaning("close-together", "balanced", 1310, NOTHING),),
 )

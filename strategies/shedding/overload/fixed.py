@@ -12,9 +12,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from math import isfinite
 
-from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.figures.usage import usages_by_name
 from strategies.settings import Weights
+from strategies.shedding.contract import Shedding
 from strategies.shedding.overload.settings import (
     OverloadSettings,
     not_overloaded,

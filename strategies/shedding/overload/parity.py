@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.figures.usage import unweighted_usage, weighted_usages
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies
-from strategies.shedding.contract import Usage, largest_weighted_resource
+from strategies.shedding.contract import Shedding, Usage, largest_weighted_resource
 from strategies.shedding.execution_order import as_executed
 from strategies.shedding.overload.settings import OverloadSettings, not_overloaded, overloaded
 from strategies.shedding.reason_texts import gathered

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strategies.cluster.model import Memory, Round, Skip
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import Round, Skip
+from strategies.reason_codes import NOTHING, Meaning
 from strategies.shedding.contract import GoalFigure, QuietScreen, RoundColumns, SheddingStrategy
 from strategies.shedding.overload.fixed import OverloadShedder
 from strategies.shedding.overload.parity import ParityOverloadShedder, parity_usage
@@ -40,4 +42,5 @@ OVERLOAD = SheddingStrategy(
     published_placement="least_long_term_rate",
     quiet=quiet,
     parity_usage=parity_usage,
+    meanings=(Meaning("not-overloaded", "balanced", 1330, NOTHING),),
 )

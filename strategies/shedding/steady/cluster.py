@@ -18,11 +18,11 @@ from strategies.bundles.bundle_loads import (
     Floats,
     Ints,
 )
-from strategies.cluster.load_history import LARGEST, LoadHistory, LoadSample
 from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.candidates import Candidates, candidates
 from strategies.shedding.steady.cost import LEAST_TRAFFIC, LoadCost
+from strategies.shedding.steady.load_history import LARGEST, LoadHistory, LoadSample
 from strategies.shedding.steady.move_plan import TINY, LoadedBrokers, Pieces
 from strategies.shedding.steady.samples import load_of
 

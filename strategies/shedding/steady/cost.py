@@ -15,8 +15,13 @@ from math import inf, sqrt
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats
-from strategies.cluster.load_history import LEVEL_BYTES, LoadHistory, LoadSample, level_columns
 from strategies.ordered_sum import ordered_sum
+from strategies.shedding.steady.load_history import (
+    LEVEL_BYTES,
+    LoadHistory,
+    LoadSample,
+    level_columns,
+)
 
 #: Usage without traffic that is assumed before anything is known.
 PRIOR_BASE = 0.08

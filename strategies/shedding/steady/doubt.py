@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from strategies.cluster.load_history import Episode, LoadHistory, RecentMove
 from strategies.ordered_sum import ordered_sum
+from strategies.shedding.steady.load_history import Episode, LoadHistory, RecentMove
 from strategies.shedding.steady.samples import judged, load_of
 
 #: Clean samples of a broker that show the effect of its moves.

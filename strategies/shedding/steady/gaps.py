@@ -9,7 +9,13 @@ from math import log, nan
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.cluster.load_history import Episode, LoadHistory, LoadSample, columns, packed
+from strategies.shedding.steady.load_history import (
+    Episode,
+    LoadHistory,
+    LoadSample,
+    columns,
+    packed,
+)
 from strategies.shedding.steady.samples import SAMPLES, by_usage
 from strategies.shedding.steady.settings import Profile
 

@@ -7,20 +7,30 @@ may not be worth it alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from strategies.cluster.load_history import Episode, RecentMove
+from strategies.cluster.memory import Memory
 from strategies.cluster.model import Skip
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.doubt import last_moves
 from strategies.shedding.steady.gaps import LoadGap
+from strategies.shedding.steady.load_history import Episode, RecentMove, moves_of
 from strategies.shedding.steady.move_plan import (
     MovePlan,
     PlannedMove,
     after_moves,
     spread_of,
 )
+
+
+def hold(memory: Memory, bundles: Collection[str]) -> Memory:
+    """The memory in which these bundles, which a limit held back, only have to wait."""
+    moves = [
+        one._replace(held=True) if one.bundle in bundles and not one.counted else one
+        for one in moves_of(memory.cluster)
+    ]
+    return replace(memory, cluster=replace(memory.cluster, moves=tuple(moves)))
 
 
 def goes_on(

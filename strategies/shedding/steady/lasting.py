@@ -9,9 +9,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats
-from strategies.cluster.load_history import Episode
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.gaps import LoadGap
+from strategies.shedding.steady.load_history import Episode
 from strategies.shedding.steady.move_plan import TINY, MovePlan, spread_of
 
 #: Load rises, or falls, where brokers carry more, or less, than their bundles do on average, by

@@ -8,7 +8,7 @@ from math import ceil
 import numpy as np
 
 from strategies.cluster.model import Skip
-from strategies.describe import counted
+from strategies.figures.describe import counted
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.move_plan import MovePlan, spread_of
 

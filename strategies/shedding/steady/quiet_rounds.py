@@ -7,12 +7,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from strategies.cluster.load_history import LoadHistory
-from strategies.cluster.model import NO_MEMORY, Memory, Skip
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import Skip
 from strategies.shedding.contract import QuietScreen, RoundColumns
-from strategies.shedding.memory import with_histories
 from strategies.shedding.steady.doubt import remembered
-from strategies.shedding.steady.fixed import compared_brokers, gap_or_reason, resting
+from strategies.shedding.steady.fixed import compared_brokers
+from strategies.shedding.steady.load_history import (
+    Episode,
+    LoadHistory,
+    histories_of,
+    moves_of,
+    with_histories,
+)
+from strategies.shedding.steady.planned_round import gap_or_reason, resting
 from strategies.shedding.steady.samples import NO_SAMPLES, continued
 from strategies.shedding.steady.settings import SteadySettings
 
@@ -22,8 +29,8 @@ def quiet(settings: SteadySettings) -> QuietScreen:
 
     def screen(rounds: RoundColumns, memory: Memory) -> tuple[Sequence[tuple[Skip, ...]], Memory]:
         cluster, skips, kept = memory.cluster, list[tuple[Skip, ...]](), None
-        episode = cluster.episode
-        if not episode.judged or any(not one.shown for one in cluster.moves):
+        episode, moves = Episode(*cluster.episode), tuple(moves_of(cluster))
+        if not episode.judged or any(not one.shown for one in moves):
             return skips, memory
         for now_ms, usage, histories in _advanced(rounds, memory, settings):
             compared = {name: histories[name] for name in compared_brokers(usage)}
@@ -37,7 +44,7 @@ def quiet(settings: SteadySettings) -> QuietScreen:
             kept = histories
         if kept is None:
             return skips, memory
-        moves = resting(cluster.moves, int(rounds.now_ms[len(skips) - 1]), settings.rest_minutes)
+        moves = resting(moves, int(rounds.now_ms[len(skips) - 1]), settings.rest_minutes)
         memory = with_histories(memory, kept)
         return skips, Memory(memory.brokers, replace(memory.cluster, moves=moves, episode=episode))
 
@@ -49,9 +56,8 @@ def _advanced(
 ) -> Iterator[tuple[int, Mapping[str, float], Mapping[str, LoadHistory]]]:
     """Time, usages and histories of each round."""
     period_ms = 1000.0 * settings.sample_seconds
-    histories = {
-        name: memory.brokers.get(name, NO_MEMORY).history or NO_SAMPLES for name in rounds.brokers
-    }
+    kept = histories_of(memory, rounds.brokers)
+    histories = {name: kept.get(name, NO_SAMPLES) for name in rounds.brokers}
     columns = (
         rounds.reported_at_ms,
         rounds.usage,

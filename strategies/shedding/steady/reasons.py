@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from strategies.cluster.load_history import Episode
 from strategies.cluster.model import BrokerLoad, Decision, Evidence, Skip
-from strategies.describe import counted
+from strategies.figures.describe import counted
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.candidates import bundles_left_alone, must_stay
 from strategies.shedding.reason_texts import setting, settling
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.gaps import LoadGap
 from strategies.shedding.steady.lasting import ENOUGH
+from strategies.shedding.steady.load_history import Episode
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, spread_of
 from strategies.shedding.steady.settings import SteadySettings
 

@@ -10,7 +10,9 @@ from statistics import median
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats
-from strategies.cluster.load_history import (
+from strategies.cluster.model import BrokerLoad
+from strategies.ordered_sum import ordered_sum
+from strategies.shedding.steady.load_history import (
     LARGEST,
     LEVEL_BYTES,
     ROW_BYTES,
@@ -24,8 +26,6 @@ from strategies.cluster.load_history import (
     unpacked_at,
     unpacked_level,
 )
-from strategies.cluster.model import BrokerLoad
-from strategies.ordered_sum import ordered_sum
 
 #: Number of samples in memory: five blocks of four.
 SAMPLES = 20

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from strategies.cluster.model import Round
-from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory
+from strategies.reason_codes import (
+    ADD_BROKERS,
+    CHECK_POLICIES,
+    NEXT_ROUNDS,
+    NOTHING,
+    OTHER_LOAD,
+    SPLIT_BUNDLES,
+    Meaning,
+)
+from strategies.shedding.contract import (
+    GoalFigure,
+    SheddingStrategy,
+    StrategyMemory,
+    usage_range,
+)
 from strategies.shedding.steady.doubt import JUDGED_AGE_MS
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.obstacles import ADVICE
 from strategies.shedding.steady.quiet_rounds import quiet
 from strategies.shedding.steady.samples import LEVEL_AGE_MS, LEVEL_MS, SAMPLES
 from strategies.shedding.steady.settings import SteadySettings
-
-
-def usage_range(record: Round) -> float:
-    """Highest minus lowest usage, in points."""
-    return 100.0 * record.spread.range
 
 
 def memory(settings: SteadySettings) -> StrategyMemory:
@@ -43,4 +51,28 @@ STEADY = SheddingStrategy(
     advice=ADVICE,
     sample_key="sample_seconds",
     memory=memory,
+    meanings=(
+        Meaning("policies-hold", "not-allowed", 340, CHECK_POLICIES),
+        Meaning(
+            "waiting-for-samples",
+            "waiting",
+            610,
+            "Wait for three reports of each broker; if it lasts, check with `rebalancer doctor` "
+            "how often brokers report, and find what keeps changing their bundles.",
+        ),
+        Meaning("load-comes-and-goes", "waiting", 630, NEXT_ROUNDS),
+        Meaning(
+            "moves-did-not-help",
+            "waiting",
+            640,
+            "Check the outcomes of the last commands: `rebalancer explain`.",
+        ),
+        Meaning("resting", "waiting", 670, NEXT_ROUNDS),
+        Meaning("cluster-full", "cannot-help", 800, ADD_BROKERS),
+        Meaning("bundle-too-large", "cannot-help", 810, SPLIT_BUNDLES, speaks_for_round=True),
+        Meaning("load-without-bundles", "cannot-help", 820, OTHER_LOAD),
+        Meaning("coarse-bundles", "cannot-help", 830, SPLIT_BUNDLES),
+        Meaning("not-worth-it", "cannot-help", 840, NOTHING),
+        Meaning("no-better-plan", "cannot-help", 850, SPLIT_BUNDLES),
+    ),
 )

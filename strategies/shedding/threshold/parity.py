@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.cluster.model import MIB, BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import MIB, BrokerLoad, ClusterView, Decision, Skip
 from strategies.figures.usage import weighted_usages
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies
+from strategies.shedding.contract import Shedding
 from strategies.shedding.execution_order import as_executed
 from strategies.shedding.memory import with_ewmas
 from strategies.shedding.reason_texts import gathered, revised

@@ -9,8 +9,10 @@ from math import fsum
 
 import numpy as np
 
-from strategies.cluster.model import NO_MEMORY, Memory, Round, Skip
+from strategies.cluster.memory import NO_MEMORY, Memory
+from strategies.cluster.model import Round, Skip
 from strategies.ordered_sum import ordered_sum
+from strategies.reason_codes import NEXT_ROUNDS, NOTHING, Meaning
 from strategies.shedding.contract import (
     GoalFigure,
     QuietScreen,
@@ -81,4 +83,10 @@ THRESHOLD = SheddingStrategy(
     published_placement="least_resource_usage",
     quiet=quiet,
     memory=memory,
+    meanings=(
+        Meaning("already-fell", "waiting", 710, NEXT_ROUNDS),
+        Meaning("below-threshold", "balanced", 1320, NOTHING),
+        Meaning("nobody-below", "balanced", 1340, NOTHING),
+        Meaning("no-load", "balanced", 1350, NOTHING),
+    ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from strategies.cluster.model import Round
+from strategies.reason_codes import CHANGE_SETTING, CHECK_COLLECTOR, NOTHING, SPLIT_BUNDLES, Meaning
 from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory
 from strategies.shedding.transfer.fixed import transfer_shedder
 from strategies.shedding.transfer.parity import parity_transfer_shedder
@@ -46,4 +47,17 @@ TRANSFER = SheddingStrategy(
     placement="least_resource_usage_extensible",
     load_manager="extensible",
     memory=memory,
+    meanings=(
+        Meaning("too-few-bundles", "cannot-help", 870, SPLIT_BUNDLES),
+        Meaning(
+            "no-bundle-figures",
+            "cannot-help",
+            980,
+            "Check that brokers report bundles, and what keeps them.",
+        ),
+        Meaning("has-policies", "not-allowed", 1110, CHANGE_SETTING),
+        Meaning("not-at-the-ends", "balanced", 1370, NOTHING),
+        Meaning("not-among-the-heaviest", "balanced", 1390, NOTHING),
+        Meaning("nobody-to-judge", "blind", 1400, CHECK_COLLECTOR),
+    ),
 )

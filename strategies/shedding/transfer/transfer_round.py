@@ -10,41 +10,30 @@ that the algorithm reaches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
 
-import numpy as np
-
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.cluster.model import (
-    NO_MEMORY,
-    BrokerLoad,
-    BundleStats,
-    ClusterView,
-    Decision,
-    Evidence,
-    Memory,
-    Shedding,
-    Skip,
-)
+from strategies.cluster.memory import NO_MEMORY, Memory
+from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Evidence, Skip
 from strategies.filters.contract import namespace_of
-from strategies.filters.policies import PoliciesView
 from strategies.settings import Weights
 from strategies.shedding.candidates import Candidates, bundles_left_alone, must_stay
+from strategies.shedding.contract import Shedding
 from strategies.shedding.memory import gave_at, with_transfers
 from strategies.shedding.reason_texts import broker_skips, mib, points, setting
 from strategies.shedding.transfer.settings import (
     BrokerEntry,
-    OfferedBundle,
     Stores,
     TransferMove,
     TransferSettings,
     TransferVerdict,
     transferable,
 )
-from strategies.shedding.transfer.topk import TopFault, TopSettings, has_policies
+from strategies.shedding.transfer.top_lists import Top, TopLists
+from strategies.shedding.transfer.topk import has_policies
 
 _WHY_NOTHING = {
     "CoolDown": (
@@ -63,10 +52,6 @@ _WHY_NOTHING = {
 
 #: Returns the brokers that take part with their usages (fraction), and skips of the others.
 TakePart = Callable[[ClusterView, Weights], tuple[list[tuple[BrokerLoad, float]], list[Skip]]]
-
-
-#: Returns the rows of a broker's top list, or Java's exception.
-Top = Callable[[BundleStats, PoliciesView, TopSettings], tuple[int, ...] | TopFault]
 
 
 #: Returns the verdict of one round. Arguments: stores, settings, number of rounds in a row in which
@@ -100,7 +85,7 @@ class TransferShedder:
         """Runs one round: decisions, skips and new memory."""
         usages, skips = self.take_part(view, self.weights)
         judged, averages = [broker for broker, _ in usages], self._averages(usages, memory)
-        tops = _Tops(judged, view, self.settings, self.top_bundles)
+        tops = TopLists(judged, view, self.settings, self.top_bundles)
         entries = {
             broker.broker: self._entry(broker, averages[broker.broker], view.now_ms)
             for broker in judged
@@ -171,7 +156,11 @@ class TransferShedder:
         return BrokerEntry(*averages, figures.traffic.msg_throughput, updated_at_ms)
 
     def _left_alone(
-        self, view: ClusterView, judged: Sequence[BrokerLoad], verdict: TransferVerdict, tops: _Tops
+        self,
+        view: ClusterView,
+        judged: Sequence[BrokerLoad],
+        verdict: TransferVerdict,
+        tops: TopLists,
     ) -> list[Skip]:
         left_out = self._left_out(verdict)
         if verdict.skipped is not None:
@@ -251,7 +240,7 @@ class TransferShedder:
         return Skip("cluster", (cluster,), code, text, None, evidence)
 
     def _bundles_left_alone(
-        self, broker: BrokerLoad, view: ClusterView, verdict: TransferVerdict, tops: _Tops
+        self, broker: BrokerLoad, view: ClusterView, verdict: TransferVerdict, tops: TopLists
     ) -> list[Skip]:
         moving = {move.bundle for move in verdict.moves if move.source == broker.broker}
         taken = {move.bundle for move in verdict.moves} - moving
@@ -299,56 +288,6 @@ class TransferShedder:
         ]
 
 
-class _Tops(Mapping[str, Sequence[OfferedBundle]]):
-    """Top lists by broker, each built on first access."""
-
-    def __init__(
-        self,
-        brokers: Sequence[BrokerLoad],
-        view: ClusterView,
-        settings: TransferSettings,
-        top_bundles: Top,
-    ) -> None:
-        self._brokers, self._view = {broker.broker: broker for broker in brokers}, view
-        self._settings, self._top = (
-            TopSettings(most=settings.top_bundles, with_policies=settings.with_policies),
-            top_bundles,
-        )
-        self._made: dict[str, tuple[OfferedBundle, ...]] = {}
-
-    def __getitem__(self, broker: str) -> tuple[OfferedBundle, ...]:
-        if broker not in self._made:
-            self._made[broker] = self._make(self._brokers[broker])
-        return self._made[broker]
-
-    def __contains__(self, broker: object) -> bool:
-        return broker in self._brokers
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._brokers)
-
-    def __len__(self) -> int:
-        return len(self._brokers)
-
-    def _make(self, broker: BrokerLoad) -> tuple[OfferedBundle, ...]:
-        loads = broker.bundles
-        offered = np.array([not self._view.is_excluded(name) for name in loads.names], dtype=bool)
-        stats = BundleStats(
-            loads.names,
-            np.where(offered[:, None], loads.current, 0.0),
-            loads.topics,
-            loads.sessions,
-        )
-        rows = self._top(stats, self._view.policies, self._settings)
-        with np.errstate(over="ignore", invalid="ignore"):
-            throughput = (loads.current[:, 2] + loads.current[:, 3]).tolist()
-        return (
-            ()
-            if isinstance(rows, TopFault)
-            else tuple(OfferedBundle(loads.names[row], throughput[row]) for row in rows)
-        )
-
-
 def _decision(move: TransferMove, stores: Stores, verdict: TransferVerdict) -> Decision:
     spread, figures = _spread(verdict)
     source = stores.brokers[move.source]
@@ -392,7 +331,7 @@ def _exchanges(moves: Sequence[TransferMove], decisions: Sequence[Decision]) -> 
 
 def _spread(verdict: TransferVerdict) -> tuple[str, Evidence]:
     """Mean and standard deviation as text and figures; in `parity` mode the deviation may be NaN
-    (decision record 0046).
+    (decision record 0044).
     """
     average, std = verdict.published or (0.0, 0.0)
     known = isfinite(std)

@@ -13,18 +13,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import (
     bundles_left_alone,
     candidates,
     column,
+    idle,
     must_stay,
     ordinary_bundles,
     pick_by_name,
     that_fit,
 )
-from strategies.shedding.reason_texts import broker_skips, setting, settling
+from strategies.shedding.contract import Shedding
+from strategies.shedding.reason_texts import broker_skips, setting, settling, too_few_bundles
 from strategies.shedding.uniform.settings import (
     Gap,
     Metric,
@@ -32,7 +35,6 @@ from strategies.shedding.uniform.settings import (
     even,
     not_the_busiest,
     nothing_fits,
-    sole_bundle,
     too_little,
     totals,
 )
@@ -100,7 +102,7 @@ class UniformLoadShedder:
         self, broker: BrokerLoad, gap: Gap, view: ClusterView
     ) -> tuple[list[Decision], list[Skip]]:
         if (count := ordinary_bundles(broker)) <= 1:
-            return [], [sole_bundle(gap, count)]
+            return [], [too_few_bundles(gap.busiest, gap.why, count)]
         if not gap.need >= self.settings.minimum(gap.metric):
             return [], [too_little(gap, self.settings.minimum(gap.metric))]
         found, metric = (
@@ -122,15 +124,9 @@ class UniformLoadShedder:
         self, gap: Gap, movable: Mapping[str, float], picked: Collection[str], over: Collection[str]
     ) -> list[Skip]:
         staying = [name for name in movable if name not in picked and name not in over]
-        idle = [name for name in staying if not movable[name] > 0]
         unfit = [name for name in staying if movable[name] > 0]
         return [
-            *bundles_left_alone(
-                gap.busiest,
-                "idle",
-                "it carries no traffic, so moving it would relieve no broker",
-                idle,
-            ),
+            *idle(gap.busiest, [name for name in staying if not movable[name] > 0]),
             *bundles_left_alone(gap.busiest, "does-not-fit", gap.rest, unfit),
             *bundles_left_alone(
                 gap.busiest,

@@ -14,7 +14,8 @@ from math import isnan
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats
-from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.settings import Weights
 from strategies.shedding.candidates import (
@@ -25,6 +26,8 @@ from strategies.shedding.candidates import (
     java_candidates,
     must_stay,
 )
+from strategies.shedding.contract import Shedding
+from strategies.shedding.reason_texts import too_few_bundles
 from strategies.shedding.uniform import settings as uniform
 
 _INT_MAX = 2_147_483_647
@@ -79,7 +82,7 @@ class ParityUniformLoadShedder:
         self, broker: BrokerLoad, gap: uniform.Gap, ties: JavaTies
     ) -> tuple[list[Decision], list[Skip]]:
         if broker.figures.bundle_count <= 1:
-            return [], [uniform.sole_bundle(gap, broker.figures.bundle_count)]
+            return [], [too_few_bundles(gap.busiest, gap.why, broker.figures.bundle_count)]
         if gap.need < self.settings.minimum(gap.metric):
             return [], [uniform.too_little(gap, self.settings.minimum(gap.metric))]
         loads, found = broker.bundles, java_candidates(broker.bundles, ties.view)

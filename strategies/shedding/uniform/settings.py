@@ -200,18 +200,6 @@ def too_little(gap: Gap, minimum: float) -> Skip:
     return Skip("broker", (gap.busiest,), "too-little-traffic", text, None, gap.evidence)
 
 
-def sole_bundle(gap: Gap, count: int) -> Skip:
-    """Skip of a broker whose only bundle would move the problem to another broker."""
-    if count:
-        return Skip(
-            "broker",
-            (gap.busiest,),
-            "sole-bundle",
-            f"it {gap.why}, but its only bundle would take the whole load along",
-        )
-    return Skip("broker", (gap.busiest,), "no-bundles", f"it {gap.why} without serving a bundle")
-
-
 def nothing_fits(gap: Gap, settings: UniformSettings) -> Skip:
     """Skip of a broker that is due but has no bundle that is small enough."""
     share = f"({setting('shedding.uniform.max_unload', settings.max_unload)} of the difference)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from strategies.cluster.model import Round
+from strategies.reason_codes import CHANGE_SETTING, NOTHING, Meaning
 from strategies.shedding.contract import GoalFigure, SheddingStrategy
 from strategies.shedding.uniform.fixed import UniformLoadShedder
 from strategies.shedding.uniform.parity import ParityUniformLoadShedder
@@ -32,4 +33,8 @@ UNIFORM = SheddingStrategy(
     },
     published_placement="least_long_term_rate",
     balances="traffic",
+    meanings=(
+        Meaning("enough-for-one-round", "not-allowed", 1120, CHANGE_SETTING),
+        Meaning("not-the-busiest", "balanced", 1380, NOTHING),
+    ),
 )

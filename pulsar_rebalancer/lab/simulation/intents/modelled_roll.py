@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import Round
-from strategies.roll.next_step import (
+from strategies.roll.next_step import next_step
+from strategies.roll.steps import (
     EndProcess,
     HaltRoll,
     KeepWaiting,
@@ -17,7 +18,6 @@ from strategies.roll.next_step import (
     RollStep,
     RunRestart,
     WriteRecord,
-    next_step,
 )
 from strategies.roll.view import (
     Absences,

@@ -1,0 +1,78 @@
+"""Input and result of the filters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from strategies.filters.anti_affinity import Counts
+from strategies.filters.contract import namespace_of
+from strategies.filters.policies import PoliciesView
+from strategies.reason_codes import Refusals
+
+
+@dataclass(frozen=True)
+class FilterFacts:
+    """Input of filters besides policies.
+
+    `served`: broker → namespace → number of bundles; `topics`: broker → topics; `arriving`: broker
+    → topics of bundles on their way that `topics` does not count. All three are evaluated only
+    where a filter needs them. `settling`: brokers that must not take part yet.
+    `bundles_of(namespace, broker)`: one number of `served`, at a lower cost.
+    """
+
+    policies: PoliciesView
+    served: Callable[[str], Counts]
+    topics: Callable[[str], int]
+    arriving: Callable[[str], int] = lambda _: 0
+    settling: Collection[str] = ()
+    bundles_of: Callable[[str, str], int] | None = None
+
+    def count_bundles(self, namespace: str, broker: str) -> int:
+        """Number of bundles of a namespace that a broker serves."""
+        if self.bundles_of is None:
+            return self.served(broker).get(namespace, 0)
+        return self.bundles_of(namespace, broker)
+
+    def bundle_counts(self, namespace: str, brokers: Iterable[str]) -> dict[str, int]:
+        """Broker → that number."""
+        return {broker: self.count_bundles(namespace, broker) for broker in brokers}
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredBundle:
+    """The bundle to place. `source`: its present broker; `topics`: number of its topics;
+    `exchanged_with`: brokers that give a bundle of the namespace for it.
+    """
+
+    bundle: str
+    source: str | None = None
+    topics: int = 0
+    non_persistent: bool = False
+    exchanged_with: Collection[str] = ()
+
+    @property
+    def namespace(self) -> str:
+        return namespace_of(self.bundle)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """`brokers` that may take the bundle, in the given order; the others in `refused`. `by_policy`:
+    those that isolation allows.
+
+    `forgotten`: filters whose result Java drops, with the reason (parity mode only).
+    """
+
+    brokers: tuple[str, ...]
+    refused: Refusals
+    by_policy: tuple[str, ...]
+    forgotten: Mapping[str, str] = field(default_factory=dict)
+
+    def summary(self) -> str:
+        """Number of refused brokers per reason, as in `2 uneven, 1 isolation-outside`."""
+        codes = [refusal.code for refusal in self.refused.values()]
+        return (
+            ", ".join(f"{codes.count(code)} {code}" for code in sorted(set(codes)))
+            or "no broker is there"
+        )

@@ -1,0 +1,192 @@
+"""Closes a round: removes what has expired from the cluster's state, runs the round, and keeps its
+result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from strategies.cluster import cool_downs
+from strategies.cluster.budget import within_the_hour
+from strategies.cluster.intent_state import forget_old
+from strategies.cluster.memory import NO_MEMORY, Memory
+from strategies.cluster.model import Event
+from strategies.cluster.quota import OVER_QUOTA
+from strategies.cluster.state import ClusterState
+from strategies.cluster.store import BrokerState, StateStore
+from strategies.fold.outcomes import after_commands, without_settled
+from strategies.fold.owned import forget_owned, owned_by
+from strategies.fold.producer_votes import with_voters
+from strategies.fold.reports import depart, newest_report_ms
+from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, check_plain
+from strategies.round.drain_progress import without_passed
+from strategies.round.round import run_round
+from strategies.round.round_input import ClosedBy, RoundInput, RoundResult, Rules
+from strategies.round.round_record import undecided
+from strategies.round.yielding import update_yielding
+from strategies.settings import RoundSettings
+from strategies.shedding.contract import Shedder
+
+#: Number of rounds for which the averages of a bundle that left a broker are kept for the broker
+#: that takes it.
+_ROUNDS_TO_WAIT = 5
+#: A broker without a report for this many times `stale_after_ms` is removed, even if sweeps still
+#: list it.
+_STALE_TIMES_TO_FORGET = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOfRound:
+    """The sweep that closes a round. `listed`: all its brokers; `before_ms`: time of the sweep
+    before.
+    """
+
+    listed: frozenset[str]
+    before_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundCloser:
+    """Closes rounds of any cluster; holds settings only. `raised`: the sentence of an error that a
+    rule raises.
+    """
+
+    shedder: Shedder
+    rules: Rules
+    raised: Callable[[Exception], str]
+
+    def close(
+        self, cluster: str, closed_by: ClosedBy, sweep: SweepOfRound | None, store: StateStore
+    ) -> list[Event]:
+        """The commands and the record of the round; the state after it goes to the store."""
+        state = store.get_cluster()
+        now_ms, settings = state.now_ms, self.rules.round
+        brokers = _in_order(store)
+        left = _left(state, brokers, now_ms, settings, sweep)
+        for name in left:
+            state = depart(name, state, store)
+        listed = None if sweep is None else sweep.listed
+        state, noted = forget_owned(state, listed, store)
+        state = _without_old(state, now_ms, self.rules, noted)
+        if left:  # averages of bundles may have moved from these brokers to others
+            brokers = _in_order(store)
+        state = with_voters(state, brokers, now_ms, settings)
+        state = replace(state, intents=without_passed(state.intents, now_ms))
+        owned = owned_by(state.intents.drains, store)
+        given = RoundInput(
+            cluster, state, now_ms, closed_by, brokers, store.get_table, owned, listed
+        )
+        result = self._run(given)
+        _remember(result.memory, brokers, store)
+        store.put_cluster(_after_round(given, result))
+        return [*result.commands, result.round]
+
+    def _run(self, given: RoundInput) -> RoundResult:
+        left_out = given.state.bulkhead.left_out
+        if left_out:
+            text = f"records beyond its quota since the last round: {left_out:,}"
+            return undecided(given, self.rules, OVER_QUOTA, text)
+        try:
+            result = run_round(given, self.shedder, self.rules)
+            check_plain(result)
+            return result
+        except NOT_OF_RULES:
+            raise
+        except Exception as error:  # the next round tries again
+            text = f"a rule failed: {self.raised(error)}"
+            return undecided(given, self.rules, RAISED, text)
+
+
+def _in_order(store: StateStore) -> tuple[BrokerState, ...]:
+    """The brokers in order of first appearance."""
+    return tuple(sorted(store.brokers(), key=lambda broker: broker.order))
+
+
+def _left(
+    state: ClusterState,
+    brokers: Sequence[BrokerState],
+    now_ms: int,
+    settings: RoundSettings,
+    sweep: SweepOfRound | None,
+) -> list[str]:
+    """Brokers that neither the sweep lists nor that reported in this pass, and brokers without a
+    report for a very long time, unless their clock is not believed.
+    """
+    silent_since_ms = now_ms - _STALE_TIMES_TO_FORGET * settings.stale_after_ms
+    heard = {
+        name
+        for name, stray in state.strays.items()
+        if stray.heard_ms >= now_ms - settings.stale_after_ms
+    }
+    return [
+        one.broker
+        for one in brokers
+        if (newest_report_ms(one) < silent_since_ms and one.broker not in heard)
+        or (
+            sweep is not None
+            and one.broker not in sweep.listed
+            and newest_report_ms(one) <= sweep.before_ms
+        )
+    ]
+
+
+def _without_old(
+    state: ClusterState, now_ms: int, rules: Rules, noted: Collection[str]
+) -> ClusterState:
+    """The state without expired entries. `noted`: brokers that left and whose notes are kept."""
+    oldest, settings = state.round - _ROUNDS_TO_WAIT, rules.round
+    state = replace(
+        state,
+        # The outcome of a command that was not carried out in time arrives after its expiry and
+        # must still find the move.
+        in_flight={
+            bundle: move
+            for bundle, move in state.in_flight.items()
+            if now_ms < move.expires_at_ms or move.issued_at_ms >= now_ms - settings.cool_down_ms
+        },
+        cooling=cool_downs.unexpired(state.cooling, now_ms, settings.cool_down_ms),
+        departed={bundle: gone for bundle, gone in state.departed.items() if gone.round > oldest},
+        gained={bundle: gain for bundle, gain in state.gained.items() if gain.round > oldest},
+        spent=within_the_hour(state.spent, now_ms),
+        advised={
+            bundle: since
+            for bundle, since in state.advised.items()
+            if since > now_ms - rules.throttling.repeat_ms
+        },
+        # A report of an older time than this is rejected in any case; a note goes with its entry.
+        gone={
+            broker: ts
+            for broker, ts in state.gone.items()
+            if ts >= now_ms - settings.max_clock_jump_ms or broker in noted
+        },
+        intents=forget_old(state.intents, now_ms, settings.max_clock_jump_ms),
+        rivals=update_yielding(state.rivals, now_ms, rules.rivals, settings.cool_down_ms),
+    )
+    return without_settled(state, now_ms)
+
+
+def _after_round(given: RoundInput, result: RoundResult) -> ClusterState:
+    state = given.state
+    live = len(result.round.brokers)
+    if not result.decided:
+        # The next quota is for the brokers that a round counts which was set aside.
+        live = max(state.live, len(given.brokers) if state.bulkhead.left_out else 0)
+    return replace(
+        after_commands(state, result, given.now_ms),
+        round=given.number,
+        round_at_ms=given.now_ms,
+        live=live,
+        reported=0,
+        memory=result.memory.cluster,
+        intents=result.intents,
+        bulkhead=state.bulkhead.after_round,
+    )
+
+
+def _remember(memory: Memory, brokers: Collection[BrokerState], store: StateStore) -> None:
+    """Stores the memory of the brokers for which it changed."""
+    for broker in brokers:
+        remembered = memory.brokers.get(broker.broker, NO_MEMORY)
+        if remembered != broker.memory:
+            store.put_broker(replace(broker, memory=remembered))

@@ -1,0 +1,38 @@
+"""Collects the meanings of reason codes from the rules that give them."""
+
+from __future__ import annotations
+
+from strategies.cluster import budget, quota
+from strategies.filters import (
+    anti_affinity,
+    even_distribution,
+    isolation,
+    pipeline,
+    topic_count,
+    versions,
+)
+from strategies.fold import rule_errors
+from strategies.placement import answers, contract, destinations
+from strategies.placement.registry import PLACERS
+from strategies.reason_codes import Meanings
+from strategies.round import clearance, evacuate, measured, round, screening, yielding
+from strategies.shedding import candidates, reason_texts, relief
+from strategies.shedding.contract import SheddingStrategy
+from strategies.splitting import when_extensible, when_modular
+
+#: The modules with reason codes that do not belong to one strategy or placement.
+RULES = (
+    *(budget, quota),
+    *(anti_affinity, even_distribution, isolation, pipeline, topic_count, versions),
+    *(rule_errors, answers, contract, destinations),
+    *(clearance, evacuate, measured, round, screening, yielding),
+    *(candidates, reason_texts, relief, when_extensible, when_modular),
+)
+
+
+def meanings_of(*strategies: SheddingStrategy) -> Meanings:
+    """The meanings of the codes in rounds of these strategies."""
+    found = [one for rule in RULES for one in rule.MEANINGS]
+    found += [one for entry in PLACERS.values() for one in entry.meanings]
+    found += [one for entry in strategies for one in entry.meanings]
+    return {one.code: one for one in found}

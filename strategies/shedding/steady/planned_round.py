@@ -1,0 +1,259 @@
+"""Decides a round of SteadyShedder from its brokers' samples: whether a gap lasts, and a plan's
+moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+
+from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
+from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.shedding.steady import reasons
+from strategies.shedding.steady.certificate import certified
+from strategies.shedding.steady.cluster import PlannedCluster
+from strategies.shedding.steady.cost import LoadCost, explained_by, learned
+from strategies.shedding.steady.doubt import last_moves
+from strategies.shedding.steady.gaps import LoadGap, crowd_points, widest_gap
+from strategies.shedding.steady.held_moves import goes_on, rest_of_plan, without_swaps
+from strategies.shedding.steady.lasting import weighed
+from strategies.shedding.steady.load_history import Episode, LoadHistory, RecentMove
+from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
+from strategies.shedding.steady.obstacles import cluster_full, why_not_even
+from strategies.shedding.steady.plan import best_plan
+from strategies.shedding.steady.settings import PROFILES, SteadySettings
+
+_MINUTE_MS = 60_000
+
+#: Above a gap of this many points, bundles rest for this part of their time only: a wrong forecast
+#: hurts more than another pause of their clients.
+URGENT_GAP, URGENT_REST = 20.0, 1 / 15
+
+#: Part of what the last plan's moves were predicted to cut the spread by on average that a
+#: follow-up's moves must: a small correction is as long a pause for a bundle's clients as a large
+#: one.
+WORTH_OF_LAST = 0.1
+
+
+def resting(
+    moves: Sequence[RecentMove], now_ms: int, rest_minutes: float
+) -> tuple[RecentMove, ...]:
+    """The moves of the last `rest_minutes`."""
+    return tuple(one for one in moves if now_ms - one.at_ms < rest_minutes * _MINUTE_MS)
+
+
+def gap_or_reason(
+    cluster: str,
+    histories: Mapping[str, LoadHistory],
+    episode: Episode,
+    settings: SteadySettings,
+    *,
+    now_ms: int,
+    count: int,
+) -> LoadGap | Skip:
+    """The gap that a round acts on, or why it does not act. `count`: of all live brokers;
+    `histories`: of those that are compared.
+    """
+    if now_ms < episode.rests_until_ms:
+        return reasons.resting(cluster, episode, now_ms)
+    profile = PROFILES[settings.steadiness].careful(episode.caution).widened(crowd_points(count))
+    gap, nearest = widest_gap(histories, explained_by(histories), profile, episode, now_ms)
+    if gap is not None:
+        return gap
+    doubted = sorted(name for name, one in histories.items() if one.doubted)
+    return reasons.even(cluster, nearest, doubted, profile.lasting)
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedRound:
+    """The result of a round."""
+
+    decisions: tuple[Decision, ...]
+    skips: list[Skip]
+    moves: tuple[RecentMove, ...]
+    episode: Episode
+    certify: Callable[[Collection[str]], Certificate | None]
+
+    @property
+    def forecast(self) -> Forecast:
+        episode = self.episode
+        return Forecast(episode.error, episode.idle_rounds, returns(self.moves), episode.idle_moves)
+
+
+@dataclass(frozen=True)
+class PlannedRound:
+    """What a round decides from. `live`: all brokers with usages; `loads`, `histories`: of the
+    brokers that are compared; `held`: moves of the last plan that a limit held back.
+    """
+
+    view: ClusterView
+    loads: Sequence[BrokerLoad]
+    histories: Mapping[str, LoadHistory]
+    moves: tuple[RecentMove, ...]
+    episode: Episode
+    settings: SteadySettings
+    live: Sequence[BrokerLoad]
+    held: Sequence[RecentMove]
+
+    @cached_property
+    def cost(self) -> LoadCost:
+        return learned(self.histories)
+
+    @property
+    def cut(self) -> bool:
+        """Whether only the fullest and the emptiest brokers are here."""
+        return len(self.histories) < len(self.live)
+
+    def decided(self) -> DecidedRound:
+        """The moves of the round, or why there are none."""
+        found = gap_or_reason(
+            self.view.cluster,
+            self.histories,
+            self.episode,
+            self.settings,
+            now_ms=self.view.now_ms,
+            count=len(self.live),
+        )
+        if goes_on(found, self.held, self.episode, self.moves, self.view.now_ms):
+            minutes = self._rest_minutes(self.episode.planned_points)
+            cluster = self._cluster(self._resting(minutes), 0.0, settling=True)
+            rest = rest_of_plan(cluster, self.held, self.episode)
+            if rest is not None:
+                return self._moved(cluster, rest, self.episode.planned_points, minutes)
+        return self._quiet([found]) if isinstance(found, Skip) else self._planned(found)
+
+    def _planned(self, gap: LoadGap) -> DecidedRound:
+        profile = PROFILES[self.settings.steadiness].widened(crowd_points(len(self.live)))
+        rest_minutes = self._rest_minutes(gap.points)
+        cluster = self._cluster(self._resting(rest_minutes), gap.limit if self.cut else 0.0)
+        if len(cluster.known) < 2:
+            return self._quiet(reasons.no_plan(self.view.cluster, gap, self.live))
+        follows = gap.code == "follow-up"
+        plan = best_plan(
+            cluster.brokers, profile, follows=follows, least=self._least_cut() if follows else 0.0
+        )
+        if not plan.moves or not profile.proven:
+            return self._moved(cluster, plan, gap, rest_minutes)
+        refuted, episode = weighed(
+            cluster, plan, gap, self.episode, part=profile.proven, now_ms=self.view.now_ms
+        )
+        if refuted:
+            quiet = self._quiet([reasons.comes_and_goes(self.view.cluster, gap, profile.proven)])
+            return replace(quiet, episode=episode)
+        return replace(self, episode=episode)._moved(cluster, plan, gap, rest_minutes)
+
+    def _moved(
+        self, cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | float, rest_minutes: float
+    ) -> DecidedRound:
+        """The moves of a plan. `gap`: what it is for; of the rest of a plan, the points only."""
+        band = PROFILES[self.settings.steadiness].band + crowd_points(len(self.live))
+        if self.view.even is None:  # else no half may move alone
+            plan = without_swaps(plan, self.held, self.episode, self.moves)
+        whole = cache(lambda: self._certified(cluster, plan))
+
+        def certify(moving: Collection[str]) -> Certificate:
+            kept = plan.only(moving, cluster.brokers)
+            return whole() if kept is plan else self._certified(cluster, kept)
+
+        advice = [
+            *cluster_full(cluster),
+            *why_not_even(cluster, plan, band, lambda: 100 * (whole().best_spread or 0.0)),
+        ]
+        rest = reasons.rest_text(rest_minutes, self.settings)
+        if not plan.moves and isinstance(gap, LoadGap):
+            skips = [*reasons.no_better_plan(cluster, gap, self.live, rest, advice), *advice]
+            return DecidedRound((), skips, self.moves, self.episode, certify)
+        return DecidedRound(
+            reasons.decisions(cluster, plan, gap),
+            [*advice, *reasons.left_alone(cluster, plan, self.live, rest, advice)],
+            (*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
+            _after_moves(self.episode, gap, cluster, plan, self.view.now_ms),
+            certify,
+        )
+
+    def _least_cut(self) -> float:
+        """What each move of a follow-up must cut the spread by, in points."""
+        last = last_moves(self.episode, self.moves)
+        cut = 100 * (self.episode.spread_before - self.episode.spread_predicted)
+        return WORTH_OF_LAST * cut / len(last) if last else 0.0
+
+    def _quiet(self, skips: list[Skip]) -> DecidedRound:
+        """A round without moves, which reads no table unless its bounds are asked for."""
+        return DecidedRound((), skips, self.moves, self.episode, self._certify)
+
+    def _certify(self, _: Collection[str]) -> Certificate | None:
+        cluster = self._cluster(frozenset(), 0.0)
+        if len(cluster.known) < 2:
+            return None
+        return self._certified(cluster, no_moves(cluster.brokers))
+
+    def _certified(self, cluster: PlannedCluster, plan: MovePlan) -> Certificate:
+        return certified(cluster.brokers, plan, whole=not self.cut and cluster.lists_all)
+
+    def _cluster(
+        self, resting: frozenset[str], apart: float, *, settling: bool = False
+    ) -> PlannedCluster:
+        return PlannedCluster.of(
+            self.view,
+            self.loads,
+            self.histories,
+            cost=self.cost,
+            resting=resting,
+            left=frozenset((one.bundle, one.source) for one in self.moves),
+            apart=apart,
+            settling=settling,
+        )
+
+    def _rest_minutes(self, points: float) -> float:
+        profile = PROFILES[self.settings.steadiness]
+        part = min(profile.rest, URGENT_REST if points > URGENT_GAP else 1.0)
+        return part * self.settings.rest_minutes
+
+    def _resting(self, rest_minutes: float) -> frozenset[str]:
+        moves = resting(self.moves, self.view.now_ms, rest_minutes)
+        return frozenset(one.bundle for one in moves)
+
+    def _recent(self, move: PlannedMove, cluster: PlannedCluster) -> RecentMove:
+        throughput, rate = cluster.traffic_of(move.source, move.bundle)
+        loses, gains = cluster.brokers.effect(move)
+        return RecentMove(
+            move.bundle,
+            cluster.names[move.source],
+            cluster.names[move.destination],
+            self.view.now_ms,
+            throughput,
+            rate,
+            loses / 100,
+            gains / 100,
+            exchange=move.exchange,
+        )
+
+
+def returns(moves: Sequence[RecentMove]) -> int:
+    """Number of moves that took a bundle back to a broker that one before had taken it from."""
+    left, returns = set[tuple[str, str]](), 0
+    for move in moves:
+        returns += (move.bundle, move.destination) in left
+        left.add((move.bundle, move.source))
+    return returns
+
+
+def _after_moves(
+    episode: Episode, gap: LoadGap | float, cluster: PlannedCluster, plan: MovePlan, now_ms: int
+) -> Episode:
+    if not isinstance(gap, LoadGap):  # the follow-up of a plan comes after its last moves
+        began_at_ms = episode.began_at_ms if episode.followed_up else now_ms
+        return episode._replace(began_at_ms=began_at_ms, last_at_ms=now_ms, judged=False)
+    follows = gap.code == "follow-up"
+    return episode._replace(
+        began_at_ms=episode.began_at_ms if follows else now_ms,
+        followed_up=follows,
+        last_at_ms=now_ms,
+        spread_before=spread_of(cluster.brokers.usage) / 100,
+        spread_predicted=plan.spread / 100,
+        judged=False,
+        planned=len(plan.moves),
+        planned_at_ms=now_ms,
+        planned_points=gap.points,
+    )

@@ -1,0 +1,42 @@
+"""Which bundles rest after they were moved, and for how long."""
+
+from __future__ import annotations
+
+from strategies.cluster import cool_downs
+from strategies.cluster.intent_state import DRAIN
+from strategies.cluster.rival_state import ForeignMove, Rivals
+from strategies.cluster.state import ClusterState
+from tests.control_topic import command
+
+
+def test_moved_and_split_bundles_rest_and_those_with_advice_or_of_a_drain_do_not() -> None:
+    commands = [
+        command("moved", "a:1"),
+        command("split", "a:1", action="split"),
+        command("advised", "a:1", action="throttle"),
+        command("drained", "a:1", code=DRAIN),
+    ]
+    assert cool_downs.begun({"before": 1}, commands, 5) == {"before": 1, "moved": 5, "split": 5}
+
+
+def test_a_bundle_rests_until_its_move_is_longer_ago_than_the_cool_down() -> None:
+    assert cool_downs.unexpired({"just": 10, "past": 9}, now_ms=70, cool_down_ms=60) == {"just": 10}
+
+
+def test_a_command_that_was_not_carried_out_ends_the_rest_and_an_outcome_after_all_resumes_it() -> (
+    None
+):
+    assert cool_downs.ended({"one": 1, "other": 2}, {"one"}) == {"other": 2}
+    assert cool_downs.resumed({"other": 2}, "one", 1) == {"other": 2, "one": 1}
+    assert cool_downs.resumed({"one": 7}, "one", 1) == {"one": 7}, "a newer command counts"
+
+
+def test_foreign_moves_count_beside_commands_which_count_first() -> None:
+    foreign = Rivals(moves=tuple(ForeignMove(one, "a:1", "b:1", 50) for one in ("both", "theirs")))
+    state = ClusterState(cooling={"both": 20, "ours": 30}, rivals=foreign)
+    assert cool_downs.of_all_moves(state, 100, 60) == {"both": 20, "theirs": 50, "ours": 30}
+    assert cool_downs.of_all_moves(state, 111, 60) == {"both": 20, "ours": 30}
+
+
+def test_a_bundle_with_a_command_under_way_rests_however_short_the_cool_down_is() -> None:
+    assert cool_downs.resting({"cooling"}, {"moving"}, {}) == {"cooling", "moving"}
