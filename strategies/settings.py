@@ -138,15 +138,8 @@ class RoundSettings:
             le=86_400_000,
         ),
     ] = 300_000
-    clock_recovery_ms: Annotated[
-        int,
-        Setting(
-            "After only such records for this long, the cluster's clock is reset to theirs",
-            "ms",
-            ge=1000,
-            le=86_400_000,
-        ),
-    ] = 900_000
+    #: After only such records for this long, the cluster's clock is reset to theirs.
+    clock_recovery_ms: int = 900_000
     cool_down_ms: Annotated[
         int,
         Setting(

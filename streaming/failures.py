@@ -49,7 +49,7 @@ _KAFKA: tuple[tuple[str, type[errors.SinkError], str], ...] = (
         errors.SinkError,
         "records of the telemetry topic were deleted before the job read them, or the topic "
         "was recreated: raise its retention.ms; to go "
-        "on with the present records, set kafka.fail_on_data_loss=false for one start (which "
+        "on with the present records, set job.fail_on_data_loss=false for one start (which "
         "leaves a gap), or name a new job.checkpoint",
     ),
     (

@@ -39,17 +39,16 @@ class JobSettings:
     max_records_per_batch: Annotated[
         int, Setting("Maximum number of records in one micro-batch", ge=1, le=1_000_000)
     ] = 5_000
-    max_bytes_per_batch: Annotated[
-        int,
+    #: Most bytes of a micro-batch from files or Pulsar; a single larger record still passes.
+    #: Kafka has no such limit: large records wait on disk.
+    max_bytes_per_batch: int = 134_217_728
+    fail_on_data_loss: Annotated[
+        bool,
         Setting(
-            "Maximum size of the telemetry in one micro-batch, from files or Pulsar; a single "
-            "larger record still passes. Kafka has no such limit: there job.max_records_per_batch "
-            "alone counts, and large records wait on disk",
-            "bytes",
-            ge=1_048_576,
-            le=1_073_741_824,
+            "Stop if telemetry was deleted before it was read; false = continue with the oldest "
+            "record"
         ),
-    ] = 134_217_728
+    ] = True
     read_tasks: Annotated[
         int,
         Setting(
@@ -103,26 +102,13 @@ class JobSettings:
             le=86_400_000,
         ),
     ] = 600_000
-    start_attempts: Annotated[
-        int,
-        Setting("Least number of these attempts, even after job.start_timeout_ms", ge=1, le=20),
-    ] = 3
-    segment_bytes: Annotated[
-        int, Setting("Segment size of file topics", "bytes", ge=1_048_576, le=1_099_511_627_776)
-    ] = 67_108_864
+    #: Least number of attempts to start, even after `start_timeout_ms`.
+    start_attempts: int = 3
     progress_file: Annotated[
         str, Setting("JSON Lines file that gets one line per micro-batch; empty = none")
     ] = ""
-    log_bytes: Annotated[
-        int,
-        Setting(
-            "Size at which spark.log and job.progress_file become an older file (.1); three of "
-            "each are kept",
-            "bytes",
-            ge=65_536,
-            le=1_099_511_627_776,
-        ),
-    ] = 16_777_216
+    #: Size at which spark.log and the progress file become an older file; three of each are kept.
+    log_bytes: int = 16_777_216
     jars: JarSettings = JarSettings()
     #: The topics of the job; processes without Spark share them.
     connections: Connections = Connections()

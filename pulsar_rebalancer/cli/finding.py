@@ -1,4 +1,4 @@
-"""The result of a check, the rules that lead to it, and durations in its text."""
+"""The result of a check, and the rules that lead to it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Status = Literal["ok", "warn", "fail"]
-_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +40,3 @@ def evaluate(check: str, fine: str, *rules: Rule) -> Finding:
         if applies:
             return Finding(check, status, text, remedy)
     return ok(check, fine)
-
-
-def age(ms: int) -> str:
-    """`12 s`, `3 min`, `2 h`, `5 d`; a time in the future counts as 0 s."""
-    for unit, size in _UNITS:
-        if ms >= 2 * size:
-            return f"{ms // size} {unit}"
-    return f"{max(0, ms) // 1000} s"

@@ -16,7 +16,6 @@ from uuid import uuid4
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
-from pulsar_rebalancer.cli.finding import age
 from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
 from pulsar_rebalancer.decisions.intents import (
     IntentAnswers,
@@ -35,6 +34,7 @@ from sinks.wire.intents import encode_intent
 from sinks.wire.signing import SigningKey, intents_key
 from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus
 from strategies.cluster.model import Round
+from strategies.figures.describe import age
 
 #: Pause (s) between two looks for new rounds.
 LOOK_S = 0.5

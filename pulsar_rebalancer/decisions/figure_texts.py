@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from math import isnan
 
+from strategies.figures.describe import counted
 
-def number(count: int, thing: str, things: str = "") -> str:
+
+def number(count: int, thing: str) -> str:
     """`1 bundle`, `1,204 bundles`, `no bundles`."""
-    if count == 1:
-        return f"1 {thing}"
-    plural = things or f"{thing}s"
-    return f"{count:,} {plural}" if count else f"no {plural}"
+    return counted(count, thing) if count else f"no {thing}s"
 
 
 def figure(value: float, unit: str = "") -> str:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from pulsar_rebalancer.decisions.log import is_there, usable_key
-from pulsar_rebalancer.decisions.status import RECENT_MS, counted
+from pulsar_rebalancer.decisions.status import RECENT_MS
 from sinks.topics.access import (
     Publisher,
     Reader,
@@ -32,6 +32,7 @@ from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.intent_state import from_statuses
 from strategies.cluster.model import Round
 from strategies.errors import RebalancerError, SettingsError, SinkError, WireError
+from strategies.figures.describe import counted
 from strategies.fold.accept_intent import IntentRefusal, accept
 from strategies.fold.intent_fleet import IntentFleet
 

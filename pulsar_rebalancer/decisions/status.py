@@ -189,8 +189,3 @@ def _recent(
 def _by_count(counts: Mapping[str, int]) -> dict[str, int]:
     """The most frequent codes first."""
     return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 broker`, `5,000 brokers`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, age, evaluate, ok
+from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
 from pulsar_rebalancer.decisions.status import INTERVALS
 from sinks.topics.epochs import History, RoundEpoch, histories, newest_rounds
 from sinks.topics.readable import Skipped
 from strategies.errors import RebalancerError
+from strategies.figures.describe import age
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import checkpoint_folder, guarded
 from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard, written_guard

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, age, evaluate, ok
+from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
 from sinks.executor.settings import ExecutorSettings, check_approval
 from sinks.topics.access import open_reader
 from sinks.topics.connections import Connections
@@ -24,6 +24,7 @@ from sinks.wire.signing import (
     signing_key,
 )
 from strategies.errors import RebalancerError, SettingsError
+from strategies.figures.describe import age
 from strategies.settings import RoundSettings
 
 #: A person who has less time rarely sees a plan before it expires.

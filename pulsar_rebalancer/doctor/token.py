@@ -7,10 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, age, evaluate, ok
+from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.secret_file import read_secret
 from strategies.errors import SettingsError
+from strategies.figures.describe import age
 
 _CHECK = "token expiry"
 _WEEK_S, _FOREVER_S = 7 * 86_400, 1e15

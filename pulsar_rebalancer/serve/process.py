@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from pulsar_rebalancer.decisions.live.follow import FollowSettings, LiveTopics
+from pulsar_rebalancer.decisions.live.follow import LiveTopics
 from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot
 from pulsar_rebalancer.serve.page import assembled_page
 from pulsar_rebalancer.serve.server import check_certificate, run_server
@@ -39,7 +39,6 @@ def run_page(
         check_certificate(given.tls_cert, given.tls_key)
     topics = LiveTopics(
         settings.connections,
-        FollowSettings(given.rounds, given.history_ms),
         wall_clock_ms,
         paused=lambda: is_paused(settings),
         starting=lambda: start_line(settings),

@@ -4,14 +4,15 @@ value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from pulsar_rebalancer.settings.leaves import Leaf, words_of
+from pulsar_rebalancer.settings.leaves import Leaf
+from pulsar_rebalancer.settings.removed import REMOVED
 from pulsar_rebalancer.settings.sources import Assignment, did_you_mean
 
 _WRONG_TYPE = {
@@ -26,7 +27,7 @@ _WRONG_TYPE = {
 def about_paths(assignments: Sequence[Assignment], leaves: Sequence[Leaf]) -> list[str]:
     """Complaints about paths that are not settings."""
     known = {leaf.path for leaf in leaves}
-    tables = _tables(known)
+    tables = {leaf.section for leaf in leaves}
     complaints: dict[tuple[str, str], str] = {}
     for given in assignments:
         if given.path not in known and not (given.path in tables and given.value == {}):
@@ -35,20 +36,9 @@ def about_paths(assignments: Sequence[Assignment], leaves: Sequence[Leaf]) -> li
     return list(complaints.values())
 
 
-def about_values(
-    error: ValidationError, leaves: Sequence[Leaf], sources: Mapping[str, str]
-) -> list[str]:
-    """Complaints about values of the wrong type or out of bounds. `sources`: dotted path → source
-    of the value.
-    """
-    by_path = {leaf.path: leaf for leaf in leaves}
-    complaints: dict[str, str] = {}
-    for details in error.errors(include_url=False):
-        path = _leaf_path(details["loc"], by_path)
-        complaints.setdefault(
-            path, f"{path}: {_wrong(details, by_path.get(path))} ({sources.get(path, 'default')})"
-        )
-    return list(complaints.values())
+def about_value(error: ValidationError, leaf: Leaf, source: str) -> str:
+    """The complaint about a value of the wrong type or out of bounds."""
+    return f"{leaf.path}: {_wrong(error.errors(include_url=False)[0], leaf)} ({source})"
 
 
 def shown(value: Any) -> str:
@@ -72,6 +62,8 @@ def _misplaced(given: Assignment, known: set[str], tables: set[str]) -> tuple[st
             given.path,
             f"is a table, got {shown(given.value)}; write its keys below [{given.path}]",
         )
+    if given.path in REMOVED:
+        return given.path, REMOVED[given.path]
     return given.path, f"unknown setting{_suggestion(given.path, known | tables)}"
 
 
@@ -79,34 +71,17 @@ def _suggestion(path: str, known: set[str]) -> str:
     close = get_close_matches(path, known, n=1, cutoff=0.8)
     if not close:
         key = path.rpartition(".")[2]
-        by_key: dict[str, str] = {}
-        for other in sorted(known):
-            by_key.setdefault(other.rpartition(".")[2], other)
+        # Of several settings with this key, the first one.
+        by_key = {other.rpartition(".")[2]: other for other in sorted(known, reverse=True)}
         close = [by_key[name] for name in get_close_matches(key, by_key, n=1, cutoff=0.8)]
     return (
         f"; did you mean {close[0]}?" if close else "; `rebalancer config show` lists all settings"
     )
 
 
-def _tables(known: set[str]) -> set[str]:
-    found: set[str] = set()
-    for path in known:
-        parts = path.split(".")
-        found.update(".".join(parts[:depth]) for depth in range(1, len(parts)))
-    return found
-
-
-def _leaf_path(location: tuple[int | str, ...], by_path: Mapping[str, Leaf]) -> str:
-    """The setting's own path: pydantic appends the tried alternative of a union to the location."""
-    parts = [str(part) for part in location]
-    while parts and ".".join(parts) not in by_path:
-        parts.pop()
-    return ".".join(parts) or ".".join(str(part) for part in location)
-
-
-def _wrong(details: ErrorDetails, leaf: Leaf | None) -> str:
+def _wrong(details: ErrorDetails, leaf: Leaf) -> str:
     got, context = shown(details["input"]), details.get("ctx", {})
-    unit = f" {leaf.setting.unit}" if leaf is not None and leaf.setting.unit else ""
+    unit = f" {leaf.setting.unit}".rstrip()
     match details["type"]:
         case "greater_than_equal":
             return f"must be at least {_number(context['ge'])}{unit}, got {got}"
@@ -115,7 +90,8 @@ def _wrong(details: ErrorDetails, leaf: Leaf | None) -> str:
         case "literal_error":
             return f"must be one of {context['expected']}, got {got}{_near(details)}"
         case "bool_type":
-            options = ["true", "false", *(words_of(leaf.kind) if leaf is not None else ())]
+            others = [kind for kind in get_args(leaf.kind) if get_origin(kind) is Literal]
+            options = ["true", "false", *(word for kind in others for word in get_args(kind))]
             return f"must be {', '.join(options[:-1])} or {options[-1]}, got {got}"
         case "string_type" if isinstance(details["input"], list):
             return (

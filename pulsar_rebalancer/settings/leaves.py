@@ -5,7 +5,6 @@ packages.
 from __future__ import annotations
 
 import dataclasses
-import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -157,29 +156,6 @@ def nested(cls: type) -> Mapping[str, type]:
         if dataclasses.is_dataclass(hints[field.name])
     }
     return MappingProxyType(found)
-
-
-def is_text(kind: Any) -> bool:
-    """Whether values of this type need no quotes in the environment."""
-    options = (
-        typing.get_args(kind)
-        if typing.get_origin(kind) in (typing.Union, types.UnionType)
-        else (kind,)
-    )
-    return all(
-        option in (str, type(None)) or typing.get_origin(option) is Literal for option in options
-    )
-
-
-def words_of(kind: Any) -> list[str]:
-    """The words that a setting of several types takes besides other values."""
-    options = (option for option in typing.get_args(kind) if typing.get_origin(option) is Literal)
-    return [word for option in options for word in typing.get_args(option)]
-
-
-def is_optional(kind: Any) -> bool:
-    """Whether None is a legal value."""
-    return type(None) in typing.get_args(kind)
 
 
 def _choice(shedders: Shedders) -> list[Leaf]:

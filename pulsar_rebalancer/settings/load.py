@@ -29,7 +29,7 @@ from pulsar_rebalancer.settings.sources import (
     from_file,
     from_flags,
 )
-from pulsar_rebalancer.settings.tree import build_model
+from pulsar_rebalancer.settings.tree import checked
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings, admission_rules
 from sinks.metrics.settings import MetricsSettings, listen_address
@@ -39,12 +39,11 @@ from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
 from sinks.topics.uri import TopicUri, parse_topic
 from strategies.errors import SettingsError
+from strategies.figures.describe import counted
 from strategies.fold.engine import Engine, EngineSettings, placement_of
 from strategies.java.release_defaults import PULSAR_VERSION, RELEASES, PulsarRelease
 from strategies.shedding.registry import SHEDDERS
 from streaming.settings import JobSettings, check_master_form
-
-_MOST_BYTES = "job.max_bytes_per_batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ class Settings:
         nouns: Mapping[Kind, str] = {"env": "environment variable", "flag": "flag"}
         for kind, noun in nouns.items():
             number = sum(entry.kind == kind for entry in self.entries)
-            places += [f"{number} {noun}{'' if number == 1 else 's'}"] if number else []
+            places += [counted(number, noun)] if number else []
         return ", ".join(places)
 
     @property
@@ -118,19 +117,9 @@ class Settings:
     @property
     def warnings(self) -> list[str]:
         """One sentence per table with settings of a strategy that does not run, while no source
-        names a strategy, about a placement that does not place, and about a limit that Kafka does
-        not have.
+        names a strategy, and about a placement that does not place.
         """
-        return [*self._of_strategies(), *self._of_placement(), *self._of_batches()]
-
-    def _of_batches(self) -> list[str]:
-        named = {entry.leaf.path for entry in self.entries if entry.kind != "default"}
-        if self.connections.topics.telemetry.scheme != "kafka" or _MOST_BYTES not in named:
-            return []
-        return [
-            f"{_MOST_BYTES} has no effect: topics.telemetry is on Kafka; set "
-            "job.max_records_per_batch"
-        ]
+        return [*self._of_strategies(), *self._of_placement()]
 
     def _of_placement(self) -> list[str]:
         wanted, placed_by = self.engine.placement, placement_of(self.engine)[0]
@@ -199,11 +188,18 @@ def resolved(
         _build(section, entries)
         for section in ("collector", "executor", "metrics", "notices", "log", "serve")
     )
+    job = _build("job", entries, jars=_build("jars", entries))
+    lossless = {"fail_on_data_loss": job.fail_on_data_loss}
+    loss = dict.fromkeys(("files", "kafka", "pulsar"), lossless)
     connections = Connections(
         topics=topics,
-        **{name: _build(name, entries) for name in nested(Connections) if name != "topics"},
+        **{
+            name: _build(name, entries, **loss.get(name, {}))
+            for name in nested(Connections)
+            if name != "topics"
+        },
     )
-    job = _build("job", entries, jars=_build("jars", entries), connections=connections)
+    job = replace(job, connections=connections)
     known = tuple(cluster for cluster in clusters if cluster is not None) or (connections.pulsar,)
     return Settings(
         entries,
@@ -245,15 +241,21 @@ def _cluster(
 def _merge(
     given: Sequence[Assignment], leaves: tuple[Leaf, ...], release: PulsarRelease
 ) -> tuple[tuple[SettingEntry, ...], list[str]]:
+    """All entries, or none of them and complaints about wrong values."""
     newest = {assignment.path: assignment for assignment in given}
-    known = {leaf.path: newest[leaf.path] for leaf in leaves if leaf.path in newest}
-    try:
-        model = build_model(leaves).model_validate(_nested(known))
-    except ValidationError as error:
-        return (), complaints.about_values(
-            error, leaves, {path: one.source for path, one in known.items()}
-        )
-    return tuple(_entry(leaf, model, known.get(leaf.path), release) for leaf in leaves), []
+    entries, wrong = list[SettingEntry](), list[str]()
+    for leaf in leaves:
+        one = newest.get(leaf.path)
+        if one is None:
+            entries.append(_default(leaf, release))
+            continue
+        try:
+            entries.append(SettingEntry(leaf, checked(leaf, one.value), one.kind, one.source))
+        except ValidationError as error:
+            wrong.append(complaints.about_value(error, leaf, one.source))
+    if wrong:
+        return (), wrong
+    return tuple(entries), []
 
 
 def _release(given: Sequence[Assignment]) -> PulsarRelease:
@@ -267,28 +269,6 @@ def _release(given: Sequence[Assignment]) -> PulsarRelease:
 def _default(leaf: Leaf, release: PulsarRelease) -> SettingEntry:
     source = f"default of {release}" if leaf.defaults else ""
     return SettingEntry(leaf, leaf.default_in(release), "default", source)
-
-
-def _entry(
-    leaf: Leaf, model: Any, given: Assignment | None, release: PulsarRelease
-) -> SettingEntry:
-    if given is None:
-        return _default(leaf, release)
-    value = model
-    for key in leaf.path.split("."):
-        value = getattr(value, key)
-    return SettingEntry(leaf, value, given.kind, given.source)
-
-
-def _nested(known: Mapping[str, Assignment]) -> dict[str, Any]:
-    root: dict[str, Any] = {}
-    for path, assignment in known.items():
-        *tables, key = path.split(".")
-        table = root
-        for name in tables:
-            table = table.setdefault(name, {})
-        table[key] = assignment.value
-    return root
 
 
 def _broken_rules(

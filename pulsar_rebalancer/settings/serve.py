@@ -40,18 +40,6 @@ class ServeSettings:
         str, Setting("File with the certificate chain of the page in PEM form; empty = no TLS")
     ] = ""
     tls_key: Annotated[str, Setting("File with the private key of tls_cert in PEM form")] = ""
-    rounds: Annotated[
-        int, Setting("Number of rounds per cluster that the page keeps", "", ge=10, le=5_000)
-    ] = 500
-    history_ms: Annotated[
-        int,
-        Setting(
-            "Records published before this time ago are not read at the start",
-            "ms",
-            ge=60_000,
-            le=3_660 * 86_400_000,
-        ),
-    ] = 86_400_000
 
 
 def serve_address(settings: ServeSettings) -> ListenAddress:

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_origin
 
-from pulsar_rebalancer.settings.leaves import Leaf, is_optional, is_text
+from pulsar_rebalancer.settings.leaves import Leaf
+from pulsar_rebalancer.settings.removed import REMOVED
 from strategies.errors import SettingsError
 
 Kind = Literal["default", "file", "env", "flag"]
@@ -50,9 +51,9 @@ def from_environment(
     tables = {leaf.env.removeprefix(_PREFIX).split("__")[0] for leaf in leaves}
     found, complaints = [], []
     for name in sorted(environment):
-        leaf = by_env.get(name)
-        if leaf is not None:
-            found.append(Assignment(leaf.path, parse(environment[name], leaf), "env", name))
+        leaf, path = by_env.get(name), _path_of(name)
+        if leaf is not None or path in REMOVED:
+            found.append(Assignment(path, parse(environment[name], leaf), "env", name))
         elif name.startswith(_PREFIX) and name not in _RESERVED and _means_a_setting(name, tables):
             complaints.append(_unknown_variable(name, list(by_env)))
     return found, complaints
@@ -77,14 +78,16 @@ def parse(text: str, leaf: Leaf | None) -> Any:
     """A value written in a shell: plain text for texts, otherwise TOML; text that is not TOML stays
     text.
     """
-    if leaf is not None and is_optional(leaf.kind) and text == "":
-        return None
-    if leaf is not None and is_text(leaf.kind):
+    if leaf is not None and (leaf.kind is str or get_origin(leaf.kind) is Literal):
         return text
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError, KeyError):
         return text
+
+
+def _path_of(name: str) -> str:
+    return name.removeprefix(_PREFIX).replace("__", ".").lower()
 
 
 def _means_a_setting(name: str, tables: set[str]) -> bool:
@@ -93,9 +96,8 @@ def _means_a_setting(name: str, tables: set[str]) -> bool:
 
 
 def _unknown_variable(name: str, known: list[str]) -> str:
-    path = name.removeprefix(_PREFIX).replace("__", ".").lower()
     return (
-        f"{path}: the environment variable {name} sets nothing"
+        f"{_path_of(name)}: the environment variable {name} sets nothing"
         f"{did_you_mean(name, known, 0.75, _PREFIX)}"
     )
 

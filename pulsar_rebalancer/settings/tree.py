@@ -1,39 +1,39 @@
-"""The settings as one pydantic model: types, bounds, descriptions; and its JSON Schema."""
+"""Checks values by the types and bounds of their settings, with pydantic; and the JSON Schema of a
+settings file.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
 from pulsar_rebalancer.settings.leaves import Leaf
 
 SCHEMA_ID = "urn:pulsar-rebalancer:settings:v1"
 
-_CONFIG = ConfigDict(
-    extra="forbid", strict=True, allow_inf_nan=False, frozen=True, protected_namespaces=()
-)
 
-
-@lru_cache(maxsize=1)
-def build_model(leaves: tuple[Leaf, ...]) -> type[BaseModel]:
-    """A model with one nested model per table; unknown keys, wrong types, NaN and values out of
-    bounds are errors.
-
-    Cached by leaves: making it takes longer than everything else about settings.
+def checked(leaf: Leaf, value: Any) -> Any:
+    """The value; an integer becomes a float where that belongs. Raises pydantic's ValidationError
+    for a wrong type, NaN, and a value out of bounds.
     """
-    return _table("", leaves)
+    return _adapter(leaf).validate_python(value)
+
+
+@cache
+def _adapter(leaf: Leaf) -> TypeAdapter[Any]:
+    return TypeAdapter(_bounded(leaf), config=ConfigDict(strict=True, allow_inf_nan=False))
 
 
 def json_schema(leaves: tuple[Leaf, ...]) -> dict[str, Any]:
     """JSON Schema (2020-12) of a settings file. Units, Pulsar's keys and environment variables are
     in `x-` fields.
     """
-    schema = build_model(leaves).model_json_schema(schema_generator=_Schema)
+    schema = _table("", leaves).model_json_schema(schema_generator=_Schema)
     text = "Several Pulsar clusters by name; values of such a table override [pulsar]"
     clusters = {
         "type": "object",
@@ -60,9 +60,10 @@ def _table(prefix: str, leaves: Sequence[Leaf]) -> type[BaseModel]:
         elif key not in fields:
             below = [other for other in leaves if other.path.startswith(f"{prefix}{key}.")]
             inner = _table(f"{prefix}{key}.", below)
-            fields[key] = (inner, Field(default_factory=inner.model_construct))
+            fields[key] = (inner, Field(default_factory=inner))
     name = "".join(part.capitalize() for part in prefix.split(".")) or "Settings"
-    model: type[BaseModel] = create_model(name, __config__=_CONFIG, **fields)
+    config = ConfigDict(extra="forbid", protected_namespaces=())
+    model: type[BaseModel] = create_model(name, __config__=config, **fields)
     return model
 
 

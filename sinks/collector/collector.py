@@ -27,6 +27,9 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.modular_or_extensible import LoadManager
 from strategies.errors import AdminError, Unauthorized
 
+#: Policies are read after this number of passes at the latest.
+_POLICIES_PASSES = 15
+
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
@@ -94,7 +97,9 @@ class Collector:
         settings, admin = self._source.settings, self._source.admin
         if done.ts < self._policies_due_ms:
             return False, ()
-        self._policies_due_ms = done.ts + settings.policies_interval_ms
+        self._policies_due_ms = done.ts + min(
+            settings.policies_interval_ms, _POLICIES_PASSES * settings.pass_interval_ms
+        )
         at_once = min(settings.max_concurrent, 16)
         facts = (
             reported_facts(done.reports)

@@ -29,45 +29,15 @@ class CollectorSettings:
             le=600_000,
         ),
     ] = 3_000
-    max_concurrent: Annotated[
-        int, Setting("Number of brokers asked concurrently", "", ge=1, le=1_000)
-    ] = 64
-    most_passes_off: Annotated[
-        int,
-        Setting(
-            "Maximum number of passes in a row that skip a failing broker (they skip it 1, 2, "
-            "4 … times)",
-            "",
-            ge=0,
-            le=1_000,
-        ),
-    ] = 8
-    keep_ms: Annotated[
-        int,
-        Setting(
-            "Validity of an extensible broker's newest published load; after it the broker is "
-            "reported as missing",
-            "ms",
-            ge=1_000,
-            le=86_400_000,
-        ),
-    ] = 1_800_000
-    policies_interval_ms: Annotated[
-        int,
-        Setting(
-            "Interval for reading isolation policies, anti-affinity groups and failure domains",
-            "ms",
-            ge=100,
-            le=86_400_000,
-        ),
-    ] = 300_000
-    policies_repeat_ms: Annotated[
-        int,
-        Setting(
-            "Interval for publishing policies that have not changed, for jobs that rejected them "
-            "after an outage, or that read the newest telemetry only",
-            "ms",
-            ge=100,
-            le=86_400_000,
-        ),
-    ] = 900_000
+    #: Brokers asked concurrently.
+    max_concurrent: int = 64
+    #: Most passes in a row that skip a failing broker (they skip it 1, 2, 4 … times).
+    most_passes_off: int = 8
+    #: Validity of an extensible broker's newest published load, as in Pulsar's
+    #: loadBalancerBrokerLoadDataTTLInSeconds; after it the broker is reported as missing.
+    keep_ms: int = 1_800_000
+    #: Interval for reading isolation policies, anti-affinity groups and failure domains.
+    policies_interval_ms: int = 300_000
+    #: Interval for publishing policies that have not changed, for jobs that rejected them after an
+    #: outage, or that read the newest telemetry only.
+    policies_repeat_ms: int = 900_000

@@ -27,7 +27,7 @@ _FILE = "journal.sqlite"
 _VERSION = 3
 #: SQLite's integers have 64 bits.
 _FOREVER_MS = 2**62
-#: The longest `executor.unowned_hold_ms`.
+#: The longest that a bundle without an owner may hold back others.
 _LONGEST_HOLD_MS = 86_400_000
 _TABLES = """
 CREATE TABLE commands (id TEXT NOT NULL, topic TEXT NOT NULL, part INTEGER NOT NULL,

@@ -20,6 +20,11 @@ from strategies.settings import Setting
 
 _NAMESPACE = re.compile(r"[^/\s]+/[^/\s]+")
 _ACTIONS = ("unload", "transfer", "split")
+#: Failed moves within `BreakerRules.within_ms` that pause the executor.
+_BREAKER_FAILURES = 5
+#: Longest time that a moved bundle with clients and without an owner holds back other moves of its
+#: namespace.
+_UNOWNED_HOLD_MS = 120_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +52,6 @@ class ExecutorSettings:
         Setting(
             "Times (UTC) at which bundles may move: [Mon-Fri ]22:00-06:00, with commas "
             "between; empty = always"
-        ),
-    ] = ""
-    pause_file: Annotated[
-        str,
-        Setting(
-            "While this file exists the executor refuses commands; empty = `pause` in the "
-            "state folder"
         ),
     ] = ""
     approval: Annotated[
@@ -105,36 +103,13 @@ class ExecutorSettings:
         int,
         Setting("No move begins for this time after a broker was lost", "ms", ge=0, le=3_600_000),
     ] = 30_000
-    breaker_failures: Annotated[
-        int,
-        Setting(
-            "Number of failed moves within `breaker_ms` that pauses the executor; 0 = it never "
-            "pauses",
-            "",
-            ge=0,
-            le=100,
-        ),
-    ] = 5
-    breaker_ms: Annotated[
-        int,
-        Setting("Time within which failed moves are counted", "ms", ge=1_000, le=86_400_000),
-    ] = 600_000
     breaker_pause_ms: Annotated[
         int,
         Setting(
-            "Pause after these failures; then one move is tried, and its success ends the pause",
+            "Pause after 5 failed moves within 10 minutes; then one move is tried, and its success "
+            "ends the pause",
             "ms",
             ge=1_000,
-            le=86_400_000,
-        ),
-    ] = 120_000
-    unowned_hold_ms: Annotated[
-        int,
-        Setting(
-            "Maximum time that a moved bundle with clients and without an owner holds back other "
-            "moves of its namespace; 0 = it holds nothing back",
-            "ms",
-            ge=0,
             le=86_400_000,
         ),
     ] = 120_000
@@ -220,9 +195,9 @@ def guard_rules(settings: ExecutorSettings) -> GuardRules:
     """The settings about the gate, the breaker, repairs and costs."""
     return GuardRules(
         GateRules(settings.gate_ms, settings.settle_ms),
-        BreakerRules(settings.breaker_failures, settings.breaker_ms, settings.breaker_pause_ms),
+        BreakerRules(_BREAKER_FAILURES, pause_ms=settings.breaker_pause_ms),
         settings.repairs,
-        settings.unowned_hold_ms,
+        _UNOWNED_HOLD_MS,
         settings.measure_ms,
     )
 
@@ -253,4 +228,4 @@ def state_folder(settings: ExecutorSettings) -> Path:
 
 def pause_file(settings: ExecutorSettings) -> Path:
     """The file that pauses the executor while it exists."""
-    return Path(settings.pause_file) if settings.pause_file else state_folder(settings) / "pause"
+    return state_folder(settings) / "pause"

@@ -53,25 +53,6 @@ class NoticeSettings:
             le=10_000,
         ),
     ] = 5
-    silent_intervals: Annotated[
-        int,
-        Setting(
-            "A cluster without a round for this number of round.interval_ms is silent",
-            "",
-            ge=2,
-            le=10_000,
-        ),
-    ] = 5
-    quiet_ms: Annotated[
-        int,
-        Setting(
-            "After a notice about an outcome, further ones of the same reason are counted for "
-            "this time, not sent",
-            "ms",
-            ge=0,
-            le=604_800_000,
-        ),
-    ] = 3_600_000
     key_file: Annotated[
         str, Setting("File with the key that signs notices (HMAC-SHA256); empty = unsigned")
     ] = ""
@@ -89,22 +70,12 @@ class NoticeSettings:
     tls_ca_file: Annotated[
         str, Setting("Trusted certificates (PEM) for https; empty = those of the system")
     ] = ""
-    timeout_ms: Annotated[int, Setting("Timeout of one delivery", "ms", ge=10, le=600_000)] = 10_000
-    attempts: Annotated[
-        int,
-        Setting(
-            "Maximum number of deliveries of one notice before it is given up", "", ge=1, le=10_000
-        ),
-    ] = 20
-    backoff_ms: Annotated[
-        int,
-        Setting(
-            "Pause before the second delivery; it doubles each time, up to 5 minutes",
-            "ms",
-            ge=1,
-            le=300_000,
-        ),
-    ] = 1_000
+    #: Timeout of one delivery.
+    timeout_ms: int = 10_000
+    #: Most deliveries of one notice before it is given up.
+    attempts: int = 20
+    #: Pause before the second delivery; doubles each time, up to 5 minutes.
+    backoff_ms: int = 1_000
     state: Annotated[
         str,
         Setting("Folder of the positions and the notices in progress; only one process can use it"),

@@ -243,8 +243,7 @@ class PulsarHttp:
             return (
                 f"{_host(url)} did not finish the TLS handshake within "
                 f"{self._settings.connect_timeout_ms / 1000:g} s: {call.what} was not asked; "
-                "check that this port is one with TLS (webServicePortTls), or raise "
-                "pulsar.connect_timeout_ms."
+                "check that this port is one with TLS (webServicePortTls)."
             )
         return (
             f"{_host(url)} does not accept connections ({_cause(error)}): {call.what} was not "

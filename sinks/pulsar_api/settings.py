@@ -48,13 +48,9 @@ class PulsarSettings:
             "(2026-01-31T12:00:00Z, or ms since 1970)"
         ),
     ] = "earliest"
-    fail_on_data_loss: Annotated[
-        bool,
-        Setting(
-            "Stop if messages were deleted before they were read; false = continue with the "
-            "oldest message"
-        ),
-    ] = True
+    #: Stop if records were deleted before they were read, otherwise go on with the oldest one: the
+    #: job's `fail_on_data_loss`.
+    fail_on_data_loss: bool = True
     tls_ca_file: Annotated[
         str, Setting("Certificates of the trusted authorities (PEM); empty = those of the system")
     ] = ""
@@ -73,9 +69,8 @@ class PulsarSettings:
             le=65535,
         ),
     ] = 0
-    connect_timeout_ms: Annotated[
-        int, Setting("Timeout for connecting to a broker", "ms", ge=10, le=600_000)
-    ] = 3_000
+    #: Timeout for connecting to a broker.
+    connect_timeout_ms: int = 3_000
     deadline_ms: Annotated[
         int,
         Setting(
@@ -85,12 +80,10 @@ class PulsarSettings:
             le=3_600_000,
         ),
     ] = 30_000
-    attempts: Annotated[
-        int, Setting("Number of attempts of a call that can be repeated safely", ge=1, le=100)
-    ] = 3
-    backoff_ms: Annotated[
-        int, Setting("Pause before the first retry; doubles with each", "ms", ge=0, le=600_000)
-    ] = 200
+    #: Attempts of a call that can be repeated safely.
+    attempts: int = 3
+    #: Pause before the first retry; doubles with each.
+    backoff_ms: int = 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.files.consumer import FileConsumer
 from sinks.topics.files.settings import FileSettings
 from sinks.topics.files.topic import (
-    SEGMENT_BYTES,
     FileTopicReader,
     FileTopicWriter,
     TopicRecord,
@@ -106,11 +105,9 @@ class Reader(Protocol):
 class FilePublisher:
     """The Publisher of a file topic. Keys are not stored: they are fields of the records."""
 
-    def __init__(
-        self, folder: Path, retention_ms: int | None = None, segment_bytes: int = SEGMENT_BYTES
-    ) -> None:
-        """`retention_ms`, `segment_bytes`: see FileTopicWriter."""
-        self._writer = FileTopicWriter(folder, segment_bytes, sync=True, retention_ms=retention_ms)
+    def __init__(self, folder: Path, retention_ms: int | None = None) -> None:
+        """`retention_ms`: see FileTopicWriter."""
+        self._writer = FileTopicWriter(folder, sync=True, retention_ms=retention_ms)
         self._waiting: list[bytes] = []
 
     def publish(self, key: str, value: bytes) -> None:

@@ -23,12 +23,8 @@ class WireLimits:
             le=2**30,
         ),
     ] = 8 * 2**20
-    kept_bytes: Annotated[
-        int,
-        Setting(
-            "Part of a too large record that the rejected topic keeps", "bytes", ge=0, le=2**20
-        ),
-    ] = 64 * 2**10
+    #: Part of a too large record that the rejected topic keeps.
+    kept_bytes: int = 64 * 2**10
 
 
 DEFAULT_LIMITS = WireLimits()

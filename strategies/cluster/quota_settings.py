@@ -24,24 +24,15 @@ class BulkheadSettings:
         int,
         Setting("Records of a cluster that its quota always has", "records/min", ge=1, le=2**53),
     ] = 10_000
-    records_per_broker: Annotated[
-        int, Setting("Records for each broker of the last round", "records/min", ge=0, le=2**31)
-    ] = 100
+    #: Records for each broker of the last round.
+    records_per_broker: int = 100
     bytes: Annotated[
         int,
         Setting(
             "Bytes of a cluster's records that its quota always has", "bytes/min", ge=1, le=2**53
         ),
     ] = 32 * 2**20
-    bytes_per_broker: Annotated[
-        int, Setting("Bytes for each broker of the last round", "bytes/min", ge=0, le=2**40)
-    ] = 3 * 2**20
-    first_bytes: Annotated[
-        int,
-        Setting(
-            "Bytes of the records of a cluster whose brokers no round knows yet",
-            "bytes/min",
-            ge=1,
-            le=2**53,
-        ),
-    ] = 64 * 2**20
+    #: Bytes for each broker of the last round.
+    bytes_per_broker: int = 3 * 2**20
+    #: Bytes of the records of a cluster whose brokers no round knows yet.
+    first_bytes: int = 64 * 2**20

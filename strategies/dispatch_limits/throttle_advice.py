@@ -44,19 +44,10 @@ class AdviceSettings:
             le=100_000,
         ),
     ] = 85.0
-    repeat_ms: Annotated[
-        int,
-        Setting("Time until the same bundle may get such advice again", "ms", ge=0, le=604_800_000),
-    ] = 3_600_000
-    per_round: Annotated[
-        int,
-        Setting(
-            "Maximum number of dispatch limits that one round advises, fullest brokers first",
-            "commands",
-            ge=0,
-            le=1000,
-        ),
-    ] = 10
+    #: Time until the same bundle may get advice again.
+    repeat_ms: int = 3_600_000
+    #: Most dispatch limits that one round advises, fullest brokers first.
+    per_round: int = 10
 
 
 @dataclass(frozen=True, slots=True)

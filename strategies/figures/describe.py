@@ -10,6 +10,8 @@ from strategies.figures.reported import expected_spread, reported_spread
 
 #: Number of names of a skip that are printed; the rest is counted.
 _NAMES = 4
+#: Milliseconds of the units of a duration.
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000))
 
 
 def describe_command(command: Command) -> str:
@@ -100,5 +102,13 @@ def _load(expected: Expected) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 bundle`, `2 bundles`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """`1 bundle`, `5,000 bundles`."""
+    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def age(ms: int) -> str:
+    """`12 s`, `3 min`, `2 h`, `5 d`; a time in the future counts as 0 s."""
+    for unit, size in _UNITS:
+        if ms >= 2 * size:
+            return f"{ms // size} {unit}"
+    return f"{max(0, ms) // 1000} s"

@@ -60,12 +60,6 @@ _SYSTEM = "pulsar/system"
 class FilterSettings:
     """Settings that decide which brokers may take a bundle, with Pulsar's defaults."""
 
-    enabled: Annotated[
-        bool,
-        Setting(
-            "Apply policies and filters; without them only brokers that are settling are left out"
-        ),
-    ] = True
     load_manager: Annotated[
         LoadManager,
         Setting(
@@ -116,9 +110,6 @@ class Filters:
         self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts
     ) -> Allowed:
         """Filters these live brokers for the bundle. Never raises on valid input."""
-        if not self.settings.enabled:
-            refused = self._form.unfiltered(brokers, subject.source, fleet.settling)
-            return Allowed(remaining(brokers, refused), refused, tuple(brokers))
         return self._form.allowed(self, subject, brokers, fleet)
 
     @cached_property
@@ -129,11 +120,7 @@ class Filters:
     def distributes_evenly(self) -> bool:
         """Whether the bundles of a namespace are spread over brokers by number."""
         settings = self.settings
-        return (
-            settings.enabled
-            and bool(settings.distribute_evenly)
-            and settings.load_manager != "extensible"
-        )
+        return bool(settings.distribute_evenly) and settings.load_manager != "extensible"
 
     def taker(
         self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts
@@ -148,7 +135,7 @@ class Filters:
         compared = settings.prefer_later_versions or group_members(
             fleet.policies.groups, subject.namespace
         )
-        if not settings.enabled or compared:
+        if compared:
             return frozenset(self.allowed(subject, brokers, fleet).brokers).__contains__
         policy = isolated(
             fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent
@@ -183,8 +170,6 @@ class Filters:
         """Why the bundle must not leave its source for any broker; None when it may. The text
         continues a sentence about the bundle.
         """
-        if not self.settings.enabled:
-            return None
         source = subject.source or ""
         policy = isolated(
             fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent
@@ -339,12 +324,11 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class _FilterForm:
-    """What depends on the mode and the load manager: the filters, refusals without any filter, and
-    the rules of anti-affinity groups.
+    """What depends on the mode and the load manager: the filters, and the rules of anti-affinity
+    groups.
     """
 
     allowed: Callable[[Filters, FilteredBundle, Sequence[str], FilterFacts], Allowed]
-    unfiltered: Callable[[Sequence[str], str | None, Collection[str]], Refusals]
     count: Callable[[Sequence[str], Iterable[str], Callable[[str], Counts]], Counts]
     may_leave: Callable[[str, Sequence[str], Counts], bool]
 
@@ -381,17 +365,11 @@ def _counted(brokers: Sequence[str], count: Callable[[str], int]) -> dict[str, i
     return {broker: count(broker) for broker in brokers}
 
 
-def _no_refusals(*_: object) -> Refusals:
-    return {}
-
-
-_FIXED = _FilterForm(Filters._fixed, _never, namespaces_served, may_leave)
+_FIXED = _FilterForm(Filters._fixed, namespaces_served, may_leave)
 #: Mode, and whether the load manager is the extensible one → form.
 _FORMS: Mapping[tuple[Mode, bool], _FilterForm] = {
     ("fixed", False): _FIXED,
     ("fixed", True): _FIXED,
-    ("parity", False): _FilterForm(
-        Filters._modular, _no_refusals, namespaces_served, java_may_leave
-    ),
-    ("parity", True): _FilterForm(Filters._extensible, _no_refusals, bundles_owned, java_may_leave),
+    ("parity", False): _FilterForm(Filters._modular, namespaces_served, java_may_leave),
+    ("parity", True): _FilterForm(Filters._extensible, bundles_owned, java_may_leave),
 }

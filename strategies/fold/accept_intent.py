@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus, RollPhase
 from strategies.cluster.intent_state import Drain, Intents, Roll, status_of_roll, without_drain
+from strategies.figures.describe import age
 from strategies.fold.intent_fleet import IntentFleet
 
 #: Records about one cluster within the time in which they are believed; a person writes far fewer.
@@ -89,7 +90,7 @@ def _drain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) ->
     if why is None and intent.until_ms is not None and intent.until_ms <= now_ms:
         why = IntentRefusal(
             "until-passed",
-            f"the drain of {broker} would have ended {_ago(intent.until_ms, now_ms)} ago",
+            f"the drain of {broker} would have ended {age(now_ms - intent.until_ms)} ago",
             "Name a later time, and check the clock of the machine that wrote the record.",
         )
     if why is not None:
@@ -143,7 +144,7 @@ def _already(intents: Intents, broker: str, now_ms: int) -> IntentRefusal | None
     return IntentRefusal(
         "already-drained",
         f"{broker} is being drained already: {drain.by} asked for it "
-        f"{_ago(drain.asked_ms, now_ms)} ago ({drain.reason})",
+        f"{age(now_ms - drain.asked_ms)} ago ({drain.reason})",
         "Nothing to do: `rebalancer intents` shows its progress.",
     )
 
@@ -174,7 +175,7 @@ def _beside_others(intents: Intents, intent: Intent, now_ms: int) -> IntentRefus
     elif roll is not None and roll.halted is None and not intent.together:
         return IntentRefusal(
             "another-roll",
-            f"a roll is active: {roll.by} began it {_ago(roll.asked_ms, now_ms)} ago "
+            f"a roll is active: {roll.by} began it {age(now_ms - roll.asked_ms)} ago "
             f"({roll.reason})",
             f"{_ROLL_WAITS} Or drain beside it with --together.",
         )
@@ -190,7 +191,7 @@ def _another_drain(other: Drain, now_ms: int) -> IntentRefusal:
     return IntentRefusal(
         "another-drain",
         f"{other.broker} is being drained: {other.by} asked for it "
-        f"{_ago(other.asked_ms, now_ms)} ago ({other.reason})",
+        f"{age(now_ms - other.asked_ms)} ago ({other.reason})",
         f"Wait, end it with `rebalancer undrain {other.broker}`, or drain both with --together.",
     )
 
@@ -234,7 +235,7 @@ def _roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> 
     if roll is not None:
         return IntentRefusal(
             "another-roll",
-            f"a roll is active: {roll.by} began it {_ago(roll.asked_ms, now_ms)} ago "
+            f"a roll is active: {roll.by} began it {age(now_ms - roll.asked_ms)} ago "
             f"({roll.reason})",
             _ROLL_WAITS,
         )
@@ -360,11 +361,6 @@ def _wrong_phase(roll: Roll, broker: str, *needed: RollPhase) -> IntentRefusal |
 
 def _in_phase(intents: Intents, roll: Roll, broker: str, phase: RollPhase) -> Intents:
     return replace(intents, roll=replace(roll, phases={**roll.phases, broker: phase}))
-
-
-def _ago(then_ms: int, now_ms: int) -> str:
-    seconds = max(0, now_ms - then_ms) // 1000
-    return f"{seconds} s" if seconds < 600 else f"{seconds // 60} min"
 
 
 _RULES: Mapping[IntentAction, Callable[[Intents, IntentFleet, Intent, int], Judgement]] = {

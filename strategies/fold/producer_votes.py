@@ -318,8 +318,8 @@ def clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejec
     text = (
         f"its time {record.ts} is {distance:.0f} s {verdict} of the cluster's {now_ms}: check "
         "the collector's clock; "
-        "if the log's time has really moved, its records are accepted after "
-        "round.clock_recovery_ms without any other record"
+        "if the log's time has really moved, its records are accepted after 15 minutes without any "
+        "other record"
     )
     return Rejection(f"clock-{verdict}", text, record)
 

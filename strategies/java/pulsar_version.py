@@ -16,8 +16,3 @@ PulsarVersion = Literal["3.0", "3.3", "4.0", "4.1", "4.2"]
 Imitated = Annotated[
     PulsarVersion, Setting("Pulsar release line whose rule `parity` imitates; ignored by `fixed`")
 ]
-
-
-def before(version: PulsarVersion, other: PulsarVersion) -> bool:
-    """Whether a line is older than another one."""
-    return version < other

@@ -169,8 +169,6 @@ class Destinations:
         """Why isolation policies let no broker of the round take bundles of a namespace; None where
         one may.
         """
-        if not self._rules.filters.settings.enabled:
-            return None
         policy = isolated(self._policies, namespace, self._brokers)
         if len(policy) < len(self._brokers) or not policy:
             return None

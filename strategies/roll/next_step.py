@@ -14,6 +14,7 @@ from functools import partial
 
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Round
+from strategies.figures.describe import age
 from strategies.roll.roll_state import (
     IN_WORK,
     Observation,
@@ -69,7 +70,7 @@ def _answer(state: RollState) -> RollStep | None:
         )
     ago = "none yet"
     if state.rounds:
-        ago = f"the newest round is {_seconds(state.seen.now_ms - state.rounds[-1].ts)} old"
+        ago = f"the newest round is {age(state.seen.now_ms - state.rounds[-1].ts)} old"
     what = state.pending.action
     return KeepWaiting(f"waits for a round that answers the record `{what}`; {ago}")
 
@@ -127,7 +128,7 @@ def _wrongs(state: RollState) -> Iterator[tuple[bool, str, str]]:
         for_ms = now_ms - state.unreadable_since_ms
         yield (
             for_ms >= rules.unreadable_ms,
-            f"the cluster has not answered reads of brokers and metadata for {_seconds(for_ms)}",
+            f"the cluster has not answered reads of brokers and metadata for {age(for_ms)}",
             f"Check the brokers, their metadata store and pulsar.admin_urls, {_RESUME}.",
         )
     for broker, since_ms in sorted(state.missing_since_ms.items()):
@@ -135,7 +136,7 @@ def _wrongs(state: RollState) -> Iterator[tuple[bool, str, str]]:
             for_ms = now_ms - since_ms
             yield (
                 for_ms >= rules.lost_ms,
-                f"{broker} is missing in the list of brokers for {_seconds(for_ms)}, and the roll "
+                f"{broker} is missing in the list of brokers for {age(for_ms)}, and the roll "
                 "did not restart it",
                 f"Start that broker, {_RESUME}.",
             )
@@ -144,7 +145,7 @@ def _wrongs(state: RollState) -> Iterator[tuple[bool, str, str]]:
     ):
         yield (
             now_ms - since_ms >= rules.unowned_ms,
-            f"{bundle} has had no owner for {_seconds(now_ms - since_ms)}",
+            f"{bundle} has had no owner for {age(now_ms - since_ms)}",
             f"Check its clients and the log of the leader, {_RESUME}.",
         )
     bad = state.in_a_row(lambda done: _cannot_judge(state, done))
@@ -211,10 +212,10 @@ def _restart_of(state: RollState, broker: str) -> RollStep:
 def _in_time(state: RollState, broker: str, since_ms: int, what: str) -> RollStep:
     for_ms = state.seen.now_ms - since_ms
     if for_ms < state.rules.restart_timeout_ms:
-        most = _seconds(state.rules.restart_timeout_ms)
-        return KeepWaiting(f"waits for {broker} {what}: {_seconds(for_ms)} of at most {most}")
+        most = age(state.rules.restart_timeout_ms)
+        return KeepWaiting(f"waits for {broker} {what}: {age(for_ms)} of at most {most}")
     return HaltRoll(
-        f"{broker} did not come back within {_seconds(state.rules.restart_timeout_ms)}",
+        f"{broker} did not come back within {age(state.rules.restart_timeout_ms)}",
         f"Look at its log and start it, {_RESUME}; to run the command once more: `rebalancer roll "
         f"--resume --restart-again {broker}`.",
     )
@@ -226,7 +227,7 @@ def _orphan(state: RollState, broker: str) -> RollStep:
     if left_ms > 0:
         return KeepWaiting(
             f"{broker} was about to be restarted when the process before ended; waits "
-            f"{_seconds(left_ms)} more for a restart that may be under way"
+            f"{age(left_ms)} more for a restart that may be under way"
         )
     return _halt_again(
         broker,
@@ -254,8 +255,7 @@ def _gate(state: RollState) -> RollStep | None:
         for_ms = now_ms - state.restarted_since_ms[broker]
         if for_ms >= rules.restart_timeout_ms:
             return HaltRoll(
-                f"no round has fresh figures of {broker}, which was restarted "
-                f"{_seconds(for_ms)} ago",
+                f"no round has fresh figures of {broker}, which was restarted {age(for_ms)} ago",
                 f"Check with `rebalancer doctor` that `rebalancer collect` reaches it, {_RESUME}.",
             )
         return KeepWaiting(f"waits for {rules.fresh_rounds} rounds with fresh figures of {broker}")
@@ -323,7 +323,7 @@ def _work(state: RollState, broker: str) -> str:
 
 def _drain_line(drain: IntentStatus) -> str:
     advice = f". {drain.advice}" if drain.state == "blocked" and drain.advice else ""
-    left = f"; about {_seconds(drain.left_ms)} left" if drain.left_ms else ""
+    left = f"; about {age(drain.left_ms)} left" if drain.left_ms else ""
     return f"{drain.broker}: {drain.text}{left}{advice}"
 
 
@@ -350,8 +350,3 @@ def _rounds_at_end(state: RollState, *codes: str) -> int:
             and all(state.phase_in(done, name) == "restarted" for name in state.phases)
         )
     )
-
-
-def _seconds(ms: int) -> str:
-    seconds = max(0, ms) // 1000
-    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"

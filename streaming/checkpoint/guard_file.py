@@ -31,6 +31,8 @@ ROWS_VERSION = 9
 #: Versions of the parts of the state that this program reads and writes.
 STATE_FORMAT = {"cluster": STATE_VERSION, "rows": ROWS_VERSION}
 _EPOCH = "round.epoch"
+#: A removed setting: filters always apply.
+_FILTERS = "filters.enabled"
 #: `auto` in the settings of a start takes the number of the checkpoint.
 PARTITIONS = "job.shuffle_partitions"
 NEW_CHECKPOINT = "name a new folder as job.checkpoint"
@@ -179,8 +181,11 @@ def read_guard(folder: Path) -> Guard:
             f"{path} was changed (its digest differs): restore it from a backup, or "
             f"{NEW_CHECKPOINT}"
         )
-    # A guard without them is older than these entries.
-    return replace(guard, settings={PULSAR_VERSION: RELEASES[0], **_CALCULATES, **guard.settings})
+    # Guards without the first entries are older than these; those with the last one are, too.
+    entries = {PULSAR_VERSION: RELEASES[0], **_CALCULATES, **guard.settings}
+    if entries.get(_FILTERS) is True:
+        del entries[_FILTERS]
+    return replace(guard, settings=entries)
 
 
 def write_guard(path: Path, guard: Guard) -> None:

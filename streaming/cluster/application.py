@@ -51,8 +51,7 @@ def write_application(folder: Path, job: JobSettings) -> Application:
     JarsMissing.
     """
     _check_checkpoint(job)
-    own_jars = uses_kafka(job.connections.topics) and not job.jars.packages
-    jars = connector_files(job.jars) if own_jars else []
+    jars = connector_files(job.jars) if uses_kafka(job.connections.topics) else []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(_PROGRAM, folder / LAUNCHER)
@@ -91,8 +90,6 @@ def _options(made: Application, job: JobSettings) -> Iterator[str]:
     yield from ("--conf", f"spark.pyspark.python={python_name()}")
     if made.jars:
         yield from ("--jars", ",".join(made.uri(f"jars/{jar}") for jar in made.jars))
-    if job.jars.packages and uses_kafka(job.connections.topics):
-        yield from ("--packages", job.jars.packages)
 
 
 def _check_checkpoint(job: JobSettings) -> None:

@@ -26,13 +26,6 @@ class JarSettings:
             "downloaded once into the user's cache"
         ),
     ] = ""
-    packages: Annotated[
-        str,
-        Setting(
-            "Instead of the locked jars: Maven coordinates that Spark resolves itself "
-            "(spark.jars.packages), separated by commas"
-        ),
-    ] = ""
     maven_url: Annotated[str, Setting("Maven repository for downloading jars")] = MAVEN_CENTRAL
 
 
@@ -47,8 +40,6 @@ def connector_settings(
     """Settings that give a Spark session the connector; downloads missing jars. Raises JarsMissing,
     SettingsError.
     """
-    if settings.packages:
-        return {"spark.jars.packages": settings.packages}
     return {"spark.jars": ",".join(str(file) for file in connector_files(settings, log))}
 
 

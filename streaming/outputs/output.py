@@ -108,7 +108,7 @@ def _publisher(topic: TopicUri, job: JobSettings) -> Publisher:
     used = job.connections
     if topic.scheme == "pulsar":
         return PulsarPublisher(topic, used.pulsar)
-    return FilePublisher(topic.folder, used.files.retention_ms, job.segment_bytes)
+    return FilePublisher(topic.folder, used.files.retention_ms)
 
 
 def publish(publishers: Mapping[str, Publisher], rows: Iterable[Any]) -> None:

@@ -22,7 +22,7 @@ from streaming.sources.records import WORTH_A_TASK
 Offsets = dict[str, list[int]]
 DELETED = (
     "raise the topic's retention; to continue without them, set "
-    "pulsar.fail_on_data_loss=false for one start (which leaves a gap), or "
+    "job.fail_on_data_loss=false for one start (which leaves a gap), or "
     "name a new job.checkpoint"
 )
 #: Number of records that a partition gives before the next one has its turn.

@@ -61,7 +61,6 @@ class RealExecutor:
         (folder / "key").write_text(KEY, "utf-8")
         given = {
             **login(folder, pulsar, TOKEN),
-            "pulsar.backoff_ms": 20,
             "signing.key_file": folder / "key",
             "executor.state": folder / "state",
             "executor.arrival_timeout_ms": 500,

@@ -212,7 +212,7 @@ def environment_of_a_short_run() -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("REBALANCER_", "PYSPARK_"))
     }
-    return kept | {JAVA_OPTIONS: short_java(), "REBALANCER_JOB__START_ATTEMPTS": "20"}
+    return kept | {JAVA_OPTIONS: short_java(), "REBALANCER_JOB__START_TIMEOUT_MS": "3600000"}
 
 
 def with_usual_java() -> dict[str, str]:

@@ -110,7 +110,7 @@ def codes_of(command: str, folder: Path, starts: int) -> list[int]:
             f"pulsar.admin_urls={pulsar.admin_urls}",
             f"pulsar.token_file={folder / 'token'}",
         ]
-        given += ["pulsar.deadline_ms=5000", "pulsar.connect_timeout_ms=300"]
+        given += ["pulsar.deadline_ms=5000"]
         given += [f"topics.{topic}=pulsar://127.0.0.1:1/t/ns/{topic}" for topic in TOPICS]
         with ThreadPoolExecutor(4) as pool:
             return list(

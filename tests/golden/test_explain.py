@@ -21,7 +21,7 @@ from tests.unit.command_line import rebalancer
 from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
 
 _FILE = Path(__file__).with_name("explain.txt")
-NOW = ("--set", "executor.pause_file=/nowhere/pause")
+NOW = ("--set", "executor.state=/nowhere")
 
 
 class Job:
@@ -161,7 +161,7 @@ def executor_limits(job: Job) -> Iterator[str]:
     moved = job.commands[0].bundle
     (job.folder / "pause").touch()
     yield job.says(moved, "--set", f"executor.deny={moved.rpartition('/')[0]}")
-    yield job.says(moved, "--set", f"executor.pause_file={job.folder}/pause")
+    yield job.says(moved, "--set", f"executor.state={job.folder}")
     yield job.says(moved, "--set", "executor.actions=transfer", "--set", "executor.windows=")
 
 

@@ -42,7 +42,6 @@ SETTINGS = {
     "round__interval_ms": 4_000,
     "round__lateness_ms": 2_000,
     "collector__pass_interval_ms": 1_000,
-    "collector__policies_interval_ms": 2_000,
     "shedding__uniform__min_throughput": 1_000_000_000,
 }
 Window = tuple[int, int]

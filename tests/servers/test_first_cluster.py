@@ -82,10 +82,13 @@ def shell(command: str) -> list[str]:
 
 def environment() -> dict[str, str]:
     """A shell in which `rebalancer` is installed. Spark waits 10 s for Python; on a busy machine
-    that takes more attempts.
+    that takes longer.
     """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return environment_of_a_short_run() | {"PATH": path, "REBALANCER_JOB__START_ATTEMPTS": "20"}
+    return environment_of_a_short_run() | {
+        "PATH": path,
+        "REBALANCER_JOB__START_TIMEOUT_MS": "3600000",
+    }
 
 
 def asked(command: str) -> subprocess.CompletedProcess[str]:

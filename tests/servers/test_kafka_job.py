@@ -99,7 +99,7 @@ def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(
     put(places.telemetry, lines[8:])
     kafka.delete_records("lost-telemetry", before=12)
     with pytest.raises(
-        SinkError, match=r"deleted before the job read them.*kafka\.fail_on_data_loss=false"
+        SinkError, match=r"deleted before the job read them.*job\.fail_on_data_loss=false"
     ):
         drain(spark, job, engine)
     lossy = replace(job.connections, kafka=KafkaSettings(fail_on_data_loss=False))

@@ -86,7 +86,7 @@ def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(
     eventually(lambda: trimmed(pulsar, places.telemetry) == lines[12:])
     with pytest.raises(
         SinkError,
-        match=r"deleted, perhaps before the job read them.*pulsar\.fail_on_data_loss=false",
+        match=r"deleted, perhaps before the job read them.*job\.fail_on_data_loss=false",
     ):
         drain(spark, job, engine)
     lossy = replace(job.connections, pulsar=PulsarSettings(fail_on_data_loss=False))

@@ -88,10 +88,7 @@ def troubled(folder: Path) -> Iterator[Troubled]:
                 pulsar__deadline_ms=5_000,
                 executor__arrival_timeout_ms=3_000,
                 executor__gate_ms=GATE_MS,
-                executor__breaker_failures=3,
-                executor__breaker_ms=60_000,
                 executor__breaker_pause_ms=PAUSE_MS,
-                executor__unowned_hold_ms=10_000,
                 executor__measure_ms=0,
             )
         )

@@ -122,9 +122,12 @@ def test_intents_are_checked_where_they_are_decoded(tmp_path: Path) -> None:
 
 def test_the_time_of_an_intent_orders_nothing_and_no_quota_applies_to_it() -> None:
     """Where partitions grow at the same time, its own does not hold back the others."""
-    for report, asked in both_ways(arrow([load_report(), intent(10_000)]), side_by_side=True):
-        assert (report.ts > 0, report.has_quota) == (True, True)
-        assert (asked.ts, asked.has_quota) == (0, False)
+    batch = arrow([load_report(), intent(10_000)])
+    found = [
+        (report.ts > 0, report.has_quota, asked.ts, asked.has_quota)
+        for report, asked in both_ways(batch, side_by_side=True)
+    ]
+    assert found == 2 * [(True, True, 0, False)]
 
 
 def test_what_cannot_be_decoded_is_a_rejected_row_of_its_cluster() -> None:
@@ -203,8 +206,9 @@ def test_a_record_of_which_only_the_beginning_came_is_read_again_when_it_is_deco
     whole, topic = load_report("b0:1", 1), f"file://{tmp_path}"
     with FileTopicWriter(tmp_path) as writer:
         writer.append([whole])
-    for (one,) in both_ways(arrow([whole[:100]], [len(whole)], topic)):
-        assert (one.arrival.size, one.value) == (len(whole), whole[:100])
+    ways = [*both_ways(arrow([whole[:100]], [len(whole)], topic))]
+    assert [(one.arrival.size, one.value) for (one,) in ways] == 2 * [(len(whole), whole[:100])]
+    for (one,) in ways:
         assert told({"c": [one.decoded()]}) == told(decoded(arrow([whole], topic=topic)))
 
 

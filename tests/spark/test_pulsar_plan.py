@@ -208,7 +208,7 @@ def test_a_restart_that_misses_the_last_message_stops_unless_told_to_go_on() -> 
     topic.messages["t"] = ids(2, 4)
     with pytest.raises(
         SinkError,
-        match=r"deleted, perhaps before the job read them.*pulsar\.fail_on_data_loss=false",
+        match=r"deleted, perhaps before the job read them.*job\.fail_on_data_loss=false",
     ):
         topic.planner().advance(start, 10)
     assert topic.planner(fail_on_loss=False).advance(start, 10) == {"0": [2, 3, -1, 7]}

@@ -220,23 +220,7 @@ def test_isolation_which_pulsar_does_not_check(
     ) == (None if code is None else ("refused", code))
 
 
-def test_lists_that_cannot_be_read_are_told_all_at_once() -> None:
-    with pytest.raises(SettingsError) as caught:
-        rules(
-            actions="unload,throttle", allow="orders", deny="t/ns,a b/c", windows="22-6,25:00-01:00"
-        )
-
-    assert [complaint.partition(":")[0] for complaint in caught.value.complaints] == [
-        "executor.actions",
-        "executor.allow",
-        "executor.deny",
-        "executor.windows",
-        "executor.windows",
-    ]
-
-
-def test_the_pause_file_lies_in_the_state_folder_unless_told_otherwise() -> None:
+def test_the_pause_file_lies_in_the_state_folder() -> None:
     assert str(pause_file(ExecutorSettings(state="/s"))) == "/s/pause"
-    assert str(pause_file(ExecutorSettings(pause_file="/p"))) == "/p"
     with pytest.raises(SettingsError, match=r"executor\.state"):
         pause_file(ExecutorSettings(state="here"))

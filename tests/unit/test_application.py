@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,6 @@ from kubeflow_spark_api.models import SparkV1beta2SparkApplication
 
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.cli.lazy import load
-from sinks.topics.connections import Connections
-from sinks.topics.settings import Topics
-from sinks.topics.uri import parse_topic
 from strategies.fold.engine import EngineSettings
 from strategies.settings import VERSION
 from streaming.checkpoint.guard import guarded
@@ -30,7 +26,6 @@ from streaming.checkpoint.locks import CheckpointInUse, java_lock
 from streaming.cluster.application import Application, client_words, cluster_words
 from streaming.cluster.shipping import PACKAGES
 from streaming.cluster.spark_launcher import shipped_archive, with_those_of_spark
-from streaming.jars.connector import JarSettings
 from streaming.settings import JobSettings
 from tests.unit.command_line import rebalancer
 
@@ -62,16 +57,6 @@ def test_a_folder_with_blanks_is_named_as_spark_reads_it() -> None:
     assert value_of("--archives", words) == f"{folder}/environment.tar.gz#rebalancer-environment"
     assert value_of("--jars", words) == f"{folder}/jars/a.jar"
     assert f"{folder}/pulsar-rebalancer.jar" in words
-
-
-def test_a_connector_that_spark_resolves_itself_is_named_by_its_coordinates() -> None:
-    topics = Topics(telemetry=parse_topic("kafka://kafka:9092/telemetry"))
-    job = replace(
-        JOB, jars=JarSettings(packages="a:b:1,c:d:2"), connections=Connections(topics=topics)
-    )
-    bare = Application(Path("/srv/application"), ())
-    assert value_of("--packages", client_words(bare, job, RUN)) == "a:b:1,c:d:2"
-    assert "--packages" not in client_words(bare, replace(job, connections=Connections()), RUN)
 
 
 @pytest.mark.parametrize(

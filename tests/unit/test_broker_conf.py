@@ -53,11 +53,6 @@ def run(*words: object) -> Result:
     return CliRunner().invoke(app, ["config", "from-broker-conf", *map(str, words)])
 
 
-def outcome(conversion: Conversion, key: str) -> tuple[str, tuple[str, ...]]:
-    found = next(outcome for outcome in conversion.keys if outcome.key.name == key)
-    return found.result, found.settings
-
-
 def complaints_about(file: Path) -> list[str]:
     """What keeps a file from being read."""
     try:
@@ -106,23 +101,6 @@ def test_any_bytes_are_read_or_named_with_their_line(
     assert all(complaint.startswith(f"{file}:") for complaint in complaints_about(file))
 
 
-def test_minutes_become_milliseconds(conf: Conf) -> None:
-    found = conf.converted(
-        "loadBalancerSheddingIntervalMinutes=2", "loadBalancerSheddingGracePeriodMinutes=45"
-    ).settings
-    assert (found["round.interval_ms"], found["round.cool_down_ms"]) == (120_000, 2_700_000)
-
-
-def test_a_key_without_an_own_unit_goes_over_as_it_is(conf: Conf) -> None:
-    found = conf.converted(
-        "loadBalancerAvgShedderLowThreshold=20", "lowerBoundarySheddingEnabled=TRUE"
-    ).settings
-    assert (found["shedding.avg.low_threshold"], found["shedding.threshold.lower_boundary"]) == (
-        20.0,
-        True,
-    )
-
-
 @pytest.mark.parametrize("entry", SHEDDERS.values(), ids=lambda entry: entry.name)
 def test_classes_become_names(conf: Conf, entry: Any) -> None:
     manager = EXTENSIBLE if "extensions" in entry.pulsar_class else ""
@@ -158,50 +136,6 @@ def as_pulsar_writes(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def test_an_unknown_strategy_is_named_and_ours_stays(conf: Conf) -> None:
-    found = conf.converted("", "loadBalancerLoadSheddingStrategy=com.acme.MyShedder")
-    assert "shedding.strategy" not in found.settings
-    (warning,) = found.warnings
-    assert warning.startswith(
-        f"{conf.file}:2: loadBalancerLoadSheddingStrategy: no effect: com.acme.MyShedder is "
-        "unknown; known are "
-    )
-    assert f"{IMPL}.AvgShedder" in warning
-
-
-def test_the_extensible_load_manager_knows_only_its_own_strategy(conf: Conf) -> None:
-    found = conf.converted(EXTENSIBLE, f"loadBalancerLoadSheddingStrategy={IMPL}.ThresholdShedder")
-    assert found.settings.get("shedding.strategy") == (
-        "transfer" if "transfer" in SHEDDERS else None
-    )
-
-
-@pytest.mark.parametrize(
-    ("new", "old", "counts", "ignored"),
-    [
-        (None, "0.5", 0.5, None),
-        ("0.3", "0.5", 0.3, "old"),
-        ("1.0", "0.5", 0.5, "new"),
-        ("0.3", "1.0", 0.3, "old"),
-        ("1.0", "1.0", 1.0, None),
-        ("0.3", None, 0.3, None),
-    ],
-)
-def test_of_two_spellings_the_newer_counts_unless_it_says_one(
-    conf: Conf, new: str | None, old: str | None, counts: float, ignored: str | None
-) -> None:
-    names = {
-        "new": "loadBalancerBandwidthOutResourceWeight",
-        "old": "loadBalancerBandwithOutResourceWeight",
-    }
-    said = {names["new"]: new, names["old"]: old}
-    found = conf.converted(*(f"{key}={value}" for key, value in said.items() if value is not None))
-    assert found.settings["weights.bandwidth_out"] == counts
-    assert [warning.split(": ")[1] for warning in found.warnings] == (
-        [names[ignored]] if ignored else []
-    )
-
-
 def test_every_key_without_effect_is_named_with_its_line(conf: Conf) -> None:
     lines = [
         f"{key.name}={'x' if key.default == '' else str(key.default).lower()}"
@@ -222,50 +156,6 @@ def test_every_key_without_effect_is_named_with_its_line(conf: Conf) -> None:
 
 def test_every_key_that_a_setting_names_is_known() -> None:
     assert {leaf.setting.pulsar for leaf in all_leaves() if leaf.setting.pulsar} <= set(KEYS)
-
-
-def test_typing_errors_and_repeated_keys_are_told(conf: Conf) -> None:
-    found = conf.converted(
-        "loadBalancerAvgSheddrLowThreshold=1",
-        "maxUnloadPercentage=0.1",
-        "maxUnloadPercentage=0.3",
-        "brokerName=x",
-    )
-    assert found.warnings[0] == (
-        f"{conf.file}:1: loadBalancerAvgSheddrLowThreshold: not a key of Pulsar 4.2 or 5.0; did "
-        "you mean loadBalancerAvgShedderLowThreshold?"
-    )
-    assert found.warnings[1].startswith(f"{conf.file}:2: maxUnloadPercentage: overridden in line 3")
-
-
-def test_a_blank_value_leaves_the_default(conf: Conf) -> None:
-    found = conf.converted(
-        "loadBalancerSheddingIntervalMinutes=5", "loadBalancerSheddingIntervalMinutes=  "
-    )
-    assert "round.interval_ms" not in found.settings
-    assert outcome(found, "loadBalancerSheddingIntervalMinutes") == ("not set", ())
-
-
-def test_all_bad_values_are_told_at_once_with_file_and_line(conf: Conf) -> None:
-    file = conf.says(
-        "loadBalancerSheddingIntervalMinutes=often",
-        "loadBalancerCPUResourceWeight=1,5",
-        "lowerBoundarySheddingEnabled=yes",
-        "loadBalancerAvgShedderHitCountLowThreshold=99999999999",
-        "loadBalancerSheddingGracePeriodMinutes=-1",
-    )
-    with pytest.raises(SettingsError) as caught:
-        convert(file)
-    assert caught.value.complaints == [
-        f"{file}:1: loadBalancerSheddingIntervalMinutes: must be a whole number, got 'often'",
-        f"{file}:2: loadBalancerCPUResourceWeight: must be a number, got '1,5'",
-        f"{file}:3: lowerBoundarySheddingEnabled: must be true or false, got 'yes' (Pulsar "
-        "takes it for false)",
-        f"{file}:4: loadBalancerAvgShedderHitCountLowThreshold: must fit into 32 bits, got "
-        "99999999999",
-        f"round.cool_down_ms: must be at least 0 ms, got -60000 ({file}:5: "
-        "loadBalancerSheddingGracePeriodMinutes)",
-    ]
 
 
 def test_the_printed_file_is_a_settings_file(conf: Conf, tmp_path: Path) -> None:
@@ -313,4 +203,3 @@ def test_files_that_are_no_broker_conf_exit_2(conf: Conf, tmp_path: Path) -> Non
     assert run(conf.file).exit_code == 2
     assert run(tmp_path / "nowhere").exit_code == 2
     assert run(tmp_path).exit_code == 2
-    assert f"{conf.file}:1: \\u must be followed" in run(conf.says("a=\\u12")).stderr

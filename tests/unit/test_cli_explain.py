@@ -17,7 +17,7 @@ from tests.control_topic import outcome
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
 
-NOW = ("--set", "executor.pause_file=/nowhere/pause")
+NOW = ("--set", "executor.state=/nowhere")
 
 
 @pytest.fixture

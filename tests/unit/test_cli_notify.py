@@ -49,7 +49,6 @@ class Stage:
             "notices.key_file": secrets / "key",
             "notices.state": folder / "state",
             "notices.settle_rounds": 2,
-            "notices.backoff_ms": 1,
         }
 
     def words(self, **more: object) -> list[str]:

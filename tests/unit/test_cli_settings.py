@@ -5,8 +5,6 @@ documentation.
 from __future__ import annotations
 
 import dataclasses
-import json
-import tempfile
 from pathlib import Path
 
 import jsonschema
@@ -14,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsar_rebalancer.settings.leaves import Leaf, all_leaves
-from pulsar_rebalancer.settings.load import Settings, load
+from pulsar_rebalancer.settings.leaves import all_leaves
+from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.removed import REMOVED
 from pulsar_rebalancer.settings.tree import json_schema
 from sinks.topics.connections import Connections
 from strategies.errors import SettingsError
@@ -47,31 +46,6 @@ def test_without_any_source_everything_is_at_the_default_of_its_class() -> None:
     assert {entry.kind for entry in made.entries} == {"default"}
 
 
-def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
-    file = written(
-        tmp_path, "[round]\ninterval_ms = 1000\nlateness_ms = 1000\nstale_after_ms = 1000"
-    )
-    environment = {"REBALANCER_ROUND__INTERVAL_MS": "2000", "REBALANCER_ROUND__LATENESS_MS": "2000"}
-
-    made = load(file, environment, ["round.interval_ms=3000"])
-
-    rounds = made.engine.round
-    assert (rounds.interval_ms, rounds.lateness_ms, rounds.stale_after_ms, rounds.epoch) == (
-        3000,
-        2000,
-        1000,
-        1,
-    )
-    assert origin(made, "round.interval_ms") == ("flag", "--set round.interval_ms")
-    assert origin(made, "round.lateness_ms") == ("env", "REBALANCER_ROUND__LATENESS_MS")
-    assert origin(made, "round.stale_after_ms") == ("file", str(file))
-    assert origin(made, "round.epoch") == ("default", "")
-
-
-def origin(made: Settings, path: str) -> tuple[str, str]:
-    return next((entry.kind, entry.source) for entry in made.entries if entry.leaf.path == path)
-
-
 def test_settings_of_the_chosen_strategy_reach_the_engine(tmp_path: Path) -> None:
     text = (
         '[shedding]\nstrategy = "threshold"\nmode = "parity"\n[shedding.threshold]\nhistory = '
@@ -84,114 +58,9 @@ def test_settings_of_the_chosen_strategy_reach_the_engine(tmp_path: Path) -> Non
     assert engine.shedding == SHEDDERS["threshold"].settings(history=0.5)
 
 
-def test_all_complaints_come_at_once_and_begin_with_the_path(tmp_path: Path) -> None:
-    file = written(
-        tmp_path,
-        '[round]\nepoch = 0\nlateness_ms = "soon"\n[weights]\ncpu = true\n[shedding]\nmode = '
-        '"exact"',
-    )
-
-    told = complaints(
-        file, {"REBALANCER_JOB__READ_TASKS": "many"}, ["wire.kept_bytes=-1", "nonsense"]
-    )
-
-    assert told == [
-        "nonsense: write it as path=value, for example round.interval_ms=30000",
-        f'round.lateness_ms: must be a whole number, got "soon" ({file})',
-        f"round.epoch: must be at least 1, got 0 ({file})",
-        f"weights.cpu: must be a number, got true ({file})",
-        f"shedding.mode: must be one of 'fixed' or 'parity', got \"exact\" ({file})",
-        "wire.kept_bytes: must be at least 0 bytes, got -1 (--set wire.kept_bytes)",
-        'job.read_tasks: must be a whole number, got "many" (REBALANCER_JOB__READ_TASKS)',
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (
-            "[round]\nintervall_ms = 1",
-            "round.intervall_ms: unknown setting; did you mean round.interval_ms?",
-        ),
-        (
-            "[shedding.agv]\nlow_threshold = 1",
-            "shedding.agv.low_threshold: unknown setting; did you mean shedding.avg.low_threshold?",
-        ),
-        ("[shedding.avgg]", "shedding.avgg: unknown setting; did you mean shedding.avg?"),
-        ("interval_ms = 1", "interval_ms: unknown setting; did you mean round.interval_ms?"),
-        (
-            "[qwertz]\nx = 1",
-            "qwertz.x: unknown setting; `rebalancer config show` lists all settings",
-        ),
-        ("round = 5", "round: is a table, got 5; write its keys below [round]"),
-        ("[round.epoch]\nx = 1", "round.epoch: must be a single value, got a table"),
-        ("[round.epoch]", "round.epoch: must be a whole number, got a table"),
-        (
-            "[shedding]\nstrategy = 'avgg'",
-            "shedding.strategy: must be one of 'threshold', 'avg', 'overload'",
-        ),
-        ("[weights]\ncpu = nan", "weights.cpu: must be a finite number, got nan"),
-        ("[weights]\ncpu = inf", "weights.cpu: must be a finite number, got inf"),
-        ("[weights]\ncpu = 1e300", "weights.cpu: must be at most 1000, got 1e+300"),
-        ("[round]\nepoch = 1.0", "round.epoch: must be a whole number, got 1.0"),
-        (
-            "[round]\nepoch = 9999999999999999999",
-            "round.epoch: must be at most 9007199254740992, got 9999999999999999999",
-        ),
-        ("[job]\nmaster = 5", "job.master: must be a string, got 5"),
-        (
-            "[job]\nmaster = ['a']",
-            "job.master: must be a string, got a list; write several values into one string, "
-            "separated by commas",
-        ),
-        *(
-            (f"[job]\nmaster = '{typo}'", f"job.master: '{typo}' is not a master of Spark; write")
-            for typo in ("", "spark:/a:7077", "sprk://a:7077", "Local[2]", "local[0]", "local[two]")
-        ),
-        (
-            "[topics]\nrounds = 'rounds'",
-            "topics.rounds: rounds: has an unknown scheme; write file:///folder",
-        ),
-    ],
-)
-def test_what_is_said_about_a_wrong_value(tmp_path: Path, text: str, told: str) -> None:
-    found = complaints(written(tmp_path, text))
-
-    assert len(found) == 1
-    assert found[0].startswith(told)
-
-
-def test_variables_that_look_like_settings_and_are_none() -> None:
-    environment = {
-        "REBALANCER_ROUND_EPOCH": "2",
-        "REBALANCER_X__Y": "1",
-        "REBALANCER_DEBUG": "1",
-        "REBALANCER_HOME": "/",
-        "PATH": "/bin",
-    }
-
-    assert complaints(None, environment) == [
-        "round_epoch: the environment variable REBALANCER_ROUND_EPOCH sets nothing; did you "
-        "mean REBALANCER_ROUND__EPOCH?",
-        "x.y: the environment variable REBALANCER_X__Y sets nothing",
-    ]
-
-
-def test_texts_need_no_quotes_in_the_environment() -> None:
-    made = load(
-        None, {"REBALANCER_SHEDDING__STRATEGY": "threshold", "REBALANCER_JOB__CHECKPOINT": "5"}
-    )
-
-    assert made.engine.strategy == "threshold"
-    assert made.job.checkpoint == "5"
-
-
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"[round]\nepoch = ", ":2: not TOML: Invalid value"),
-        (b"[round]\n\nepoch 1", ":3: not TOML: Expected '=' after a key in a key/value pair"),
-        (b"[round]\nepoch = 1\nepoch = 2\n", ":3: not TOML: Cannot overwrite a value"),
         (b"[round]\nepoch = 1\n# \xff", ":3: not UTF-8; save the file as UTF-8"),
         (b"a = " + b"[" * 9000, ":1: nested too deeply to be settings"),
     ],
@@ -205,17 +74,9 @@ def test_a_file_that_is_not_toml_is_named_with_its_line(
     assert complaints(file) == [f"{file}{told}"]
 
 
-@pytest.mark.parametrize(
-    ("telemetry", "warns"),
-    [("kafka://h:9092/t", True), ("pulsar://h:6650/a/b/t", False), ("file:///t", False)],
-)
-def test_a_limit_that_kafka_does_not_know_is_warned_of(telemetry: str, warns: bool) -> None:
-    chosen = f"topics.telemetry={telemetry}"
-    assert load(flags=[chosen]).warnings == []
-    assert load(flags=[chosen, "job.max_bytes_per_batch=2000000"]).warnings == warns * [
-        "job.max_bytes_per_batch has no effect: topics.telemetry is on Kafka; set "
-        "job.max_records_per_batch"
-    ]
+def test_one_setting_decides_for_telemetry_on_any_topic() -> None:
+    made = load(flags=["job.fail_on_data_loss=false"]).connections
+    assert [one.fail_on_data_loss for one in (made.files, made.kafka, made.pulsar)] == [False] * 3
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -232,65 +93,41 @@ def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     assert load(file).engine.round.epoch == 7
 
 
-TOML_VALUES = st.sampled_from(
-    [
-        "1",
-        "-1",
-        "nan",
-        "''",
-        "'avg'",
-        "[]",
-        "{}",
-        "{a = 1}",
-        "true",
-        "1e400",
-        "1979-05-27",
-        "[[1]]",
-        "x",
-    ]
-)
-TOML_KEYS = st.sampled_from(
-    [
-        "round",
-        "round.epoch",
-        "shedding",
-        "shedding.strategy",
-        "weights.cpu",
-        "topics.rounds",
-        "'a.b'",
-        "job",
-        '""',
-    ]
-)
+VALUES = """1 -1 nan '' 'avg' [] {} {a=1} true 1e400 1979-05-27 [[1]] x"""
+KEYS = """round round.epoch shedding shedding.strategy weights.cpu topics.rounds 'a.b' job ""
+"""
 
 
 @pytest.mark.heavy
 @settings(max_examples=40, deadline=None)
-@given(st.dictionaries(TOML_KEYS, TOML_VALUES, max_size=4), st.binary(max_size=20))
+@given(
+    st.dictionaries(st.sampled_from(KEYS.split()), st.sampled_from(VALUES.split()), max_size=4),
+    st.binary(max_size=20),
+)
 def test_any_file_is_either_read_or_refused_with_complaints(
-    values: dict[str, str], noise: bytes
+    tmp_path_factory: pytest.TempPathFactory, values: dict[str, str], noise: bytes
 ) -> None:
+    file = tmp_path_factory.getbasetemp() / "any.toml"
     content = "\n".join(f"{key} = {value}" for key, value in values.items()).encode()
 
     for data in (content, content + b"\n" + noise):
-        assert all(": " in complaint for complaint in complaints_about(data))
-
-
-def complaints_about(data: bytes) -> list[str]:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "settings.toml"
         file.write_bytes(data)
-        try:
-            load(file)
-        except SettingsError as error:
-            return error.complaints
+        assert all(": " in complaint for complaint in complaints_about(file))
+
+
+def complaints_about(file: Path) -> list[str]:
+    try:
+        load(file)
+    except SettingsError as error:
+        return error.complaints
     return []
 
 
-@pytest.mark.parametrize("leaf", all_leaves(), ids=lambda leaf: leaf.path)
-def test_a_setting_says_what_it_is(leaf: Leaf) -> None:
-    assert leaf.setting.text
-    assert not leaf.setting.text.endswith(".")
+def test_each_setting_says_what_it_is_and_none_of_them_is_a_removed_one() -> None:
+    leaves = all_leaves()
+    assert len(leaves) <= 180, "a new setting replaces one that users change less"
+    assert all(leaf.setting.text.rstrip(".") == leaf.setting.text != "" for leaf in leaves)
+    assert not REMOVED.keys() & {leaf.path for leaf in leaves}
 
 
 def test_the_schema_in_the_documentation_is_up_to_date() -> None:
@@ -348,12 +185,8 @@ def test_config_show_fits_the_terminal(columns: str) -> None:
 
 
 def test_config_check_of_a_good_and_a_bad_file(tmp_path: Path) -> None:
-    good = rebalancer(
-        "config",
-        "check",
-        written(tmp_path, "[round]\nepoch = 2"),
-        env={"REBALANCER_ROUND__EPOCH": "wrong"},
-    )
+    file = written(tmp_path, "[round]\nepoch = 2")
+    good = rebalancer("config", "check", file, env={"REBALANCER_ROUND__EPOCH": "wrong"})
     assert (good.code, good.err) == (0, "")
     assert "valid, sets 1 of" in good.out
 
@@ -363,13 +196,6 @@ def test_config_check_of_a_good_and_a_bad_file(tmp_path: Path) -> None:
         "round.x",
         "round.epoch",
     ]
-
-
-def test_the_printed_schema_is_json() -> None:
-    assert (
-        json.loads(rebalancer("config", "schema").out)["$schema"]
-        == "https://json-schema.org/draft/2020-12/schema"
-    )
 
 
 def test_the_job_shares_the_connections_and_each_of_their_tables_is_read() -> None:

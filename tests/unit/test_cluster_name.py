@@ -44,7 +44,6 @@ def types(pulsar: FakePulsar, folder: Path, command: str, name: str) -> tuple[in
     given = {
         "pulsar.cluster": name,
         "pulsar.admin_urls": pulsar.admin_urls,
-        "pulsar.attempts": 1,
         "executor.state": folder / "executor",
         **{f"topics.{kind}": topics.uri(kind) for kind in TOPICS},
     }

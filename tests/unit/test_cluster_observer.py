@@ -35,9 +35,7 @@ def pulsar() -> Iterator[FakePulsar]:
 
 @pytest.fixture
 def settings(pulsar: FakePulsar, control: Control) -> Settings:
-    pulsar_flags = (
-        f"admin_urls={pulsar.admin_urls}", "cluster=c", "backoff_ms=0",
-    )  # fmt: skip
+    pulsar_flags = (f"admin_urls={pulsar.admin_urls}", "cluster=c")
     topics = (f"topics.outcomes={control.uri('outcomes')}",)
     state = f"executor.state={control.folder / 'state'}"
     return load(flags=[*(f"pulsar.{one}" for one in pulsar_flags), *topics, state])

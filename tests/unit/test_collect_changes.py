@@ -79,7 +79,6 @@ def test_a_broker_that_joins_and_one_that_dies_are_told_while_collecting(tmp_pat
         words = {
             "pulsar.cluster": "c",
             "pulsar.admin_urls": pulsar.admin_urls,
-            "pulsar.attempts": 1,
         }
         flags = [f"{name}={value}" for name, value in words.items()]
         first = pulsar.cluster.brokers[-1]

@@ -37,7 +37,6 @@ def settings(pulsar: FakePulsar, *more: str) -> Settings:
         [
             "pulsar.cluster=c",
             f"pulsar.admin_urls={pulsar.admin_urls}",
-            "pulsar.backoff_ms=0",
             *more,
         ],
     )
@@ -79,7 +78,7 @@ def test_a_cluster_that_does_not_answer_is_one_finding() -> None:
         load(
             None,
             {},
-            ["pulsar.cluster=c", "pulsar.admin_urls=http://127.0.0.1:1", "pulsar.attempts=1"],
+            ["pulsar.cluster=c", "pulsar.admin_urls=http://127.0.0.1:1"],
         )
     )
     assert (found.check, found.status) == ("cluster", "fail")
@@ -125,7 +124,7 @@ def test_the_built_in_shedder_must_be_off_unless_it_is_only_compared_with(
 def test_a_dead_broker_is_named_in_brokers_and_reports(pulsar: FakePulsar) -> None:
     dead = pulsar.cluster.brokers[2]
     pulsar.kill(dead, still_listed=True)
-    found = findings(pulsar, "pulsar.attempts=1")
+    found = findings(pulsar)
     assert [found[check].status for check in ("brokers", "reports")] == ["warn", "warn"]
     assert dead in found["brokers"].text
     assert dead in found["reports"].text

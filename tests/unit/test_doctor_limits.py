@@ -36,7 +36,7 @@ def words(server: socket.socket, folder: Path, *more: str) -> list[str]:
     port = server.getsockname()[1]
     topics = [f"topics.{name}=pulsar://127.0.0.1:{port}/t/ns/{name}" for name in TOPICS]
     folders = [f"job.checkpoint={folder}/checkpoint", f"executor.state={folder}/executor"]
-    times = ["pulsar.deadline_ms=1000", "pulsar.connect_timeout_ms=200"]
+    times = ["pulsar.deadline_ms=1000"]
     return [word for setting in (*topics, *folders, *times, *more) for word in ("--set", setting)]
 
 

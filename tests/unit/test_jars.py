@@ -170,9 +170,6 @@ def test_a_folder_that_cannot_be_made_is_a_wrong_setting(tmp_path: Path) -> None
 
 
 def test_jars_of_a_named_folder_are_compared_with_the_lock(tmp_path: Path) -> None:
-    assert connector_settings(JarSettings(folder=str(tmp_path), packages="a:b:1,c:d:2")) == {
-        "spark.jars.packages": "a:b:1,c:d:2"
-    }
     with pytest.raises(
         JarsMissing, match="does not exist; fill the folder with: rebalancer jars fetch"
     ):

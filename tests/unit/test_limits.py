@@ -7,10 +7,8 @@ from math import inf, nan
 
 import pytest
 
-from pulsar_rebalancer.settings.load import load
 from strategies.cluster.budget import HOUR_MS, Budget, Spent, within_the_hour
 from strategies.cluster.limit_settings import LimitSettings
-from strategies.errors import SettingsError
 from strategies.limits.names import matcher, of_namespaces
 from strategies.limits.windows import is_open, read_windows
 
@@ -56,28 +54,6 @@ class TestWindows:
         assert opened("Tue 00:00-01:00", "3 22:30", offset=120)
         assert not opened("Tue 00:00-01:00", "3 22:30")
         assert opened("Sun 20:00-21:00", "3 01:30", offset=-300)
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "22-6",
-            "24:00-06:00",
-            "22:00-06:60",
-            "Mo 22:00-06:00",
-            "Mon-Fri",
-            "Mon-Fri22:00-06:00",
-            "22:00 06:00",
-        ],
-    )
-    def test_what_is_no_window_is_told_with_the_path_of_the_setting(self, text: str) -> None:
-        with pytest.raises(SettingsError) as caught:
-            load(flags=[f"limits.windows=01:00-02:00, {text}"])
-        (complaint,) = caught.value.complaints
-        assert (
-            complaint
-            == f"limits.windows: {text!r} is no window; write it as 22:00-06:00 or Mon-Fri "
-            "22:00-06:00"
-        )
 
 
 class TestNames:

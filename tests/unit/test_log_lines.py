@@ -117,7 +117,6 @@ def test_an_error_of_collect_is_an_object(tmp_path: Path) -> None:
     given = (
         "pulsar.cluster=c",
         "pulsar.admin_urls=http://127.0.0.1:1",
-        "pulsar.attempts=1",
         "log.format=json",
     )
     done = rebalancer(

@@ -12,7 +12,6 @@ import pytest
 
 from strategies.cluster.model import Command, Event, Figures, LoadReport, Resource, Round, Skip
 from strategies.cluster.store import InMemoryStore
-from strategies.errors import SettingsError
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.round.capacities import CapacitySettings
 from strategies.settings import Weights
@@ -133,15 +132,6 @@ def test_a_load_that_is_not_measured_stays_so() -> None:
     events = minutes(Engine(settings), InMemoryStore(), dict.fromkeys(NAMES, -1.0), 3, used=-1.0)
 
     assert last_round(events).usage["a:1"] == pytest.approx(0.1, rel=0.02)
-
-
-@pytest.mark.parametrize("setting", ["nic_gbps", "cores"])
-@pytest.mark.parametrize("text", ["a:1", "a:1=", "=10", "a:1=ten", "a:1=0", "a:1=-4", "a:1=nan"])
-def test_what_is_no_capacity_is_refused(setting: str, text: str) -> None:
-    with pytest.raises(SettingsError) as refused:
-        Engine(EngineSettings(capacities=CapacitySettings(**{setting: text})))
-
-    assert [one.partition(":")[0] for one in refused.value.complaints] == [f"capacities.{setting}"]
 
 
 def test_what_no_broker_measures_is_no_news_in_each_round() -> None:

@@ -23,7 +23,7 @@ from strategies.cluster.packing import pack_record, unpack_record
 from strategies.errors import WireError
 from strategies.filters.policies import read_policies
 from strategies.fold.engine import EngineSettings
-from tests.changed_records import changed, without
+from tests.changed_records import changed
 from tests.illegal_records import bad_figure
 from tests.telemetry_lines import (
     broker_load,
@@ -33,8 +33,6 @@ from tests.telemetry_lines import (
     sweep,
     top_bundles,
 )
-
-LEFT_OUT = Resource(-1.0, -1.0)
 
 
 def report_of(record: bytes) -> LoadReport:
@@ -97,77 +95,13 @@ def test_a_whole_number_may_have_a_point(record: bytes) -> None:
             assert meaning(pointed) == meaning(record), place
 
 
-@pytest.mark.parametrize(
-    ("to", "text"),
-    [
-        (b"NaN", "cpu.usage is nan"),
-        (b'"NaN"', 'cpu.usage is "NaN"'),
-        (b"Infinity", "cpu.usage is inf"),
-        (b"-Infinity", "cpu.usage is -inf"),
-        (b"null", "cpu.usage is null"),
-        (b"-0.5", "cpu.usage is -0.5"),
-        (b"1e400", "cpu.usage is inf"),
-        (b"9" * 5000, "cpu.usage is inf"),
-        (b'"12"', 'cpu.usage is "12"'),
-        (b"true", "cpu.usage is no number"),
-        (b"{}", "cpu.usage is no number"),
-        (b"-1", "cpu.usage is -1"),
-    ],
-)
-def test_a_usage_that_cannot_be_used_is_not_measured(to: bytes, text: str) -> None:
+@pytest.mark.parametrize("to", [b"1e400", b"9" * 5000])
+def test_a_usage_beyond_all_numbers_is_not_measured(to: bytes) -> None:
     record = token(load_report(), "report", "cpu", "usage", to=to)
 
-    assert said(record) == text
-    assert figures_of(record).cpu == LEFT_OUT
+    assert said(record) == "cpu.usage is inf"
+    assert figures_of(record).cpu == Resource(-1.0, -1.0)
     assert figures_of(record).bandwidth_in == figures_of(load_report()).bandwidth_in
-
-
-@pytest.mark.parametrize("limit", [-5.0, -1500.0, 1e-300, None, "many"])
-def test_a_limit_that_cannot_be_used_is_not_measured(limit: object) -> None:
-    record = changed(load_report(), "report", "bandwidthOut", "limit", to=limit)
-
-    assert said(record).startswith("bandwidthOut.limit is ")
-    assert figures_of(record).bandwidth_out == LEFT_OUT
-
-
-@pytest.mark.parametrize("resource", ["cpu", "memory", "directMemory", "bandwidthIn"])
-def test_a_resource_may_be_missing_or_no_resource(resource: str) -> None:
-    assert said(without(load_report(), "report", resource)) == f"{resource} is missing"
-    assert said(changed(load_report(), "report", resource, to=None)) == f"{resource} is null"
-    assert said(without(load_report(), "report", resource, "limit")) == (
-        f"{resource}.limit is missing"
-    )
-
-
-@pytest.mark.parametrize("name", ["msgRateIn", "msgRateOut", "msgThroughputIn", "msgThroughputOut"])
-def test_traffic_that_cannot_be_used_is_that_of_the_bundles(name: str) -> None:
-    record = changed(load_report(), "report", name, to="NaN")
-
-    assert said(record) == f'{name} is "NaN"'
-    assert figures_of(record) == figures_of(load_report())
-
-
-@pytest.mark.parametrize("name", ["msgRateIn", "msgThroughputOut"])
-def test_a_bundle_whose_traffic_cannot_be_used_is_idle(name: str) -> None:
-    record = changed(load_report(), "report", "lastStats", bundle(1), name, to=None)
-
-    assert said(record) == f'bundle "{bundle(1)}": {name} is null'
-    bundles = report_of(record).bundles
-    assert bundles is not None
-    assert bundles.names == (bundle(0), bundle(1))
-    assert bundles.traffic.sum(axis=1).tolist() == [pytest.approx(100 * 2050), 0.0]
-    assert bundles.topics.tolist() == [3, 3]
-
-
-@pytest.mark.parametrize("count", [4.5, -1, None, "4", 2**60])
-def test_a_count_that_cannot_be_used_is_none(count: object) -> None:
-    record = changed(load_report(), "report", "lastStats", bundle(1), "topics", to=count)
-
-    assert said(record).startswith(f'bundle "{bundle(1)}": topics is ')
-    bundles = report_of(record).bundles
-    assert bundles is not None
-    assert bundles.topics.tolist() == [3, 0]
-    assert bundles.traffic[1].sum() > 0
 
 
 def test_many_bad_rows_are_one_sentence() -> None:
@@ -175,50 +109,6 @@ def test_many_bad_rows_are_one_sentence() -> None:
     record = load_report(loads=loads).replace(b'"msgRateIn":1.0', b'"msgRateIn":-1.0')
 
     assert said(record) == f'bundle "{bundle(0)}": msgRateIn is -1, and 4 more bundles'
-    assert said(changed(load_report(), "report", "lastStats", bundle(0), to=None)) == (
-        f'bundle "{bundle(0)}": msgRateIn is missing'
-    )
-
-
-@pytest.mark.parametrize("table", [None, [], "none"])
-def test_without_a_table_of_bundles_the_old_one_stays(table: object) -> None:
-    record = changed(load_report(), "report", "lastStats", to=table)
-
-    assert report_of(record).bundles is None
-    assert said(record).startswith("lastStats is ")
-    assert figures_of(record).bundle_count == 2
-    assert said(without(load_report(), "report", "lastStats")) == "lastStats is missing"
-
-
-def test_what_a_report_may_lack_is_ignored_where_it_cannot_be_used() -> None:
-    listed = changed(load_report(), "report", "bundles", to=[1])
-    started = changed(load_report(), "report", "startTimestamp", to="yesterday")
-
-    assert (said(listed), figures_of(listed).bundle_count) == ("bundles is no number", 2)
-    assert said(started) == 'startTimestamp is "yesterday"'
-    assert report_of(started).started_ms is None
-
-
-def test_reports_of_the_extensible_load_manager_are_mended_too() -> None:
-    count = changed(broker_load(), "report", "bundleCount", to=2.5)
-    average = changed(broker_load(), "report", "weightedMaxEMA", to="NaN")
-    network = changed(broker_load(), "report", "bandwidthIn", "limit", to=float(-7))
-    updated = changed(broker_load(), "report", "updatedAt", to=-3)
-    rate = changed(broker_load(), "report", "msgRateIn", to=None)
-
-    assert (said(count), figures_of(count).bundle_count) == ("bundleCount is 2.5", 0)
-    assert said(average) == 'weightedMaxEMA is "NaN"'
-    assert figures_of(average).usage_average == pytest.approx(0.5), "that of its newest figures"
-    assert (said(network), figures_of(network).bandwidth_in) == (
-        "bandwidthIn.limit is -7",
-        LEFT_OUT,
-    )
-    assert (said(updated), figures_of(updated).updated_at_ms) == ("updatedAt is -3", None)
-    assert (said(rate), figures_of(rate).traffic.msg_rate_in) == ("msgRateIn is null", 0.0)
-    row = ("report", "topBundlesLoadData", 1, "stats")
-    assert said(changed(top_bundles(), *row, "topics", to=1.5)) == (
-        f'bundle "{bundle(1)}": topics is 1.5'
-    )
 
 
 def test_a_report_of_which_nothing_can_be_used_is_rejected() -> None:

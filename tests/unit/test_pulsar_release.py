@@ -24,7 +24,7 @@ from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from strategies.java.broker_versions import read_version, release_of
 from strategies.java.release_defaults import PulsarRelease
-from streaming.checkpoint.guard import guarded
+from streaming.checkpoint.guard import guarded, other_settings
 from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard, write_guard, written_guard
 from streaming.pulsar_release import resolved_release, versions_seen
 from streaming.settings import JobSettings
@@ -271,6 +271,19 @@ def test_later_starts_keep_what_the_checkpoint_says(tmp_path: Path) -> None:
 
     assert resolved(job, folder, said) == "4.2"
     assert said == []
+
+
+@pytest.mark.parametrize(("enabled", "changes"), [(True, 0), (False, 1)])
+def test_a_checkpoint_of_a_version_with_filters_enabled_goes_on(
+    tmp_path: Path, enabled: bool, changes: int
+) -> None:
+    job, folder = a_job(tmp_path, []), tmp_path / "checkpoint"
+    begun(folder, job, "4.2")
+    written = read_guard(folder)
+    older = replace(written, settings={**written.settings, "filters.enabled": enabled})
+    write_guard(folder / GUARD, older)
+
+    assert len(other_settings(folder, guard_of(job, EngineSettings()))) == changes
 
 
 def test_another_version_under_a_checkpoint_is_refused_as_strategy_settings_are(

@@ -13,7 +13,6 @@ from pulsar_rebalancer.settings.broker_conf.keys import KEYS
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import SettingEntry, Settings, load
 from pulsar_rebalancer.settings.tree import json_schema
-from strategies.errors import SettingsError
 from strategies.fold.engine import Engine, EngineSettings, placement_of, rules_of
 from strategies.java.release_defaults import RELEASE_DEFAULTS
 from strategies.placement.registry import PLACERS
@@ -28,12 +27,6 @@ PLAIN = {
 
 def entry(made: Settings, path: str) -> SettingEntry:
     return next(one for one in made.entries if one.leaf.path == path)
-
-
-def complaints(*flags: str) -> list[str]:
-    with pytest.raises(SettingsError) as caught:
-        load(flags=flags)
-    return caught.value.complaints
 
 
 @pytest.mark.parametrize(("path", "values"), PLAIN.items())
@@ -95,24 +88,6 @@ def test_settings_move_to_another_version_as_if_loaded_with_it() -> None:
     assert moved.engine == load(flags=[*flags, "pulsar.version=5.0"]).engine
     assert moved.engine.filters.distribute_evenly is True
     assert moved.in_release("4.2").engine == load(flags=flags).engine
-
-
-@pytest.mark.parametrize("word", ["6.1", "3.0", "5", "5.0.1", "neu"])
-def test_a_version_that_nobody_knows_is_one_sentence_with_the_known_ones(word: str) -> None:
-    assert complaints(f"pulsar.version={word}") == [
-        f"pulsar.version: must be one of 'auto', '4.2' or '5.0', got \"{word}\" "
-        "(--set pulsar.version)"
-    ]
-
-
-def test_one_job_has_one_version() -> None:
-    with pytest.raises(SettingsError) as caught:
-        load(flags=["clusters.east.version=5.0"])
-
-    assert caught.value.complaints == [
-        "clusters.east.version: all clusters of a job have one version; set pulsar.version, or run "
-        "a job of its own for clusters of another version"
-    ]
 
 
 def test_the_engine_takes_the_defaults_of_the_version_where_nothing_is_given() -> None:

@@ -136,12 +136,6 @@ class TestPoliciesOfTheLog:
         events = fold_all(engine(), [Policies("c", T0, snapshot), *a_pass()])
         assert stays(events)["c"] == "unreadable-policies"
 
-    def test_filters_can_be_switched_off(self) -> None:
-        draining = policies(brokers={"cold:1": {"draining": True}})
-        assert moved(
-            fold_all(engine(filters=FilterSettings(enabled=False)), [draining, *a_pass()])
-        ) == [(bundle(0), "cold:1")]
-
     @pytest.mark.parametrize(("max_topics", "second"), [(30, "cold:1"), (25, "cool:1")])
     def test_moves_under_way_count_for_the_limit_of_topics(
         self, max_topics: int, second: str

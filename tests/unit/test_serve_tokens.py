@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.serve.tokens import FailureLimit, Sessions, Viewer, read_tokens
-from pulsar_rebalancer.settings.load import load
 from pulsar_rebalancer.settings.serve import ServeSettings, is_loopback, serve_address
 from strategies.errors import SettingsError
 
@@ -124,15 +123,3 @@ def test_other_machines_need_a_token_file() -> None:
     assert [is_loopback(host) for host in ("0.0.0.0", "::", "example.org", "10.0.0.1")] == [
         False
     ] * 4
-
-
-def test_all_errors_in_the_table_are_reported_together() -> None:
-    with pytest.raises(SettingsError) as caught:
-        load(flags=["serve.listen=[::]:8085", "serve.tls_cert=/x/cert.pem"])
-
-    assert [text.split(":")[0] for text in caught.value.complaints] == [
-        "serve.tls_key is empty",
-        "serve.listen",
-    ]
-    with pytest.raises(SettingsError, match=r"write 127\.0\.0\.1:8085 for this machine only"):
-        load(flags=["serve.listen=8085"])

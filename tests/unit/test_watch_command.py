@@ -262,7 +262,7 @@ def test_each_attempt_of_a_job_that_starts_is_a_line(tmp_path: Path) -> None:
             2,
             "--demo: watches a modelled cluster; omit --admin-url",
         ),
-        (("--admin-url", "http://127.0.0.1:1", "--set", "pulsar.attempts=1"), 1, "127.0.0.1:1"),
+        (("--admin-url", "http://127.0.0.1:1"), 1, "127.0.0.1:1"),
     ],
     ids=["no-cluster", "a-demo-and-a-cluster", "no-answer"],
 )

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.cli.finding import age
 from pulsar_rebalancer.cli.intents import (
     IntentSession,
     intent_session,
@@ -21,6 +20,7 @@ from pulsar_rebalancer.cli.intents import (
 from pulsar_rebalancer.decisions.intents import IntentError, until_ms
 from sinks.wall_clock import wall_clock_ms
 from strategies.cluster.intent_contract import ENDED, Intent, IntentStatus
+from strategies.figures.describe import age
 
 app = typer.Typer()
 

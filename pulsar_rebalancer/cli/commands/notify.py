@@ -33,6 +33,8 @@ app = typer.Typer()
 
 _GROUP = "rebalancer-notify"
 _POLL_S = 1.0
+#: A cluster without a round for this number of `round.interval_ms` is silent.
+_SILENT_ROUNDS = 5
 #: Longest time between two turns of a loop that works, beside one delivery.
 _STILL_S = 300.0
 _TURN_S = 60.0
@@ -145,9 +147,8 @@ def rules_of(settings: Settings) -> NoticeRules:
     return NoticeRules(
         notice_kinds(given),
         given.settle_rounds,
-        given.silent_intervals * rounds.interval_ms + rounds.lateness_ms,
-        given.quiet_ms,
-        given.link or None,
+        _SILENT_ROUNDS * rounds.interval_ms + rounds.lateness_ms,
+        link=given.link or None,
     )
 
 

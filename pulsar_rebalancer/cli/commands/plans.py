@@ -11,7 +11,6 @@ from uuid import uuid4
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.cli.finding import age
 from pulsar_rebalancer.decisions.explain.answers import in_short
 from pulsar_rebalancer.decisions.explain.sentences import expected_usage, instruction, points, when
 from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
@@ -33,7 +32,7 @@ from sinks.wire.encoding import encode_command, encode_outcome
 from sinks.wire.signing import SigningKey, approvals_key
 from strategies.errors import SettingsError
 from strategies.executor.approvals import DONE, Approval
-from strategies.figures.describe import counted, counted_with
+from strategies.figures.describe import age, counted, counted_with
 
 app = typer.Typer(
     no_args_is_help=True, help="Show, approve and deny plans; pause and resume an executor."

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.cli.finding import age
 from pulsar_rebalancer.cli.pause import Pause, pause_of
 from pulsar_rebalancer.decisions.explain.answers import in_short
 from pulsar_rebalancer.decisions.explain.sentences import points, when
@@ -20,7 +19,6 @@ from pulsar_rebalancer.decisions.round_texts import proves_bound
 from pulsar_rebalancer.decisions.status import (
     ClusterStatus,
     Status,
-    counted,
     late_after_ms,
     read_status,
 )
@@ -30,7 +28,7 @@ from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_figures import RoundState
 from strategies.cluster.round_state import reason_of
 from strategies.executor.approvals import DONE
-from strategies.figures.describe import counted_with, describe_intent, is_active
+from strategies.figures.describe import age, counted, counted_with, describe_intent, is_active
 from strategies.figures.reported import changes, expected_spread, reported_spread
 from strategies.ordered_sum import ordered_sum
 from strategies.round.screening import TO_MEND

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 
@@ -33,6 +33,10 @@ from strategies.errors import RebalancerError, SettingsError, WireError
 
 #: Telemetry and rejected records published within this time are read.
 _RECENT_MS = 600_000
+#: Other records published within this time are read.
+_HISTORY_MS = 86_400_000
+#: Rounds per cluster that the page keeps.
+_ROUNDS = 500
 #: Pause (s) after a read that brought nothing, between two snapshots, and between two looks at what
 #: changes with time only.
 _IDLE_S, _SNAPSHOT_S, _TICK_S = 0.3, 0.5, 5.0
@@ -41,16 +45,6 @@ _TELEMETRY = msgspec.json.Decoder(TelemetryHead)
 _REJECTED = msgspec.json.Decoder(RejectedHead)
 #: What reading a topic raises: also errors of client libraries that no module of ours expects.
 _Failure = Exception
-
-
-@dataclass(frozen=True, slots=True)
-class FollowSettings:
-    """`rounds`: number of rounds per cluster; `history_ms`: records published before this time ago
-    are not read.
-    """
-
-    rounds: int = 500
-    history_ms: int = 86_400_000
 
 
 def _telemetry(fold: LiveFold, value: bytes) -> None:
@@ -75,7 +69,6 @@ class LiveTopics:
     def __init__(
         self,
         connections: Connections,
-        settings: FollowSettings,
         now_ms: Callable[[], int],
         *,
         paused: Callable[[], bool | None] = lambda: None,
@@ -86,9 +79,9 @@ class LiveTopics:
         the newest line of a job that starts; `log`: gets one line when a topic is lost or found
         again.
         """
-        self._connections, self._settings, self._now_ms = connections, settings, now_ms
+        self._connections, self._now_ms = connections, now_ms
         self._paused, self._starting, self._log = paused, starting, log
-        self._fold = LiveFold(settings.rounds)
+        self._fold = LiveFold(_ROUNDS)
         #: Signatures of approvals are checked by executors.
         self._keys = {"commands": self._usable_key()}
         self._lock = threading.Lock()
@@ -155,7 +148,7 @@ class LiveTopics:
     def _opened(self, name: str, topic: TopicUri) -> Reader:
         given = self._connections
         short = name in ("telemetry", "rejected")
-        past_ms = min(_RECENT_MS, self._settings.history_ms) if short else self._settings.history_ms
+        past_ms = _RECENT_MS if short else _HISTORY_MS
         return open_reader(
             topic,
             given.access,

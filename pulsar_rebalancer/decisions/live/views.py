@@ -19,11 +19,12 @@ from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveDecisions
 from pulsar_rebalancer.decisions.log import DecisionLog, state_since
 from pulsar_rebalancer.decisions.plans import pauses_of
 from pulsar_rebalancer.decisions.round_texts import proves_bound, sentences
-from pulsar_rebalancer.decisions.status import INTERVALS, counted, late_after_ms
+from pulsar_rebalancer.decisions.status import INTERVALS, late_after_ms
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_state import counted_as_done
 from strategies.executor.approvals import PauseOrder
+from strategies.figures.describe import counted
 from strategies.figures.reported import expected_spread, reported_spread
 from strategies.round.proof import proof_of
 from strategies.settings import RoundSettings
@@ -40,7 +41,7 @@ NO_ROUND = (
 )
 NO_RECORD = (
     "No cluster yet. Start `rebalancer collect` and then `rebalancer run` with the same topics.* "
-    "settings; `rebalancer doctor` checks them. Records older than serve.history_ms are not shown."
+    "settings; `rebalancer doctor` checks them. Records older than a day are not shown."
 )
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args
 
 from pulsar_rebalancer.settings.broker_conf.forms import read_conf
 from pulsar_rebalancer.settings.broker_conf.keys import (
@@ -290,9 +290,7 @@ def _in_our_unit(key: str, value: Value, leaf: Leaf) -> Any:
     """The value in the unit and type of our setting."""
     if leaf.setting.unit == "ms" and isinstance(value, int):
         return value * next((factor for ending, factor in _MILLISECONDS if key.endswith(ending)), 1)
-    if isinstance(value, str):
-        return _names(value) if get_origin(leaf.kind) in (tuple, list) else value
-    if isinstance(value, bool):
+    if isinstance(value, str | bool):
         return value
     if float in (leaf.kind, *get_args(leaf.kind)):
         return float(value)
@@ -311,7 +309,3 @@ def _whole(text: str, bits: int) -> int:
     if not -(2 ** (bits - 1)) <= (number := int(text[:40])) < 2 ** (bits - 1):
         raise ValueError(f"must fit into {bits} bits, got {text[:40]}")
     return number
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]

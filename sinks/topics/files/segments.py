@@ -236,7 +236,7 @@ def _deleted(folder: Path, offset: Offset, oldest: int) -> OffsetGone:
         f"Offset {offset.segment}:{offset.byte} of {folder} is gone: the topic begins with "
         f"{segment_path(folder, oldest).name}, the segments before were deleted "
         "(files.retention_hours) before they were read. Raise the retention, and set "
-        "files.fail_on_data_loss=false for one start, which continues with the oldest line"
+        "job.fail_on_data_loss=false for one start, which continues with the oldest line"
     )
 
 

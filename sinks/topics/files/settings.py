@@ -23,13 +23,9 @@ class FileSettings:
             le=876_000,
         ),
     ] = 0
-    fail_on_data_loss: Annotated[
-        bool,
-        Setting(
-            "Stop if segments were deleted before they were read; false = continue with the "
-            "oldest line"
-        ),
-    ] = True
+    #: Stop if records were deleted before they were read, otherwise go on with the oldest one: the
+    #: job's `fail_on_data_loss`.
+    fail_on_data_loss: bool = True
 
     @property
     def retention_ms(self) -> int | None:

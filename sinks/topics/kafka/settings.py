@@ -54,13 +54,9 @@ class KafkaSettings:
             "(2026-01-31T12:00:00Z, or ms since 1970)"
         ),
     ] = "earliest"
-    fail_on_data_loss: Annotated[
-        bool,
-        Setting(
-            "Stop if records were deleted before they were read; false = log it and continue "
-            "with the oldest record"
-        ),
-    ] = True
+    #: Stop if records were deleted before they were read, otherwise go on with the oldest one: the
+    #: job's `fail_on_data_loss`.
+    fail_on_data_loss: bool = True
     timeout_ms: Annotated[
         int, Setting("Timeout of one request to a server", "ms", ge=1_000, le=600_000)
     ] = 30_000

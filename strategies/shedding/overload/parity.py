@@ -13,7 +13,6 @@ from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.figures.usage import unweighted_usage, weighted_usages
 from strategies.java.hash_order import concurrent_hash_map_order
-from strategies.java.pulsar_version import before
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies
 from strategies.shedding.contract import Shedding, Usage, largest_weighted_resource
@@ -51,7 +50,7 @@ class ParityOverloadShedder:
         return Shedding(ordered, gathered(skips), memory)
 
     def _usages(self, view: ClusterView) -> list[float]:
-        if before(self.settings.pulsar_version, "4.0"):
+        if self.settings.pulsar_version < "4.0":
             return [unweighted_usage(broker.figures) for broker in view.brokers]
         usages: list[float] = weighted_usages(
             [broker.figures for broker in view.brokers], self.weights
@@ -69,7 +68,7 @@ class ParityOverloadShedder:
 
 def parity_usage(settings: OverloadSettings, weights: Weights) -> Usage:
     """Largest weighted resource (fraction); up to Pulsar 3 the largest without weights."""
-    if before(settings.pulsar_version, "4.0"):
+    if settings.pulsar_version < "4.0":
         return unweighted_usage
     return largest_weighted_resource(settings, weights)
 

@@ -13,7 +13,6 @@ import numpy as np
 from strategies.cluster.model import BrokerLoad, ClusterView, Skip
 from strategies.figures.usage import weighted_usages
 from strategies.java.hash_order import concurrent_hash_map_order, double_keys
-from strategies.java.pulsar_version import before
 from strategies.settings import Weights
 from strategies.shedding.candidates import java_candidates
 from strategies.shedding.transfer.loop import Loop, LoopRules
@@ -59,14 +58,14 @@ def _average(old: float | None, value: float, weight: float, fresh: bool) -> flo
 
 def loop_rules(settings: TransferSettings) -> LoopRules:
     """The rules of the loop in the imitated version of Pulsar."""
-    since_3_3 = not before(settings.pulsar_version, "3.3")
+    since_3_3 = settings.pulsar_version >= "3.3"
     return LoopRules(
         compares_throughput=since_3_3,
         judges_without_usage=False,
         counts_swaps=settings.debug,
         checks_swaps=False,
         moves_once=False,
-        excludes_namespaces=not before(settings.pulsar_version, "4.0"),
+        excludes_namespaces=settings.pulsar_version >= "4.0",
         skips_idle=since_3_3,
     )
 

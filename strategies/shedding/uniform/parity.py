@@ -17,7 +17,6 @@ from strategies.bundles.bundle_loads import Floats
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.java.hash_order import concurrent_hash_map_order
-from strategies.java.pulsar_version import before
 from strategies.settings import Weights
 from strategies.shedding.candidates import (
     JavaTies,
@@ -89,7 +88,7 @@ class ParityUniformLoadShedder:
         loads, found = broker.bundles, java_candidates(broker.bundles, ties.view)
         metric = column(loads, gap.metric)[list(found.rows)]
         names = [loads.names[row] for row in found.rows]
-        slack = _OLD_SLACK if before(self.settings.pulsar_version, "4.1") else 0
+        slack = _OLD_SLACK if self.settings.pulsar_version < "4.1" else 0
         picked = ties.pick(
             names, metric, _that_fit(int(gap.need), slack, self.settings.max_bundles)
         )

@@ -1,0 +1,30 @@
+"""Files of cases: `# name`, `> input`, and what is said about it, which `make golden` rewrites."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+FOLDER = Path(__file__).with_name("answers")
+
+
+def assert_told(name: str, tell: Callable[[Sequence[str]], Iterable[str]], rewrite: bool) -> None:
+    """`tell`: from the lines of an input to those of the answer."""
+    file = FOLDER / name
+    cases = [case.splitlines() for case in file.read_text("utf-8").strip().split("\n\n")]
+    printed = "\n\n".join("\n".join(_answered(case, tell)) for case in cases) + "\n"
+    if rewrite:
+        file.write_text(printed, "utf-8")
+    assert printed == file.read_text("utf-8"), (
+        f"{name}: an answer changed; `make golden` rewrites it, read the difference before you "
+        "commit it"
+    )
+
+
+def _answered(case: Sequence[str], tell: Callable[[Sequence[str]], Iterable[str]]) -> Iterable[str]:
+    kept = [line for line in case if line.startswith(("#", ">"))]
+    yield from kept
+    asked = [line[1:].removeprefix(" ") for line in kept if line.startswith(">")]
+    answers = [f"  {line}" for line in tell(asked)]
+    assert answers, f"nothing is said about {case}"
+    yield from answers
