@@ -91,7 +91,6 @@ BOUNDS: Mapping[str, str] = {
     "sinks/pulsar_api/freezes.py FrozenReports._frozen": "MOST_STUCK",
     "sinks/pulsar_api/freezes.py FrozenReports._stuck_since": "MOST_STUCK",
     "sinks/pulsar_api/http.py PulsarHttp._pools": "MOST_ADDRESSES",
-    "sinks/pulsar_api/http_exchange.py _Names._under_way": "look-ups that are under way",
     "sinks/topics/access.py FilePublisher._waiting": UNCONFIRMED,
     "sinks/topics/epochs.py History._contents": CALL,
     "sinks/topics/epochs.py History.seen": CALL,

@@ -319,15 +319,15 @@ def test_an_unload_whose_answer_is_lost_is_not_repeated(admin: Connect) -> None:
         assert len(pulsar.cluster.applied) == 1
 
 
-@pytest.mark.parametrize("delay_s", [0.5, 600.0])
+@pytest.mark.parametrize("delay_s", [5.0, 600.0])
 def test_a_silent_broker_is_given_up_at_the_deadline(admin: Connect, delay_s: float) -> None:
     with running(cluster()) as pulsar:
         pulsar.faults = lambda _: Fault(delay_s=delay_s)
 
         with pytest.raises(
-            BrokerUnavailable, match=r"did not answer the list of brokers within 0\.1 s"
+            BrokerUnavailable, match=r"did not answer the list of brokers within 2 s"
         ):
-            admin(pulsar, deadline_ms=100).brokers()
+            admin(pulsar, deadline_ms=2_000).brokers()
 
 
 def test_a_wish_to_stop_ends_the_repetitions(admin: Connect) -> None:
