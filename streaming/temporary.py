@@ -35,7 +35,7 @@ def temporary_folder(parent: Path | None = None) -> Iterator[Temporary]:
     the machine's folder for temporary files) that no process uses any more. Raises SettingsError.
     """
     try:
-        parent = Path(tempfile.gettempdir()) if parent is None else parent
+        parent = parent or Path(tempfile.gettempdir())
         for left in parent.glob(f"{_PREFIX}*"):
             _delete_unused(left)
         # Another job that starts now sees the folder only when it is locked.

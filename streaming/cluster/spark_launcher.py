@@ -87,8 +87,10 @@ def with_those_of_spark(words: Sequence[str], master: str, archive: str) -> list
     """
     if next((word for word in words if not word.startswith("-")), "") != "run":
         return [*words]
-    environment = ["--set", f"job.environment={archive}"] if archive else []
-    return [*words, "--master", master, *environment]
+    own = ["--master", master]
+    if archive:
+        own += ["--set", f"job.environment={archive}"]
+    return [*words, *own]
 
 
 def _find_packages(archive: str, file: Path) -> None:
@@ -144,7 +146,9 @@ def _why_missing(archive: str) -> str:
 def _path(archive: str) -> str:
     """The path of a local archive; empty for one that is elsewhere."""
     parts = urlsplit(archive)
-    return unquote(parts.path) if parts.scheme in ("", "file", "local") else ""
+    if parts.scheme not in ("", "file", "local"):
+        return ""
+    return unquote(parts.path)
 
 
 if __name__ == "__main__":
