@@ -168,7 +168,7 @@ def test_rounds_without_our_signature_count_for_nothing(stage: Stage, tmp_path: 
     answer = stage.notify("--once", **signed)
 
     assert stage.hook.kinds == ["cannot-help"]
-    assert "not signed with the key in signing.key_file" in answer.err
+    assert "not signed with signing.key_file" in answer.err
 
 
 def test_a_notice_that_is_given_up_does_not_hold_the_next_one(stage: Stage) -> None:

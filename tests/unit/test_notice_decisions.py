@@ -9,12 +9,11 @@ from dataclasses import replace
 
 import pytest
 
+from pulsar_rebalancer.decisions.log import DecisionRecord, LoggedCommand
 from pulsar_rebalancer.decisions.notices.decide import (
     MOST_CLUSTERS,
     NoticeMemory,
     NoticeRules,
-    Observed,
-    PublishedCommand,
     after_records,
     after_silence,
 )
@@ -23,6 +22,7 @@ from sinks.notices.notice import Notice
 from sinks.notices.settings import NoticeSettings, notice_kinds
 from strategies.cluster.model import Outcome, OutcomeStatus, Round
 from strategies.executor.approvals import ApprovedCommand, plan_id
+from tests.control_topic import command
 from tests.notice_builders import MINUTE, T0, a_round
 
 RULES = NoticeRules(
@@ -35,11 +35,11 @@ def rounds(*codes: str) -> list[Round]:
     return [a_round(code, number) for number, code in enumerate(codes, 1)]
 
 
-def notices(observed: Sequence[Observed], rules: NoticeRules = RULES) -> list[Notice]:
+def notices(observed: Sequence[DecisionRecord], rules: NoticeRules = RULES) -> list[Notice]:
     return after_records(EMPTY, observed, rules)[1]
 
 
-def kinds(observed: Sequence[Observed], rules: NoticeRules = RULES) -> list[str]:
+def kinds(observed: Sequence[DecisionRecord], rules: NoticeRules = RULES) -> list[str]:
     return [notice.kind for notice in notices(observed, rules)]
 
 
@@ -157,15 +157,17 @@ class TestOutcomes:
         assert after_records(EMPTY, [old], RULES) == (EMPTY, [])
 
 
-def published(name: str, digest: str = "a-digest", minute: int = 1) -> PublishedCommand:
-    return PublishedCommand("prod", name, T0 + minute * MINUTE, digest)
+def published(name: str, minute: int = 1, **changes: object) -> LoggedCommand:
+    at = T0 + minute * MINUTE
+    given = {"id": name, "cluster": "prod", "issued_at_ms": at, **changes}
+    return LoggedCommand(command("t/n/0x00000000_0x80000000", "b1:1", None, **given), "a-digest")
 
 
 class TestPlans:
     RULES = replace(RULES, kinds=RULES.kinds | {"plan"}, link="http://rebalancer:8080/")
 
     def test_a_round_and_all_its_commands_are_a_plan_if_plans_are_wanted(self) -> None:
-        records: list[Observed] = [
+        records: list[DecisionRecord] = [
             *rounds("balanced", "acting", "acting"),
             published("c-2"),
             published("c-3"),
@@ -184,7 +186,7 @@ class TestPlans:
 
     def test_in_any_order_and_only_once(self) -> None:
         done, one, two = a_round("acting", 1, commands=("a", "b")), published("a"), published("b")
-        orders: list[list[Observed]] = [[done, one, two], [one, done, two], [two, one, done]]
+        orders: list[list[DecisionRecord]] = [[done, one, two], [one, done, two], [two, one, done]]
         for records in orders:
             (found,) = notices(records, self.RULES)
             assert found.title == "prod: round 1 has a plan of 2 commands"
@@ -193,9 +195,16 @@ class TestPlans:
 
     def test_advice_is_in_no_plan(self) -> None:
         done = a_round("acting", 1, commands=("a", "b"))
-        (found,) = notices([done, published("a", ""), published("b")], self.RULES)
+        advice = [published(name, action="throttle") for name in ("a", "b")]
+        (found,) = notices([done, advice[0], published("b")], self.RULES)
         assert found.title == "prod: round 1 has a plan of 1 command"
-        assert notices([done, published("a", ""), published("b", "")], self.RULES) == []
+        assert (
+            notices(
+                [done, published("a", action="throttle"), published("b", action="throttle")],
+                self.RULES,
+            )
+            == []
+        )
 
     @pytest.mark.heavy
     def test_what_is_never_complete_is_forgotten(self) -> None:

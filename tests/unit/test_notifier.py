@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_rebalancer.decisions.log import Kind
 from pulsar_rebalancer.decisions.notices.decide import NoticeMemory, NoticeRules
 from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier
 from pulsar_rebalancer.decisions.notices.outbox import Outbox, Stored
@@ -55,8 +56,8 @@ class Life:
     def live(self) -> None:
         """Until nothing is left to read, or death."""
         with closing(DyingOutbox(self)) as outbox:
-            kinds = ("round", "command", "outcome")
-            sources = [NoticeSource(kind, DyingConsumer(self, f"{kind}s")) for kind in kinds]
+            kinds: tuple[Kind, ...] = ("rounds", "commands", "outcomes")
+            sources = [NoticeSource(kind, DyingConsumer(self, kind)) for kind in kinds]
             notifier = Notifier(sources, outbox, DyingDelivery(self), RULES, clock_ms=lambda: T0)
             while notifier.step(0):
                 pass

@@ -12,6 +12,7 @@ import typer
 from pulsar_rebalancer.cli import exit_codes, options
 from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
 from pulsar_rebalancer.cli.service import end, measured
+from pulsar_rebalancer.decisions.log import Kind
 from pulsar_rebalancer.decisions.notices.decide import PLAN, NoticeRules
 from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier
 from pulsar_rebalancer.decisions.notices.outbox import Outbox
@@ -105,12 +106,16 @@ def _notify(settings: Settings, stop: Stop, log: Log, *, once: bool) -> None:
                 outage.wait_or_raise(error)
 
 
-def topics_of(settings: Settings) -> dict[str, TopicUri]:
+def topics_of(settings: Settings) -> dict[Kind, TopicUri]:
     """By kind of record; commands only if notices are wanted about plans."""
     topics = settings.connections.topics
-    followed = {"round": topics.rounds, "command": topics.commands, "outcome": topics.outcomes}
+    followed: dict[Kind, TopicUri] = {
+        "rounds": topics.rounds,
+        "commands": topics.commands,
+        "outcomes": topics.outcomes,
+    }
     if PLAN not in notice_kinds(settings.notices):
-        del followed["command"]
+        del followed["commands"]
     return followed
 
 
@@ -222,9 +227,12 @@ def _send_test(settings: Settings, stop: Stop, log: Log) -> None:
 def _opened(settings: Settings) -> Iterator[list[NoticeSource]]:
     given, folder = settings.connections, Path(settings.notices.state)
     key = signing_key(given.signing)
+    keys = {"rounds": key, "commands": key}
     with ExitStack() as stack:
         sources = list[NoticeSource]()
         for kind, topic in topics_of(settings).items():
             consumer = open_consumer(topic, _GROUP, folder, given.wire, given.access)
-            sources.append(NoticeSource(kind, stack.enter_context(closing(consumer)), key))
+            sources.append(
+                NoticeSource(kind, stack.enter_context(closing(consumer)), keys.get(kind))
+            )
         yield sources

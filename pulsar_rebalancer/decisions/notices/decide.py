@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pulsar_rebalancer.decisions.explain.sentences import when
+from pulsar_rebalancer.decisions.log import DecisionRecord, LoggedCommand
 from pulsar_rebalancer.decisions.notices.picture import picture_of
 from sinks.metrics.labels import code_of
 from sinks.notices.notice import Notice, NoticeCause
@@ -54,18 +55,6 @@ class NoticeRules:
     silent_ms: int = 315_000
     quiet_ms: int = 3_600_000
     link: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedCommand:
-    """A command on its topic. `ts`: when it was issued (ms since the epoch); `digest`: of its
-    record, as approvals name it, empty for advice, which is in no plan.
-    """
-
-    cluster: str
-    id: str
-    ts: int
-    digest: str
 
 
 class RoundPlan(Struct, frozen=True):
@@ -129,21 +118,23 @@ class NoticeMemory(Struct, frozen=True):
         return replace(self, clusters=clusters)
 
 
-Observed = Round | PublishedCommand | Outcome
 Decided = tuple[NoticeMemory, list[Notice]]
 
 
 def after_records(
-    memory: NoticeMemory, observed: Iterable[Observed], rules: NoticeRules
+    memory: NoticeMemory, records: Iterable[DecisionRecord], rules: NoticeRules
 ) -> Decided:
-    """The memory after these records, and the notices in their order."""
+    """The memory after these records, and the notices in their order. What people decide, and the
+    answers to it, change nothing.
+    """
     notices = list[Notice]()
-    for one in observed:
+    for one in records:
+        found = list[Notice]()
         if isinstance(one, Round):
             memory, found = after_round(memory, one, rules)
-        elif isinstance(one, PublishedCommand):
+        elif isinstance(one, LoggedCommand):
             memory, found = after_command(memory, one, rules)
-        else:
+        elif isinstance(one, Outcome):
             memory, found = after_outcome(memory, one, rules)
         notices += found
     return memory, notices
@@ -186,12 +177,15 @@ def after_round(memory: NoticeMemory, done: Round, rules: NoticeRules) -> Decide
     return memory.with_cluster(done.cluster, known), found
 
 
-def after_command(memory: NoticeMemory, command: PublishedCommand, rules: NoticeRules) -> Decided:
+def after_command(memory: NoticeMemory, published: LoggedCommand, rules: NoticeRules) -> Decided:
     """The memory with a command, and the notice about the plan that it completes."""
-    if PLAN not in rules.kinds or command.ts < memory.begun:
+    command = published.command
+    if PLAN not in rules.kinds or command.issued_at_ms < memory.begun:
         return memory, []
     known = memory.of(command.cluster)
-    newest_first = {command.id: command.digest} | known.commands
+    # Advice is in no plan: it has no digest.
+    digest = "" if command.action == "throttle" else published.digest
+    newest_first = {command.id: digest} | known.commands
     commands = dict(islice(newest_first.items(), _MOST_COMMANDS))
     known, found = _completed(command.cluster, replace(known, commands=commands), rules)
     return memory.with_cluster(command.cluster, known), found

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from msgspec.structs import replace
 
+from pulsar_rebalancer.decisions.log import DecisionRecord, Kind, decode_decision
 from pulsar_rebalancer.decisions.notices.decide import (
     NoticeRules,
-    Observed,
-    PublishedCommand,
     after_records,
     after_silence,
 )
@@ -20,35 +20,20 @@ from pulsar_rebalancer.decisions.notices.outbox import Outbox, Stored
 from sinks.notices.delivery import Delivery
 from sinks.topics.access import Consumer, TopicRecord
 from sinks.topics.readable import Skipped, readable
-from sinks.wire.codec import decode_command, decode_outcome, decode_round
-from sinks.wire.command_digest import command_digest
 from sinks.wire.signing import SigningKey
-from strategies.errors import WireError
 
 _RECORDS, _BYTES = 500, 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class NoticeSource:
-    """A topic that is followed. `kind`: of its records, `round`, `command` or `outcome`; `key`:
-    rounds and commands without its signature are skipped; None = the signatures are not checked.
+    """A topic that is followed. `kind`: of its records; `key`: those without its signature are
+    skipped; None = signatures are not checked.
     """
 
-    kind: str
+    kind: Kind
     consumer: Consumer
     key: SigningKey | None = None
-
-    def decode(self, value: bytes) -> Observed:
-        """Raises WireError."""
-        if self.kind == "outcome":
-            return decode_outcome(value)
-        if self.key is not None and (verdict := self.key.check(value)) != "signed":
-            raise WireError(verdict, "The record is not signed with the key in signing.key_file.")
-        if self.kind == "round":
-            return decode_round(value)
-        command = decode_command(value)
-        digest = "" if command.action == "throttle" else command_digest(value)
-        return PublishedCommand(command.cluster, command.id, command.issued_at_ms, digest)
 
 
 class Notifier:
@@ -96,11 +81,15 @@ class Notifier:
         """Number of notices that are decided and not delivered."""
         return len(self._stored.waiting)
 
-    def _read(self, source: NoticeSource, records: Sequence[TopicRecord]) -> Iterator[Observed]:
+    def _read(
+        self, source: NoticeSource, records: Sequence[TopicRecord]
+    ) -> Iterator[DecisionRecord]:
         """The records that were not processed before a restart."""
-        skipped = Skipped(records[0].position.topic if records else "", source.kind)
+        topic = records[0].position.topic if records else ""
+        skipped = Skipped(topic, source.kind.removesuffix("s"))
         new = (record for record in records if not self._stored.has(record.position))
-        for _, one in readable(new, source.decode, skipped):
+        decode = partial(decode_decision, source.kind, key=source.key)
+        for _, one in readable(new, decode, skipped):
             yield one
         for line in skipped.lines():
             self._on_skipped(line)
