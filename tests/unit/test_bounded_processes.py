@@ -59,6 +59,7 @@ BOUNDS: Mapping[str, str] = {
     "pulsar_rebalancer/decisions/live/fold.py _ClusterFold.rejected": "MOST_CODES",
     "pulsar_rebalancer/decisions/live/fold.py _ClusterFold.rounds": "the setting of the page",
     "pulsar_rebalancer/decisions/live/follow.py LiveTopics._health": SETTINGS,
+    "pulsar_rebalancer/decisions/live/follow.py LiveTopics._keys": "kinds of topics",
     "pulsar_rebalancer/decisions/live/snapshot.py OnceMade._made": "kinds of documents",
     "pulsar_rebalancer/cli/collect/changes.py Changes._silent": LISTED,
     "pulsar_rebalancer/cli/collect/changes.py Changes._written": LISTED,
