@@ -63,9 +63,8 @@ def peek(value: bytes) -> Peeked:
 
 
 def _skimmed(value: bytes) -> _Skimmed | None:
-    with suppress(ValueError, RecursionError):  # decoding says what is wrong with it
+    with suppress(ValueError, RecursionError):
         return _SKIM.decode(value)
-    if b"NaN" in value or b"Infinity" in value:  # no JSON, and mended
-        with suppress(ValueError, RecursionError):
-            return _SKIM.decode(with_plain_numbers(value))
+    with suppress(ValueError, RecursionError):  # decoding mends numbers that are no JSON
+        return _SKIM.decode(with_plain_numbers(value))
     return None

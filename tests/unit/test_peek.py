@@ -47,6 +47,8 @@ def test_where_a_glance_finds_nothing_no_quota_applies(value: bytes) -> None:
         b'{"v": 1, "kind": "note", "cluster": "c", "broker": "b:1", "ts": 5, "torn',
         b'{"note":NaN,"kind":"note","cluster":"c","ts":5}',
         b'{"note":-Infinity,"kind":"note","cluster":"\\u0063","ts":5}',
+        b'{"note":02400.0,"kind":"note","cluster":"c","ts":5}',
+        b'{"note":02400.0,"kind":"note","cluster":"c","ts":5.0}',
     ],
 )
 def test_other_orders_and_spellings_are_legal(value: bytes) -> None:
