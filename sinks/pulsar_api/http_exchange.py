@@ -67,9 +67,11 @@ class HttpConnections:
         self._timeouts = httpx.Timeout(None, connect=connect_s).as_dict()
         #: Number of exchanges that are under way.
         self.busy = 0
+        self._closed = False
 
     def close(self) -> None:
-        """Closes all of them."""
+        """Closes all of them, those that exchanges are about to open at the exchange's end."""
+        self._closed = True
         _run(self._transport.aclose())
 
     def exchange(
@@ -133,6 +135,8 @@ class HttpConnections:
                     raise TooLarge
         finally:
             await answer.aclose()
+            if self._closed:  # the closed pool has forgotten a connection that was not open yet
+                await answer.extensions["network_stream"].aclose()
         return Answer(answer.status_code, dict(answer.headers), bytes(body))
 
 

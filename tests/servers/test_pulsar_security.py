@@ -63,7 +63,7 @@ def test_a_broker_that_is_not_trusted_is_one_sentence(
 ) -> None:
     settings = guarded_pulsar.secure(tmp_path)
     somebody_else = Path(settings.tls_ca_file).with_name("client.pem")
-    settings = replace(settings, tls_ca_file=str(somebody_else), attempts=1)
+    settings = replace(settings, tls_ca_file=str(somebody_else))
     for answer in (rebalancer("collect", "--once", *words(settings)), execute(settings, control)):
         assert answer.code == exit_codes.ERROR
         assert "presents a TLS certificate that is not trusted" in answer.words

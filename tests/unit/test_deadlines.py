@@ -8,7 +8,11 @@ minutes.
 from __future__ import annotations
 
 import json
+import socket
+import ssl
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -23,6 +27,7 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Call
 from sinks.pulsar_api.broker_clock import broker_time_s
 from sinks.pulsar_api.http import PulsarHttp
+from sinks.pulsar_api.http_exchange import HttpConnections
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable
 from tests.pulsar_fake.trickler import LONG, Trickler, trickler
@@ -175,3 +180,28 @@ def test_a_clock_is_not_waited_for(server: Trickler) -> None:
     )
     assert broker_time_s(server.address, settings(server)) is None
     assert gave_up_early(server)
+
+
+def test_a_connection_that_opens_after_all_were_closed_is_closed_too() -> None:
+    """A full queue of the server holds back the connection."""
+    connections = HttpConnections(ssl.create_default_context(), 1, 30)
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as server,
+        socket.create_connection(server.getsockname()),
+        ThreadPoolExecutor(1) as threads,
+    ):
+        url, until = f"http://127.0.0.1:{server.getsockname()[1]}/", time.monotonic() + 30
+        late = threads.submit(
+            connections.exchange, "GET", url, headers={}, body=None, until=until, most=1
+        )
+        while not connections.busy:
+            time.sleep(0.001)
+        connections.close()
+        server.accept()[0].close()
+        peer, _ = server.accept()
+        with peer:
+            peer.settimeout(30)
+            assert peer.recv(1_000).startswith(b"GET")
+            peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            assert peer.recv(1_000) == b""
+        assert late.result().status == 200
