@@ -120,23 +120,6 @@ def check_cluster(
         )
 
 
-def check_reach(known: KnownBrokers) -> Finding:
-    """Checks that an address of the settings answers, not only a broker that the cluster listed
-    earlier.
-    """
-    return evaluate(
-        "admin URLs",
-        "a broker that pulsar.admin_urls names answers",
-        Rule(
-            bool(known.used),
-            "warn",
-            f"no broker that pulsar.admin_urls names answers ({known.why}); {known.used} did, "
-            "which the cluster listed earlier",
-            "start that broker, or name others in pulsar.admin_urls, at least two",
-        ),
-    )
-
-
 def check_freezes(
     brokers: tuple[str, ...], settings: PulsarSettings, patience_ms: int = PATIENCE_MS
 ) -> Finding:
@@ -291,7 +274,7 @@ def _findings(
     with closing(PulsarAdmin(pulsar, Event().wait, known=known)) as admin:
         check_cluster_name(pulsar, pulsar.admin_urls, admin.configuration())
         names = admin.brokers()
-        yield check_reach(known)
+        yield ok("admin URLs", "a broker that pulsar.admin_urls names answers")
         yield ok("cluster name", f"{pulsar.cluster}, as the brokers name it")
         listed = _all(
             lambda name: _ask(admin, name), names or [url.netloc for url in admin_urls(pulsar)]

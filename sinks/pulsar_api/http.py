@@ -164,8 +164,9 @@ class PulsarHttp:
         )
 
     def close(self) -> None:
-        """Closes all connections."""
+        """Closes all connections, those of calls that other threads begin later at their end."""
         with self._opening:
+            self._kept = 0
             for pool in self._pools.values():
                 pool.close()
             self._pools.clear()
@@ -225,7 +226,9 @@ class PulsarHttp:
         except TimeoutError as error:
             raise self._late(call, url, window) from error
         except (httpx.TransportError, httpx.InvalidURL, ssl.SSLError) as error:
-            obstacle = tls_obstacle(error, self._settings) or self._unsaid_obstacle(url, window)
+            obstacle = tls_obstacle(error, self._settings) or self._unsaid_obstacle(
+                error, url, window
+            )
             if obstacle:
                 raise Unanswered(
                     f"{_host(url)} {obstacle}: {call.what} was not answered."
@@ -251,16 +254,20 @@ class PulsarHttp:
             "pulsar.admin_urls."
         )
 
-    def _unsaid_obstacle(self, url: str, window: _Window) -> str:
-        """Connects once more after an answer that was not HTTP: a plain port may speak TLS, and a
-        connection that was reset may have lost the server's objection to our certificate.
+    def _unsaid_obstacle(self, error: Exception, url: str, window: _Window) -> str:
+        """Connects once more: after an answer that was not HTTP, because a plain port may speak
+        TLS, and after a reset, which may have lost the server's objection to our certificate.
         """
+        import httpx
+
         host, _, port = _host(url).rpartition(":")
         timeout_s = min(self._settings.connect_timeout_ms / 1000, window.until - time.monotonic())
         if not port.isdecimal() or timeout_s <= 0:
             return ""
         host = host.strip("[]")
         if urlsplit(url).scheme == "https":
+            if not isinstance(error, httpx.NetworkError):
+                return ""
             with (
                 suppress(OSError),
                 socket.create_connection((host, int(port)), timeout_s) as plain,

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import ssl
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sinks.pulsar_api.tls_errors import causes, ssl_error_in
 
 if TYPE_CHECKING:
+    import httpcore
     import httpx
 
 T = TypeVar("T")
@@ -61,7 +63,10 @@ class HttpConnections:
         """
         import httpx
 
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=kept)
+        # Idle connections live until the broker closes them.
+        limits = httpx.Limits(
+            max_connections=None, max_keepalive_connections=kept, keepalive_expiry=None
+        )
         # Not a client: it would look at redirects first.
         self._transport = httpx.AsyncHTTPTransport(verify=tls, trust_env=False, limits=limits)
         self._timeouts = httpx.Timeout(None, connect=connect_s).as_dict()
@@ -92,38 +97,38 @@ class HttpConnections:
         """
         import httpx
 
-        steps: list[str] = []
-
-        async def follow(step: str, _: Mapping[str, Any]) -> None:
-            steps.append(step)
-
-        extensions = {"timeout": self._timeouts, "trace": follow}
+        steps = _Steps()
+        extensions = {"timeout": self._timeouts, "trace": steps.follow}
         request = httpx.Request(
             method, url, headers=dict(headers), content=body, extensions=extensions
         )
         return _run(self._answer(request, steps, until, most))
 
     async def _answer(
-        self, request: httpx.Request, steps: list[str], until: float, most: int
+        self, request: httpx.Request, steps: _Steps, until: float, most: int
     ) -> Answer:
         import httpx
 
         self.busy += 1
+        answer = None
         try:
             # The loop's clock is `time.monotonic()`.
             async with asyncio.timeout_at(until):
-                return await self._body_read(request, most)
+                answer = await self._body_read(request, most)
+                return answer
         except (TimeoutError, httpx.ConnectTimeout) as error:
-            if not steps or "http11" in steps[-1]:
+            if not steps.last or "http11" in steps.last:
                 raise
-            raise LateConnection(in_handshake="start_tls" in steps[-1]) from error
+            raise LateConnection(in_handshake="start_tls" in steps.last) from error
         except httpx.ConnectError as error:
-            if "start_tls" not in steps[-1]:
+            if "start_tls" not in steps.last:
                 raise NotConnected(_reason(error)) from error
             ended = ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the connection was closed")
             raise NotConnected(str(error)) from (ssl_error_in(error) or ended)
         finally:
             self.busy -= 1
+            if answer is None or self._closed:
+                await steps.close_opened()
 
     async def _body_read(self, request: httpx.Request, most: int) -> Answer:
         answer = await self._transport.handle_async_request(request)
@@ -135,9 +140,27 @@ class HttpConnections:
                     raise TooLarge
         finally:
             await answer.aclose()
-            if self._closed:  # the closed pool has forgotten a connection that was not open yet
-                await answer.extensions["network_stream"].aclose()
         return Answer(answer.status_code, dict(answer.headers), bytes(body))
+
+
+class _Steps:
+    """Follows an exchange through httpcore, by its trace."""
+
+    def __init__(self) -> None:
+        self.last = ""
+        self._opened: httpcore.AsyncNetworkStream | None = None
+
+    async def follow(self, step: str, found: Mapping[str, Any]) -> None:
+        self.last = step
+        if step == "connection.connect_tcp.complete":
+            self._opened = found["return_value"]
+
+    async def close_opened(self) -> None:
+        """Closes the connection that this exchange opened. The pool forgets it if the pool was
+        closed before, or the deadline passed in the TLS handshake.
+        """
+        if self._opened is not None:
+            await self._opened.aclose()
 
 
 def _reason(error: Exception) -> str:
@@ -153,8 +176,41 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run_coroutine_threadsafe(work, loop).result()
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """Looks up each name in a daemon thread of its own: one that hangs holds up neither other names
+    nor the end of the process, as it would in the executor of asyncio.
+    """
+
+    async def getaddrinfo(
+        self,
+        host: bytes | str | None,
+        port: bytes | str | int | None,
+        *,
+        family: int = 0,
+        type: int = 0,
+        proto: int = 0,
+        flags: int = 0,
+    ) -> Any:
+        """As `socket.getaddrinfo`."""
+        found = self.create_future()
+
+        def resolve(put: Callable[[Any], None], answer: object) -> None:
+            if not found.done():  # else its deadline has passed
+                put(answer)
+
+        def look_up() -> None:
+            try:
+                answer = socket.getaddrinfo(host, port, family, type, proto, flags)
+                self.call_soon_threadsafe(resolve, found.set_result, answer)
+            except Exception as error:
+                self.call_soon_threadsafe(resolve, found.set_exception, error)
+
+        threading.Thread(target=look_up, name="look-up", daemon=True).start()
+        return await found
+
+
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
+    loop = _Loop()
     threading.Thread(target=loop.run_forever, name="http", daemon=True).start()
     return loop

@@ -26,9 +26,8 @@ class KnownBrokers:
         self._settings, self._log = settings, log
         self._urls = self._order = admin_urls(settings)
         self._changing = threading.Lock()
-        #: The first broker that answered in place of the configured ones, and why it was asked;
-        #: empty if none had to.
-        self.used, self.why = "", ""
+        #: True once a broker has answered in place of the configured ones, which is logged once.
+        self._has_helped = False
 
     def bases(self) -> tuple[AdminUrl, ...]:
         """Addresses in the order to ask them; those that failed last come last."""
@@ -43,9 +42,9 @@ class KnownBrokers:
         """Records that a broker answered after another failed; reports the first time that an
         address of the cluster's list had to help.
         """
-        if self.used or failed is None or not self.is_fallback(base):
+        if self._has_helped or failed is None or not self.is_fallback(base):
             return
-        self.used, self.why = str(base), str(failed)
+        self._has_helped = True
         self._log(
             f"{failed} Until it does, {base} and other brokers of the cluster's list are asked."
         )

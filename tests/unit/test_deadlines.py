@@ -7,9 +7,12 @@ minutes.
 
 from __future__ import annotations
 
+import gc
 import json
 import socket
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +33,8 @@ from sinks.pulsar_api.http import PulsarHttp
 from sinks.pulsar_api.http_exchange import HttpConnections
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar
 from tests.pulsar_fake.trickler import LONG, Trickler, trickler
 
 pytestmark = pytest.mark.heavy
@@ -143,18 +148,34 @@ def test_a_body_that_is_taken_byte_by_byte_is_cut_off(server: Trickler) -> None:
     assert gave_up_early(server)
 
 
-def test_a_tls_handshake_that_trickles_is_cut_off(server: Trickler) -> None:
+@pytest.mark.parametrize(
+    ("connect_timeout_ms", "deadline_ms"), [(SHORT_MS, 60_000), (60_000, SHORT_MS)]
+)
+def test_a_tls_handshake_that_trickles_is_cut_off(
+    server: Trickler, connect_timeout_ms: int, deadline_ms: int
+) -> None:
     """The first bytes of a record of 16 KiB that never ends."""
     server.at_once, server.slowly = b"\x16\x03\x03\x3f\xff", bytes(LONG)
     secure = settings(
         server,
         admin_urls=f"https://{server.address}",
-        connect_timeout_ms=SHORT_MS,
-        deadline_ms=60_000,
+        connect_timeout_ms=connect_timeout_ms,
+        deadline_ms=deadline_ms,
     )
     with closing(PulsarAdmin(secure)) as admin, pytest.raises(BrokerUnavailable, match="handshake"):
         admin.brokers()
     assert gave_up_early(server)
+    gc.collect()  # a connection that stays open is a ResourceWarning
+
+
+def test_a_closed_client_keeps_no_connection_open() -> None:
+    """Another thread may still call it."""
+    with FakePulsar(Cluster(), 1) as pulsar:
+        admin = PulsarAdmin(PulsarSettings("c", pulsar.admin_urls))
+        admin.close()
+        assert admin.brokers()
+        del admin
+        gc.collect()
 
 
 def test_a_pass_names_the_broker_and_the_setting_that_gave_up(server: Trickler) -> None:
@@ -205,3 +226,21 @@ def test_a_connection_that_opens_after_all_were_closed_is_closed_too() -> None:
             peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
             assert peer.recv(1_000) == b""
         assert late.result().status == 200
+
+
+def test_a_look_up_that_hangs_holds_up_neither_the_call_nor_the_end_of_the_process() -> None:
+    program = (
+        "import socket, ssl, threading, time\n"
+        "from sinks.pulsar_api.http_exchange import HttpConnections, LateConnection\n"
+        "socket.getaddrinfo = lambda *_: threading.Event().wait()\n"
+        "connections = HttpConnections(ssl.create_default_context(), 1, 60)\n"
+        "try:\n"
+        "    connections.exchange('GET', 'http://hangs/', headers={}, body=None,\n"
+        "                         until=time.monotonic() + 0.1, most=1)\n"
+        "except LateConnection:\n"
+        "    print('late')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "late\n"
