@@ -24,7 +24,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from sinks.wire.codec import cluster_of, decode
 from sinks.wire.origin import pack_origin
 from sinks.wire.output_rows import OutputRow, rejected_row
-from sinks.wire.peek import LARGE_BYTES, peek
+from sinks.wire.peek import LARGE_BYTES, Peeked, peek
 from sinks.wire.position import Position
 from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped
 from sinks.wire.signing import SigningKey, SigningSettings, intents_key
@@ -95,9 +95,10 @@ ReadRows = Callable[[Iterable[Any]], Iterator[Unread]]
 
 
 class PackedRecord(NamedTuple):
-    """A record on its way to another task. `readable`: None if it is the value itself."""
+    """A record on its way to the stateful task. `readable`: None if it is the value itself."""
 
     place: Position
+    peeked: Peeked
     value: bytes
     readable: bytes | None
     size: int
@@ -125,7 +126,7 @@ def reading(
             if source.format == "raw":
                 readable = _enveloped(source, row.value, row.key, row.headers, row.ts)
             place = Position(row.topic, row.partition, row.offset)
-            yield _unread(place, value, readable, row.size, rules)
+            yield _unread(PackedRecord(place, peek(readable), value, readable, row.size), rules)
 
     return read
 
@@ -140,11 +141,10 @@ def unpacking(
 
     def read(rows: Iterable[Any]) -> Iterator[Unread]:
         rules = ReadingRules(limits, intents_key(signing), side_by_side, LargeRecords())
+        decoder = msgspec.msgpack.Decoder(list[PackedRecord])
         for row in rows:
-            # A decoder of its own could not be serialised with this function.
-            some = msgspec.msgpack.decode(row.packed, type=list[PackedRecord])
-            for place, value, readable, size in some:
-                yield _unread(place, value, value if readable is None else readable, size, rules)
+            for record in decoder.decode(row.packed):
+                yield _unread(record, rules)
 
     return read
 
@@ -198,17 +198,17 @@ def _by_shard(batch: Any, partitions: int, source: SourceSettings) -> dict[int, 
         readable = _enveloped(source, value, *around) if raw else None
         if readable is value:
             readable = None
-        cluster = peek(value or b"" if readable is None else readable).cluster
-        record = PackedRecord(Position(topic, partition, offset), value or b"", readable, size)
-        found[shard_of(cluster, partitions)].append(record)
+        peeked = peek(value or b"" if readable is None else readable)
+        place = Position(topic, partition, offset)
+        record = PackedRecord(place, peeked, value or b"", readable, size)
+        found[shard_of(peeked.cluster, partitions)].append(record)
     return found
 
 
-def _unread(
-    place: Position, value: bytes, readable: bytes, size: int, rules: ReadingRules
-) -> Unread:
-    """The record with what a glance finds; a large one is put into the file of large records."""
-    cluster, ts, has_quota = peek(readable)
+def _unread(record: PackedRecord, rules: ReadingRules) -> Unread:
+    """The record that is to be decoded; a large one is put into the file of large records."""
+    place, (cluster, ts, has_quota), value, readable, size = record
+    readable = value if readable is None else readable
     # What a reader decodes or keeps, even if the source has passed on less.
     read = len(value) if size > rules.limits.max_record_bytes else size
     if len(readable) > LARGE_BYTES:

@@ -72,5 +72,6 @@ def clusters_seen(used: Connections, now_ms: int | None = None) -> int:
     `now_ms`: the end of these minutes (ms since the epoch), by default the present.
     """
     since_ms = (wall_clock_ms() if now_ms is None else now_ms) - _LOOK_BACK_MS
-    newest = islice(records_of(used.topics.telemetry, used.access, since_ms), _MOST_RECORDS)
+    records = records_of(used.topics.telemetry, used.access, since_ms, used.source)
+    newest = islice(records, _MOST_RECORDS)
     return len({cluster_of(record.value) for record in newest if record.value} - {""})

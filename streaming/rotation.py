@@ -1,9 +1,9 @@
 """Keeps files that a job appends to for months bounded: Spark's log and the progress file.
 
 Java and Spark's Python workers write to an open file, which they would go on writing to after it
-was renamed. So a file is copied and cut, as logrotate's `copytruncate` does; a line written
-between the two steps, which follow each other at once, is lost. Log4j's own rotation would leave
-out what no logger writes: the errors of Java itself and of Python workers.
+was renamed. So a file is copied, and cut once the copy has its place, as logrotate's `copytruncate`
+does; a line written in between is lost. Log4j's own rotation would leave out what no logger writes:
+the errors of Java itself and of Python workers.
 """
 
 from __future__ import annotations

@@ -65,7 +65,18 @@ def _delete_unused(folder: Path) -> None:
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(lock).st_uid == os.geteuid():
-                shutil.rmtree(folder)  # refuses a link, which anybody can create in /tmp
+            # Anybody can create a link in /tmp.
+            if os.fstat(lock).st_uid == os.geteuid() and not folder.is_symlink():
+                _delete(folder)
         finally:
             os.close(lock)
+
+
+def _delete(folder: Path) -> None:
+    """The lock goes last: what cannot be deleted now is left to the next job."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != _LOCK:
+            entry.unlink()
+    shutil.rmtree(folder)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from pulsar_rebalancer.decisions.log import is_there, usable_key
+from pulsar_rebalancer.decisions.log import usable_key
 from pulsar_rebalancer.decisions.status import RECENT_MS
 from sinks.topics.access import (
     Publisher,
@@ -20,6 +20,7 @@ from sinks.topics.access import (
     TopicRecord,
     open_publisher,
     open_reader,
+    records_of,
 )
 from sinks.topics.connections import Connections
 from sinks.topics.readable import check_read
@@ -57,19 +58,14 @@ def newest_rounds(connections: Connections, now_ms: int) -> dict[str, Round]:
     """The newest round of each cluster by name, of the last hour: without any, the job does not
     run. Raises SettingsError, SinkError.
     """
-    if not is_there("rounds", connections.topics.rounds):
-        return {}
     found: dict[str, Round] = {}
     since_ms = now_ms - RECENT_MS
-    with closing(
-        open_reader(connections.topics.rounds, connections.access, since_ms=since_ms)
-    ) as reader:
-        key = usable_key(connections.signing, signing_key)
-        while records := reader.read():
-            for done in _decoded(records, key):
-                before = found.get(done.cluster)
-                if done.ts >= since_ms and (before is None or _place(before) < _place(done)):
-                    found[done.cluster] = done
+    key = usable_key(connections.signing, signing_key)
+    records = records_of(connections.topics.rounds, connections.access, since_ms)
+    for done in _decoded(records, key):
+        before = found.get(done.cluster)
+        if done.ts >= since_ms and (before is None or _place(before) < _place(done)):
+            found[done.cluster] = done
     return dict(sorted(found.items()))
 
 

@@ -4,7 +4,7 @@ files, or the folder of a replay. Repeated records count once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -240,7 +240,8 @@ def with_records(
     skipped = Skipped(str(source), kind.removesuffix("s"))
     records = _records(source, access, since_ms)
     if kind == "approvals" and key is not None:
-        records = (one for one in records if key.check(one.value) == "signed")
+        records = _signed(records, key)
+        key = None
     decode = partial(decode_decision, kind, key=key)
     found = [record for _, record in readable(records, decode, skipped)]
     if skipped.count and not found and isinstance(source, Path):
@@ -262,6 +263,12 @@ def with_records(
         answers=(*log.answers, *(one for one in answers if isinstance(one, ApprovalOutcome))),
         skipped=(*log.skipped, *skipped.lines()),
     )
+
+
+def _signed(
+    records: Iterable[Placed | TopicRecord], key: SigningKey
+) -> Iterator[Placed | TopicRecord]:
+    return (one for one in records if key.check(one.value) == "signed")
 
 
 def decode_decision(kind: str, value: bytes, key: SigningKey | None = None) -> DecisionRecord:
@@ -287,12 +294,17 @@ _DECODERS: Mapping[str, Callable[[bytes], DecisionRecord]] = {
 
 
 def usable_key(
-    signing: SigningSettings, read: Callable[[SigningSettings], SigningKey | None]
+    signing: SigningSettings,
+    read: Callable[[SigningSettings], SigningKey | None],
+    log: Callable[[str], None] = lambda _: None,
 ) -> SigningKey | None:
-    """The key, if this user has it: a user who only looks does not need it."""
+    """The key, if this user has it: a user who only looks does not need it. `log`: gets the reason
+    if not.
+    """
     try:
         return read(signing)
-    except SettingsError:
+    except SettingsError as error:
+        log(str(error))
         return None
 
 

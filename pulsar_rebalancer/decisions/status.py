@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar, get_args
 
@@ -15,12 +15,11 @@ import msgspec
 from pulsar_rebalancer.decisions.log import (
     DecisionLog,
     Kind,
-    is_there,
     read_topics,
     state_since,
 )
-from pulsar_rebalancer.decisions.plans import Plan, noted, pauses_of, plans_of
-from sinks.topics.access import open_reader
+from pulsar_rebalancer.decisions.plans import Plan, pauses_of, plans_of
+from sinks.topics.access import records_of
 from sinks.topics.connections import Connections
 from sinks.wire.raw import RawKind, SourceSettings
 from strategies.cluster.model import Command, Outcome, Round
@@ -122,7 +121,7 @@ def read_status(
     log = read_topics(connections, kinds, {})
     plans = plans_of(log, now_ms) if approval_required else []
     waiting = [one for one in plans if one.state == "waiting"]
-    log, pauses = noted(log, plans), pauses_of(log)
+    pauses = pauses_of(log)
     reports, sweeps = dict[str, int](), dict[str, CollectionPass]()
     for one in _recent("telemetry", TelemetryHead, connections, now_ms):
         if one.kind in REPORT_KINDS:
@@ -170,20 +169,11 @@ def _recent(
 ) -> Iterator[T]:
     """The records published within `RECENT_MS`, without those that are no such record."""
     topic, decoder = getattr(connections.topics, kind), msgspec.json.Decoder(contract)
-    if not is_there("telemetry", topic):
-        return
-    reader = open_reader(
-        topic,
-        connections.access,
-        limits=connections.wire,
-        source=connections.source if kind == "telemetry" else SourceSettings(),
-        since_ms=now_ms - RECENT_MS,
-    )
-    with closing(reader):
-        while records := reader.read():
-            for record in records:
-                with suppress(ValueError, RecursionError):
-                    yield decoder.decode(record.value)
+    source = connections.source if kind == "telemetry" else SourceSettings()
+    since_ms = now_ms - RECENT_MS
+    for record in records_of(topic, connections.access, since_ms, source, connections.wire):
+        with suppress(ValueError, RecursionError):
+            yield decoder.decode(record.value)
 
 
 def _by_count(counts: Mapping[str, int]) -> dict[str, int]:

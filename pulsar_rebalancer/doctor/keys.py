@@ -7,13 +7,12 @@ from __future__ import annotations
 import stat
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
 from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
 from sinks.executor.settings import ExecutorSettings, check_approval
-from sinks.topics.access import open_reader
+from sinks.topics.access import records_of
 from sinks.topics.connections import Connections
 from sinks.wire.signing import (
     SigningKey,
@@ -151,14 +150,8 @@ def _verdict(key: SigningKey, value: bytes) -> _Signed:
 
 
 def _newest(connections: Connections, since_ms: int) -> Sequence[bytes]:
-    topic = connections.topics.commands
-    if topic.scheme == "file" and not topic.folder.is_dir():
-        return ()
-    newest: deque[bytes] = deque(maxlen=_NEWEST)
-    with closing(open_reader(topic, connections.access, since_ms=since_ms)) as reader:
-        while records := reader.read():
-            newest.extend(record.value for record in records if not record.unread)
-    return newest
+    records = records_of(connections.topics.commands, connections.access, since_ms)
+    return deque((one.value for one in records if not one.unread), maxlen=_NEWEST)
 
 
 def _compared(path: str, verdicts: Sequence[_Signed]) -> Finding:

@@ -52,7 +52,7 @@ def from_environment(
     found, complaints = [], []
     for name in sorted(environment):
         leaf, path = by_env.get(name), _path_of(name)
-        if leaf is not None or path in REMOVED:
+        if leaf is not None or (name.startswith(_PREFIX) and path in REMOVED):
             found.append(Assignment(path, parse(environment[name], leaf), "env", name))
         elif name.startswith(_PREFIX) and name not in _RESERVED and _means_a_setting(name, tables):
             complaints.append(_unknown_variable(name, list(by_env)))

@@ -51,7 +51,8 @@ class ExtensiblePoll:
         polled = self.liveness.run(brokers)
         owned = self.owned(polled.answered)
         arrived += [self._note(report) for report in self.take()]
-        self._newest = {key: known for key, known in self._newest.items() if key[1] in brokers}
+        listed = set(brokers)
+        self._newest = {key: known for key, known in self._newest.items() if key[1] in listed}
         fresh = {(report.kind, report.broker) for report in arrived}
         repeated = self._still_valid(fresh, polled.missing)
         found = {

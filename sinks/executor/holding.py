@@ -30,8 +30,9 @@ def next_held(
     """
     wave: list[DueCommand] = []
     bundles: set[str] = set()
-    newest = journal.newest_epoch(config.cluster)
-    for held in approvals.held():
+    waiting = approvals.held()
+    newest = journal.newest_epoch(config.cluster) if waiting and config.approval_required else 0
+    for held in waiting:
         ruling = ruling_on(held.waiting, now_ms, newest) if config.approval_required else "approved"
         if ruling == "waits" or held.bundle in bundles:
             continue

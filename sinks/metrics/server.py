@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import ThreadingHTTPServer
+from io import BytesIO
 from typing import Any
 
 from prometheus_client import CollectorRegistry, MetricsHandler
+from prometheus_client.exposition import choose_encoder
 
 from sinks.metrics.liveness import Liveness
 from sinks.metrics.settings import ListenAddress, listening_socket
@@ -30,7 +32,7 @@ def serving(
 
     Raises SinkError if the address cannot be used.
     """
-    listening = listening_socket(address, "metrics.listen", ", or leave it empty")
+    listening = listening_socket(address, "metrics.listen", ", or leave it empty", both=True)
     server = MetricsServer(listening, registry, liveness)
     thread = threading.Thread(
         target=server.serve_forever, args=(_POLL_S,), name="metrics", daemon=True
@@ -76,7 +78,7 @@ class ProcessHandler(MetricsHandler):
         """Answers a known path; 404 with the known ones for others."""
         match self.path.partition("?")[0]:
             case "/metrics":
-                super().do_GET()
+                self._send_metrics()
             case "/healthz":
                 self._send_state(self.server.liveness.not_healthy())
             case "/readyz":
@@ -90,6 +92,19 @@ class ProcessHandler(MetricsHandler):
         """The name in the header `Server`, without versions."""
         return "pulsar-rebalancer"
 
+    def _send_metrics(self) -> None:
+        try:
+            choose_encoder(self.headers.get("Accept", ""))
+        except (TypeError, ValueError):  # the library compares versions that are no numbers
+            del self.headers["Accept"]
+        super().do_GET()
+
+    def end_headers(self) -> None:
+        """Ends the headers; the body of an answer to HEAD goes nowhere."""
+        super().end_headers()
+        if self.command == "HEAD":
+            self.wfile = BytesIO()
+
     def _send_state(self, complaint: str) -> None:
         status = HTTPStatus.SERVICE_UNAVAILABLE if complaint else HTTPStatus.OK
         self._send(status, complaint or "ok")
@@ -98,5 +113,4 @@ class ProcessHandler(MetricsHandler):
         self.send_response(status)
         self.send_header("Content-Type", _TEXT)
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(f"{text}\n".encode())
+        self.wfile.write(f"{text}\n".encode())

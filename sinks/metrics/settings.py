@@ -68,15 +68,18 @@ def address_of(text: str, setting: str, example: int) -> ListenAddress:
     return ListenAddress(found["ip6"] or found["host"], int(found["port"]))
 
 
-def listening_socket(address: ListenAddress, setting: str, otherwise: str = "") -> socket.socket:
+def listening_socket(
+    address: ListenAddress, setting: str, otherwise: str = "", *, both: bool = False
+) -> socket.socket:
     """A socket that listens at the address of a setting. Raises SinkError if it cannot be used;
-    `otherwise`: what else the message proposes.
+    `otherwise`: what else the message proposes; `both`: an IPv6 address takes IPv4 too.
     """
     try:
         family, _, _, _, place = socket.getaddrinfo(
             *address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        return socket.create_server(place[:2], family=family, backlog=256)
+        both = both and family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        return socket.create_server(place, family=family, backlog=256, dualstack_ipv6=both)
     except (OSError, UnicodeError, OverflowError) as error:
         reason = str(getattr(error, "strerror", None) or error).partition(" (while")[0]
         raise SinkError(

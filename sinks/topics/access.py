@@ -257,12 +257,15 @@ def records_of(
     access: TopicAccess = NO_SECURITY,
     since_ms: int | None = None,
     source: SourceSettings = SourceSettings(),
+    limits: WireLimits = WHOLE,
 ) -> Iterator[TopicRecord]:
     """All present records of a topic; none of a file topic that does not exist yet. `since_ms`,
-    `source`: see `open_reader`. Raises SettingsError, SinkError.
+    `source`, `limits`: see `open_reader`. Raises SettingsError, SinkError.
     """
     if topic.scheme == "file" and not topic.folder.is_dir():
         return
-    with closing(open_reader(topic, access, source=source, since_ms=since_ms)) as reader:
+    with closing(
+        open_reader(topic, access, limits=limits, source=source, since_ms=since_ms)
+    ) as reader:
         while records := reader.read():
             yield from records

@@ -75,11 +75,6 @@ def describe_intent(status: IntentStatus) -> str:
     )
 
 
-def is_active(status: IntentStatus) -> bool:
-    """Whether the intent still has an effect."""
-    return status.state not in ("done", "cancelled", "refused")
-
-
 def _effect(expected: Expected) -> str:
     parts = [
         f"{before * 100:.1f} % → {after * 100:.1f} %"

@@ -14,6 +14,7 @@ from strategies.cluster.state import ClusterState, InFlight, Order
 from strategies.cluster.store import BrokerState, StateStore
 from strategies.executor.admission import MOST_AHEAD_MS
 from strategies.fold.owned import not_from_the_future
+from strategies.fold.vanished_clusters import forget_brokers
 
 _Command = TypeVar("_Command", InFlight, Order)
 
@@ -24,11 +25,7 @@ def forget_everything_timed(store: StateStore) -> None:
     """
     state = store.get_cluster()
     now_ms = state.now_ms
-    known = [broker.broker for broker in store.brokers()]
-    for name in known:
-        store.remove_broker(name)
-    for name in [*known, *state.gone]:
-        store.remove_owned(name)
+    forget_brokers(state, store)
     store.put_cluster(
         ClusterState(
             clock=state.clock,

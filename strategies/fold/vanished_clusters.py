@@ -59,12 +59,17 @@ def can_be_forgotten(state: ClusterState, line_ms: int) -> bool:
 
 def forget(state: ClusterState, store: StateStore) -> ClusterState:
     """What remains of a cluster; its brokers leave the store."""
+    forget_brokers(state, store)
+    return remains(state)
+
+
+def forget_brokers(state: ClusterState, store: StateStore) -> None:
+    """Removes all brokers, and the notes about them and about those that have left."""
     known = [broker.broker for broker in store.brokers()]
     for name in known:
         store.remove_broker(name)
     for name in [*known, *state.gone]:
         store.remove_owned(name)
-    return remains(state)
 
 
 def begin_again_if_away(last_ms: int, store: StateStore, settings: RoundSettings) -> None:

@@ -8,11 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from strategies.cluster.intent_contract import Intent, IntentStatus, RollPhase
+from strategies.cluster.intent_contract import LASTING, Intent, IntentStatus, RollPhase
 from strategies.cluster.model import Round
 
-#: States of a drain that still lasts.
-ACTIVE_DRAIN = ("asked", "draining", "drained", "blocked")
 #: Brokers that are out of service, or soon will be, by the roll.
 IN_WORK: tuple[RollPhase, ...] = ("draining", "drained", "restarting")
 #: Number of rounds that are kept, if the rules need no more.
@@ -190,7 +188,7 @@ class RollState:
         """The drain of a broker by the roll, while it lasts."""
         wanted = ("drain", broker, self.roll)
         drains = (one for one in self.said if (one.action, one.broker, one.roll) == wanted)
-        return next((one for one in drains if one.state in ACTIVE_DRAIN), None)
+        return next((one for one in drains if one.state in LASTING), None)
 
     def phase_in(self, done: Round, broker: str) -> RollPhase | None:
         """Phase of a broker in an earlier round; None if it is none of the roll."""

@@ -22,7 +22,7 @@ from strategies.cluster.model import Outcome
 from strategies.cluster.state import InFlight
 from strategies.cluster.store import BrokerState
 from strategies.ordered_sum import ordered_sum
-from strategies.reason_codes import Meaning, Meanings, Refusal
+from strategies.reason_codes import NOTHING, Meaning, Meanings, Refusal
 from strategies.round.evacuate import WAITS, Evacuation
 from strategies.round.round_input import RoundInput
 
@@ -32,7 +32,6 @@ _ROUNDS, _FEWEST = 10, 2
 _REFUSALS = 3
 #: Reasons that pass by themselves within a round or two.
 _PASSING = frozenset({WAITS, "settling", "on-two-brokers", "already-leaving", "being-split"})
-_NOTHING = "Nothing to do."
 _WAIT = "Nothing to do: the next rounds go on."
 _NO_EXECUTOR = "Check with `rebalancer status` that an executor runs and applies commands."
 _POLICIES = "Change the isolation policies, or add brokers that they allow; then drain it again."
@@ -222,7 +221,7 @@ def _gone(drain: Drain, *, restarting: bool) -> _Step:
     if restarting:
         return _Step("drained", "is being restarted: it has left the cluster")
     left = f" with {drain.left} bundles" if drain.left and not drain.was_drained else ""
-    return _Step("drained", f"has left the cluster{left}", _NOTHING)
+    return _Step("drained", f"has left the cluster{left}", NOTHING)
 
 
 def _when_empty(drain: Drain, facts: DrainFacts) -> _Step:

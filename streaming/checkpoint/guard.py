@@ -31,7 +31,7 @@ from streaming.checkpoint.locks import LOCKS, locked, sign_lock
 from streaming.checkpoint.moved_aside import moved_aside
 from streaming.checkpoint.schema_names import name_schemas
 from streaming.checkpoint.settings_changes import committed_batch, may_change
-from streaming.checkpoint.warm_start import NO_WARMING, Warming, WarmStart
+from streaming.checkpoint.warm_start import NO_WARMING, Warming
 from streaming.rotation import older_names
 from streaming.settings import JobSettings
 from streaming.starting import START_LINES
@@ -63,11 +63,6 @@ class Held:
     def epoch(self) -> int:
         """The epoch of the commands."""
         return self.guard.epoch
-
-    @property
-    def warm(self) -> WarmStart | None:
-        """What is read without publishing."""
-        return self.guard.warm
 
     def lines(self) -> Iterator[str]:
         """What the log says of it."""

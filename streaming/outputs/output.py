@@ -16,9 +16,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from sinks.topics.access import FilePublisher, Publisher
+from sinks.topics.access import Publisher, open_publisher
 from sinks.topics.kafka.settings import KafkaAccess
-from sinks.topics.pulsar.topic import PulsarPublisher
 from sinks.topics.uri import TopicUri
 from strategies.errors import RebalancerError
 from streaming.outputs.kafka import KafkaOutput
@@ -97,18 +96,13 @@ def open_output(
     uris: dict[str, TopicUri] = {kind: getattr(job.connections.topics, kind) for kind in KINDS}
     if uris["commands"].scheme == "kafka":
         return KafkaOutput(uris, kafka)
+    access = job.connections.access
     with ExitStack() as stack:
         publishers = {
-            kind: stack.enter_context(closing(_publisher(uri, job))) for kind, uri in uris.items()
+            kind: stack.enter_context(closing(open_publisher(uri, access)))
+            for kind, uri in uris.items()
         }
         return CollectedOutput(publishers, stack.pop_all(), stop, explained)
-
-
-def _publisher(topic: TopicUri, job: JobSettings) -> Publisher:
-    used = job.connections
-    if topic.scheme == "pulsar":
-        return PulsarPublisher(topic, used.pulsar)
-    return FilePublisher(topic.folder, used.files.retention_ms)
 
 
 def publish(publishers: Mapping[str, Publisher], rows: Iterable[Any]) -> None:

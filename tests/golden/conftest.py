@@ -10,7 +10,6 @@ import pytest
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--golden-rewrite",
-        "--rewrite",
         action="store_true",
         dest="golden_rewrite",
         help="rewrite the expected print-outs of tests/golden",

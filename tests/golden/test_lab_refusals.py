@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden.printed import compare
 from tests.lab.test_cli_trace import ORDERS, RISING, A, passes, recording, two_clusters
 from tests.lab.test_columnar_fold import an_hour, recorded
 from tests.telemetry_lines import sweep
@@ -40,12 +41,7 @@ def test_refused_commands_say_what_the_file_says(rewrite: bool, tmp_path: Path) 
     with chdir(tmp_path):
         told = [_refusal(command).replace(here, "") for command in commands]
     printed = "".join(f"{command}\n> {one}\n" for command, one in zip(commands, told, strict=True))
-    if rewrite:
-        _FILE.write_text(printed, "utf-8")
-    assert printed == _FILE.read_text("utf-8"), (
-        "a refusal changed; `make golden` rewrites the file, read the difference before you commit "
-        "it"
-    )
+    compare(_FILE, [printed], rewrite)
 
 
 def _refusal(command: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from strategies.fold.meanings import meanings_of
 from strategies.reason_codes import Meaning
 from strategies.shedding.registry import SHEDDERS
+from tests.golden.printed import compare
 
 _FILE = Path(__file__).with_name("reasons.txt")
 
@@ -25,9 +26,4 @@ def test_the_order_and_the_meanings_are_those_of_the_file(rewrite: bool) -> None
     found = meanings_of(*SHEDDERS.values()).values()
     ranked = sorted(found, key=lambda one: (one.state is None, one.rank, one.code))
     printed = "".join(f"{line(one)}\n" for one in ranked)
-    if rewrite:
-        _FILE.write_text(printed, "utf-8")
-    assert printed == _FILE.read_text("utf-8"), (
-        "the order or a meaning changed; `make golden` rewrites the file, read the difference "
-        "before you commit it"
-    )
+    compare(_FILE, [printed], rewrite)

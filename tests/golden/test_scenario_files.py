@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from strategies.errors import SettingsError
+from tests.golden.printed import compare
 
 _FILE = Path(__file__).with_name("scenario_files.txt")
 #: Files with recorded load, beside the scenario.
@@ -36,12 +37,7 @@ def test_wrong_files_are_told_what_the_file_says(rewrite: bool, tmp_path: Path) 
         assert told, f"no complaint about {changes}"
         printed.append("\n".join([*changes, *(f"> {one}" for one in told)]))
     text = "\n\n".join(printed) + "\n"
-    if rewrite:
-        _FILE.write_text(text, "utf-8")
-    assert text == _FILE.read_text("utf-8"), (
-        "a complaint changed; `make golden` rewrites the file, read the difference before you "
-        "commit it"
-    )
+    compare(_FILE, [text], rewrite)
 
 
 def _complaints(scenario: Path, changes: str) -> list[str]:

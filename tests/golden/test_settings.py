@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pulsar_rebalancer.settings.leaves import Leaf, all_leaves
+from tests.golden.printed import compare
 
 _FILE = Path(__file__).with_name("settings.txt")
 
@@ -23,9 +24,4 @@ def line(leaf: Leaf) -> str:
 
 def test_defaults_and_bounds_are_those_of_the_file(rewrite: bool) -> None:
     printed = "".join(f"{line(leaf)}\n" for leaf in all_leaves())
-    if rewrite:
-        _FILE.write_text(printed, "utf-8")
-    assert printed == _FILE.read_text("utf-8"), (
-        "a setting changed; `make golden` rewrites the file, read the difference before you "
-        "commit it"
-    )
+    compare(_FILE, [printed], rewrite)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden.printed import compare
 from tests.lab.test_columnar_fold import an_hour
 from tests.lab.test_upgrade_preview import stored
 from tests.unit.command_line import rebalancer
@@ -19,6 +20,4 @@ _FILE = Path(__file__).with_name("upgrade_preview.txt")
 def test_the_text_is_that_of_the_file(tmp_path: Path, rewrite: bool) -> None:
     answer = rebalancer("upgrade-preview", stored(tmp_path / "hour.jsonl", an_hour()))
     assert answer.code == 0, answer.err
-    if rewrite:
-        _FILE.write_text(answer.out, "utf-8")
-    assert answer.out == _FILE.read_text("utf-8")
+    compare(_FILE, [answer.out], rewrite)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from strategies.bundles.system_bundles import is_system_bundle
-from strategies.cluster.intent_contract import Intent, IntentStatus
+from strategies.cluster.intent_contract import LASTING, Intent, IntentStatus
 from strategies.cluster.model import (
     MIB,
     Command,
@@ -22,7 +22,7 @@ from strategies.cluster.model import (
 )
 from strategies.fold.engine import EngineSettings
 from strategies.limits.windows import is_open, read_windows
-from strategies.roll.roll_state import ACTIVE_DRAIN, IN_WORK
+from strategies.roll.roll_state import IN_WORK
 
 #: Rounds within which a drain makes progress or says what is in its way.
 PATIENCE = 20
@@ -83,7 +83,7 @@ class RollPromises:
         drains = {
             one.broker: one
             for one in done.intents
-            if one.action == "drain" and one.state in ACTIVE_DRAIN and one.broker is not None
+            if one.action == "drain" and one.state in LASTING and one.broker is not None
         }
         roll = next((one for one in done.intents if one.state in ("rolling", "halted")), None)
         found = [

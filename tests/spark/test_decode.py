@@ -20,7 +20,7 @@ from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.codec import decode, decode_rejected
 from sinks.wire.origin import LARGEST_ORIGINAL, unpack_origin
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.peek import LARGE_BYTES
+from sinks.wire.peek import LARGE_BYTES, Peeked
 from sinks.wire.position import Position
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningKey, SigningSettings
@@ -193,7 +193,10 @@ def test_partitions_that_grow_side_by_side_are_merged_by_time_and_each_keeps_its
 
 
 def test_packed_rows_do_not_grow_without_limit() -> None:
-    big = [PackedRecord(Position("t", 0, i), bytes(5_000_000), None, 5_000_000) for i in range(5)]
+    big = [
+        PackedRecord(Position("t", 0, i), Peeked(""), bytes(5_000_000), None, 5_000_000)
+        for i in range(5)
+    ]
     packed = list(pack_records(big))
     assert len(packed) == 3
     records = by_cluster(unpacking(LIMITS)([Row(packed=row) for row in reversed(packed)]))

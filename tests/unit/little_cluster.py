@@ -4,7 +4,7 @@ once: what drains need, without the simulator's noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from strategies.cluster.model import (
@@ -160,13 +160,4 @@ def spread_out(
         found[name] = {
             f"t/ns/0x{at:04x}{one:04x}_0x{at:04x}{one + 1:04x}": mib for one in range(bundles)
         }
-    return found
-
-
-def went_to(commands: Iterable[Command]) -> Mapping[str, int]:
-    """Destination → number of commands."""
-    found: dict[str, int] = {}
-    for command in commands:
-        name = command.destination or "-"
-        found[name] = found.get(name, 0) + 1
     return found

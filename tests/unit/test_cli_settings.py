@@ -123,6 +123,11 @@ def complaints_about(file: Path) -> list[str]:
     return []
 
 
+def test_variables_of_other_programs_are_no_settings() -> None:
+    mine = load(environment={"PULSAR__ATTEMPTS": "5", "serve__rounds": "5", "wire.kept_bytes": "5"})
+    assert {entry.kind for entry in mine.entries} == {"default"}
+
+
 def test_each_setting_says_what_it_is_and_none_of_them_is_a_removed_one() -> None:
     leaves = all_leaves()
     assert len(leaves) <= 180, "a new setting replaces one that users change less"

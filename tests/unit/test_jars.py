@@ -126,6 +126,7 @@ def test_processes_that_want_the_same_jars_do_not_disturb_each_other(
         ]:
             task.result()
     assert present([jar("a"), jar("b")], tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a-1.0.jar", "b-1.0.jar"]
 
 
 def test_a_server_without_the_jar_is_asked_once_and_named(

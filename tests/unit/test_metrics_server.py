@@ -112,7 +112,8 @@ def test_a_process_with_one_loop_names_none() -> None:
 def test_unknown_paths_and_methods_are_refused(process: Process) -> None:
     assert get(process.address, "/")[::2] == (404, "Known paths: /metrics, /healthz, /readyz\n")
     assert get(process.address, "/metrics", "POST")[0] == 501
-    assert get(process.address, "/healthz", "HEAD")[::2] == (200, "")
+    for path in ("/healthz", "/metrics"):
+        assert get(process.address, path, "HEAD")[::2] == (200, "")
 
 
 @pytest.mark.parametrize(
@@ -172,6 +173,12 @@ def test_an_address_of_another_machine_is_one_sentence(host: str) -> None:
         serving(ListenAddress(host, 0), process_registry("0.1.0"), Process().liveness),
     ):
         pass
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6")
+def test_all_ipv6_addresses_take_ipv4_too() -> None:
+    with serving(ListenAddress("::", 0), process_registry("0.1.0"), Liveness(60, "a step")) as at:
+        assert get(ListenAddress("127.0.0.1", at.port), "/healthz")[0] == 200
 
 
 def test_the_port_is_free_again_after_the_block() -> None:

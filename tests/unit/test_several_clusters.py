@@ -114,6 +114,20 @@ def test_what_is_wrong_with_a_cluster_is_told_where_it_stands(tmp_path: Path) ->
 
 
 @pytest.mark.heavy
+def test_an_error_that_is_a_bug_ends_the_collector_and_is_raised(
+    east: FakePulsar, west: FakePulsar, tmp_path: Path
+) -> None:
+    def broken(said: list[str]) -> bool:
+        if said[-1].startswith("east: pass"):
+            raise ZeroDivisionError
+        return False
+
+    file = settings_file(tmp_path, east=east.admin_urls, west=west.admin_urls)
+    with pytest.raises(ZeroDivisionError):
+        collected(load(file), telemetry(tmp_path), broken)
+
+
+@pytest.mark.heavy
 def test_a_cluster_that_cannot_be_reached_is_told_and_tried_again_while_the_others_go_on(
     east: FakePulsar, west: FakePulsar, tmp_path: Path
 ) -> None:

@@ -203,13 +203,13 @@ def test_the_guard_keeps_it_and_its_end(tmp_path: Path) -> None:
     warm = WarmStart(T0, {0: 10, 3: 2**63 - 1})
     guard = guard_of(a_job(tmp_path), ENGINE)
     with guarded(tmp_path, guard, warming=Warming(5, lambda: warm)) as held:
-        assert held.warm == warm
+        assert held.guard.warm == warm
     never = Warming(5, lambda: pytest.fail("decided once"))
     with guarded(tmp_path, guard, warming=never) as held:
-        assert held.warm == warm
+        assert held.guard.warm == warm
     warmed_up(tmp_path, held.guard)
     with guarded(tmp_path, guard, warming=never) as held:
-        assert held.warm == replace(warm, done=True)
+        assert held.guard.warm == replace(warm, done=True)
     assert read_guard(tmp_path).warm == replace(warm, done=True)
 
 

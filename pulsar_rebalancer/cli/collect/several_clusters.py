@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 
 from pulsar_rebalancer.cli.collect.changes import Changes, standstill_ms
@@ -129,11 +129,25 @@ def _collect_several(
                 stop.wait(settings.pass_interval_ms / 1000)
 
     with ThreadPoolExecutor(len(clusters), thread_name_prefix="collect") as pool:
-        list(pool.map(collect, clusters))
+        _run_all(pool, collect, clusters, stop)
     if shared.failed is not None:
         raise shared.failed
     if refused:
         raise Unauthorized("; ".join(f"{name}: {why}" for name, why in sorted(refused.items())))
+
+
+def _run_all(
+    pool: ThreadPoolExecutor,
+    collect: Callable[[PulsarSettings], None],
+    clusters: Sequence[PulsarSettings],
+    stop: threading.Event,
+) -> None:
+    """Waits for all. An error that one raises ends the others too, and is raised."""
+    try:
+        for end in as_completed([pool.submit(collect, one) for one in clusters]):
+            end.result()
+    finally:
+        stop.set()
 
 
 def passes(

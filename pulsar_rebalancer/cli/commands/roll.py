@@ -109,8 +109,6 @@ def roll_command(
             # The process before may have died when there was nothing more to do.
             _finish(session, done, as_json=as_json)
             return
-        if resume:
-            state.roll = _active(session).id
         with closing(ClusterObserver(settings, session.cluster)) as observer:
             if resume:
                 record, said = _resume(session, state)
@@ -150,6 +148,7 @@ def _resume(session: IntentSession, state: RollState) -> tuple[Intent, str]:
     IntentError.
     """
     status = _active(session)
+    state.roll = status.id
     for broker in sorted(state.due):
         phase = status.phases.get(broker, "no broker of this roll")
         if phase != "restarting":

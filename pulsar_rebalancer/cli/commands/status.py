@@ -24,11 +24,12 @@ from pulsar_rebalancer.decisions.status import (
 )
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
+from strategies.cluster.intent_contract import LASTING
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_figures import RoundState
 from strategies.cluster.round_state import reason_of
 from strategies.executor.approvals import DONE
-from strategies.figures.describe import age, counted, counted_with, describe_intent, is_active
+from strategies.figures.describe import age, counted, counted_with, describe_intent
 from strategies.figures.reported import changes, expected_spread, reported_spread
 from strategies.ordered_sum import ordered_sum
 from strategies.round.screening import TO_MEND
@@ -170,7 +171,7 @@ def _round_lines(
         yield f"newest round {newest.round} of epoch {newest.epoch}, {_ago(newest.ts, now_ms)}"
     yield _spread(newest)
     yield from (reason_of(skip) for skip in newest.skips if skip.code in TO_MEND)
-    yield from (describe_intent(one) for one in newest.intents if is_active(one))
+    yield from (describe_intent(one) for one in newest.intents if one.state in LASTING)
 
 
 def _spread(newest: Round) -> str:

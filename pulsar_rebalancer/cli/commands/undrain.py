@@ -8,7 +8,7 @@ import typer
 
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.cli.intents import intent_session, say_record, say_status
-from strategies.cluster.intent_contract import IntentStatus
+from strategies.cluster.intent_contract import LASTING, IntentStatus
 from strategies.cluster.model import Round
 
 app = typer.Typer()
@@ -50,7 +50,7 @@ def undrain_command(
             of_broker = [
                 one for one in done.intents if (one.action, one.broker) == ("drain", broker)
             ]
-            lasts = any(one.state not in ("done", "cancelled", "refused") for one in of_broker)
+            lasts = any(one.state in LASTING for one in of_broker)
             return None if lasts or not of_broker else of_broker[-1]
 
         status = session.answered(record, ended)

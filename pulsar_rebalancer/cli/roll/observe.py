@@ -79,8 +79,11 @@ class ClusterObserver:
         others = [name for name in live or () if name not in restarting]
         stuck = NONE if live is None else _ask(partial(self._freezes.stuck, others), NONE)
         readers = [name for name in others if name not in stuck.brokers]
-        answers = not readers or any(self._reads(name) for name in readers[:_READERS])
-        readable = live is not None and stuck.others_read and answers
+        readable = (
+            live is not None
+            and stuck.others_read
+            and (not readers or any(self._reads(name) for name in readers[:_READERS]))
+        )
         back = [name for name in restarting if name in (live or ()) and self._reads(name)]
         return Observation(
             now_ms,

@@ -15,7 +15,7 @@ import msgspec
 
 from pulsar_rebalancer.decisions.live.fold import LiveFold
 from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot, TopicHealth
-from pulsar_rebalancer.decisions.log import decode_decision
+from pulsar_rebalancer.decisions.log import decode_decision, usable_key
 from pulsar_rebalancer.decisions.status import (
     REPORT_KINDS,
     CollectionPass,
@@ -28,8 +28,8 @@ from sinks.topics.readable import check_read
 from sinks.topics.uri import TopicUri
 from sinks.wire.names import is_cluster
 from sinks.wire.raw import SourceSettings
-from sinks.wire.signing import SigningKey, signing_key
-from strategies.errors import RebalancerError, SettingsError, WireError
+from sinks.wire.signing import signing_key
+from strategies.errors import RebalancerError, WireError
 
 #: Telemetry and rejected records published within this time are read.
 _RECENT_MS = 600_000
@@ -83,7 +83,13 @@ class LiveTopics:
         self._paused, self._starting, self._log = paused, starting, log
         self._fold = LiveFold(_ROUNDS)
         #: Signatures of approvals are checked by executors.
-        self._keys = {"commands": self._usable_key()}
+        self._keys = {
+            "commands": usable_key(
+                connections.signing,
+                signing_key,
+                lambda why: log(f"signatures of commands are not checked: {why}"),
+            )
+        }
         self._lock = threading.Lock()
         self._stop, self._dirty = threading.Event(), threading.Event()
         self._skipped = 0
@@ -91,16 +97,6 @@ class LiveTopics:
             name: TopicHealth(name, str(topic)) for name, topic in connections.topics.named()
         }
         self._snapshot = LiveSnapshot(topics=tuple(self._health.values()))
-
-    def _usable_key(self) -> SigningKey | None:
-        """The key of commands, if this user has it: a page that only looks does not need it, and
-        executors check it anyway.
-        """
-        try:
-            return signing_key(self._connections.signing)
-        except SettingsError as error:
-            self._log(f"signatures of commands are not checked: {error}")
-            return None
 
     @property
     def snapshot(self) -> LiveSnapshot:

@@ -27,6 +27,7 @@ from pulsar_rebalancer.lab.simulation.metrics.figures import (
 from pulsar_rebalancer.lab.simulation.metrics.operations import Operation, operations_of
 from pulsar_rebalancer.lab.simulation.operators import Operators
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
+from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Disturbances
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening, Scenario
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Membership, Move, Timeline, Tracer
 from pulsar_rebalancer.lab.simulation.world import World
@@ -167,6 +168,9 @@ class _Running:
             self._happen(now_s)
             self._world.measure(now_s)
             answer = self._decider.decide_if_closed(self._records(now_s))
+            assert answer is not None or self._scenario.disturbances != Disturbances(), (
+                "each pass of an undisturbed cluster closes a round"
+            )
             usage, traffic = self._world.lasting(now_s)
             self._trace(answer, usage, now_s)
             done = self._executor.carry_out(() if answer is None else answer.commands, now_s)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from math import isnan, nan
 from typing import Any
 
+from pulsar_rebalancer.decisions.explain.sentences import formatted
 from pulsar_rebalancer.decisions.figure_texts import figure, number
 from pulsar_rebalancer.lab.report.chart_data import moved_traffic
 from pulsar_rebalancer.lab.report.page import PageTable, render
@@ -188,7 +188,7 @@ def _who(pair: StrategyPair) -> str:
 
 def clock(ms: int) -> str:
     """A time of the recording, to the minute."""
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+    return formatted(ms, "%Y-%m-%d %H:%M UTC")
 
 
 def preview_page(
