@@ -80,28 +80,3 @@ def test_no_result_depends_on_what_calculates_it(rule: Rule) -> None:
     assert [
         f"{file.relative_to(ROOT)}:{line}" for file in FILES for line in rule(parsed(file))
     ] == []
-
-
-@pytest.mark.parametrize(
-    ("rule", "code", "found"),
-    [
-        (sums_of_figures, "sum(usages)", True),
-        (sums_of_figures, "sum(one.size for one in moves)", True),
-        (sums_of_figures, "sum(one.size or 0.0 for one in moves)", True),
-        (sums_of_figures, "sum((one.size for one in moves), 0.0)", True),
-        (sums_of_figures, "list(map(sum, rows))", True),
-        (sums_of_figures, "ordered_sum(usages)", False),
-        (sums_of_figures, "loads.sum()", False),
-        (sums_of_figures, "sum(one.source == name for one in moves)", False),
-        (sums_of_figures, "sum(a == b and c not in d for a, b, c, d in rows)", False),
-        (sums_of_figures, "sum(1 for one in moves if one.far)", False),
-        (sums_of_figures, "sum(len(one.names) for one in skips)", False),
-        (unstable_orders, "np.argsort(usage, axis=1)", True),
-        (unstable_orders, "usage.argsort()", True),
-        (unstable_orders, "np.argsort(usage, kind='stable')", False),
-        (powers, "apart ** 2", True),
-        (powers, "2 ** 53 + 10 ** 6", False),
-    ],
-)
-def test_what_may_differ_is_seen(rule: Rule, code: str, found: bool) -> None:
-    assert bool([*rule(ast.parse(code))]) is found

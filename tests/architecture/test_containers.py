@@ -166,14 +166,6 @@ def test_the_settings_of_the_containers_are_good(environment: dict[str, str]) ->
     assert answer.code == 0, answer.words
 
 
-def test_an_option_that_does_not_exist_is_noticed() -> None:
-    assert unknown_options(("rebalancer", "run", "--config", "F", "--nonsense", "1")) == [
-        "--nonsense"
-    ]
-    with pytest.raises(AssertionError, match="No such command"):
-        unknown_options(("rebalancer", "fly", "--nonsense"))
-
-
 def compose_tool() -> tuple[str, ...] | None:
     if shutil.which("docker-compose"):
         return ("docker-compose",)

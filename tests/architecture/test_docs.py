@@ -11,8 +11,6 @@ import pytest
 
 from tests.architecture.command_line import ROOT
 from tests.architecture.docs import (
-    Record,
-    anchors,
     files_of,
     index,
     is_status,
@@ -20,7 +18,6 @@ from tests.architecture.docs import (
     missing_paths,
     missing_tests,
     pages,
-    record,
     records,
     words_of_docs,
 )
@@ -107,57 +104,3 @@ def test_records_that_the_code_cites_exist() -> None:
     }
 
     assert [one for one in sorted(cited) if one[1] not in numbers] == []
-
-
-def test_a_page_that_names_what_is_not_there_is_noticed(tmp_path: Path) -> None:
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_clock.py").write_text("def test_time() -> None: ...\n")
-    (tmp_path / "page.md").write_text(
-        "# A title\n[a](gone.md) [b](#a-title) [c](page.md#b-title) "
-        "[d](https://pulsar.apache.org)\n"
-    )
-    text = (
-        "`tests/test_clock.py` `test_gone.py` `sinks/gone/` `tests/*.py` `settings.toml` `python "
-        "-m benchmarks.gone` `a/b`"
-    )
-    tests = "`test_clock.py::test_time`, `::test_gone_…`"
-    files = files_of(tmp_path)
-
-    assert list(missing_links(tmp_path, tmp_path / "page.md")) == [
-        "page.md: no file gone.md",
-        "page.md: no heading page.md#b-title",
-    ]
-    assert missing_paths(text, files) == ["test_gone.py", "sinks/gone/", "benchmarks.gone"]
-    assert list(missing_tests(tests, tmp_path, files)) == ["test_clock.py::test_gone_…"]
-
-
-def test_headings_are_found_as_links_name_them() -> None:
-    assert anchors("## A `tests` folder, twice\n```\n# none\n```\n### 1. One\n") == {
-        "a-tests-folder-twice",
-        "1-one",
-    }
-
-
-def test_a_record_without_number_date_or_status_is_noticed(tmp_path: Path) -> None:
-    whole, bare = tmp_path / "0001-one.md", tmp_path / "two.md"
-    whole.write_text("# 0001 · One\n\n**2026-11-21** · amended by [0002](0002-two.md)\n\nText.\n")
-    bare.write_text("# Two\n\nText.\n")
-
-    assert record(whole) == Record("0001-one.md", "0001", "0001", "2026-11-21", "amended by 0002")
-    assert record(bare) == Record("two.md", "", "", "", "")
-    assert [
-        is_status(text)
-        for text in (
-            "accepted",
-            "superseded by 0001",
-            "amended by 0001 and 0002",
-            "amended by nobody",
-            "",
-        )
-    ] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]

@@ -1,78 +1,10 @@
-"""A lane of tests says what it fetches before it does, shows how far it is, and goes on without
-what cannot be had.
-"""
+"""A lane of tests says what it installs and how far it is."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
-
-from scripts.fetch import LANES, Need, arrived, get, need_of, show
 from scripts.packages import Installation, cost, locked, measure, missing
-from streaming.jars.download import Jar
-from tests.architecture.command_line import ROOT
-from tests.servers.jvm import JarsNotHere
-from tests.skipping import skipped_without_jars
-
-BROWSER = Need("A browser", "80 MB", lambda: False, lambda: "there is no network")
-
-
-@pytest.mark.heavy
-def test_jars_that_are_missing_are_listed_with_their_size(tmp_path: Path) -> None:
-    listed = listing(tmp_path, "test-lab")
-    assert listed[0] == "make test-lab fetches, once:"
-    assert "  Spark's Kafka connector: 4 jars, 9 MiB" in listed
-    assert any(line.startswith("  Kafka for tests: ") for line in listed)
-    assert not any("Pulsar" in line for line in listed)
-
-
-@pytest.mark.heavy
-def test_what_is_here_is_not_listed(tmp_path: Path) -> None:
-    for jar, folder in ((jar, tmp_path / "pulsar-rebalancer/spark-kafka") for jar in connector()):
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / jar.name).open("wb") as file:
-            file.truncate(jar.size)
-    assert not any("connector" in line for line in listing(tmp_path, "test-lab"))
-
-
-def test_without_needs_nothing_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    show("test-lab", [])
-    assert "jars" not in capsys.readouterr().err
-
-
-def test_every_lane_knows_its_needs() -> None:
-    assert [need_of(name).title for name in LANES["test-long"]] == [
-        "Chromium",
-        "Debian's Prometheus",
-        "Spark's Kafka connector",
-        "Kafka for tests",
-        "Pulsar 4.2 for tests",
-        "Pulsar 5.0 for tests",
-    ]
-
-
-def test_what_cannot_be_had_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    get(BROWSER)
-    assert capsys.readouterr().err.splitlines() == [
-        "Fetching A browser: 80 MB",
-        "A browser cannot be had, tests that need it are skipped: there is no network",
-    ]
-
-
-def test_a_server_without_its_jars_skips_its_tests() -> None:
-    with pytest.raises(pytest.skip.Exception, match="no network"), skipped_without_jars():
-        raise JarsNotHere("no network")
-
-
-def test_unfinished_downloads_count(tmp_path: Path) -> None:
-    jars = [Jar(("g", name, "1"), 10, "") for name in ("whole", "half", "absent")]
-    (tmp_path / "whole-1.jar").write_bytes(b"0123456789")
-    (tmp_path / ".half-1.jar.part").write_bytes(b"01234")
-    assert arrived(jars, tmp_path) == 15
 
 
 def test_the_progress_of_pip_is_one_sentence(tmp_path: Path) -> None:
@@ -107,22 +39,3 @@ def test_sizes_are_those_of_files_and_of_what_they_become(tmp_path: Path) -> Non
     (info / "RECORD").write_text("ruamel/yaml.py,sha256=x,70\nruamel/c.so,sha256=y,7\n", "utf-8")
     _, line = measure(tmp_path / "files", tmp_path / "installed")
     assert line == "ruamel-yaml 1.0 4 1000"
-
-
-def connector() -> tuple[Jar, ...]:
-    from streaming.jars.connector import connector_jars
-
-    return connector_jars()
-
-
-def listing(cache: Path, lane: str) -> list[str]:
-    """What a machine with this cache of jars fetches for a lane."""
-    done = subprocess.run(
-        [sys.executable, "-m", "scripts.fetch", "list", lane],
-        cwd=ROOT,
-        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stderr.splitlines()

@@ -59,23 +59,6 @@ def test_nothing_goes_through_a_set_in_its_order() -> None:
     assert unordered == []
 
 
-@pytest.mark.parametrize(
-    ("code", "found"),
-    [
-        ("for one in {a, b}: pass", True),
-        ("[one for one in set(names)]", True),
-        ("sum(one.size for one in many.keys() - few)", True),
-        ("list(set(names) | others)", True),
-        ("for one in sorted({a, b}): pass", False),
-        ("max(one.size for one in set(names))", False),
-        ("{one.name for one in set(names)}", False),
-        ("for one in dict.fromkeys(names): pass", False),
-    ],
-)
-def test_a_way_through_a_set_is_seen(code: str, found: bool) -> None:
-    assert bool(lines_that_go_through_a_set(ast.parse(code))) == found
-
-
 def test_no_module_is_two_modules() -> None:
     too_long = {
         name(file): lines

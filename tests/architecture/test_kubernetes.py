@@ -4,11 +4,9 @@ settings and each other. No cluster is needed.
 
 from __future__ import annotations
 
-import copy
 import shutil
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import kubernetes_validate
 import pytest
@@ -67,14 +65,6 @@ def test_the_page_names_the_versions_whose_schemas_are_checked() -> None:
     page = " ".join((ROOT / "docs/DEPLOYMENT.md").read_text("utf-8").split())
 
     assert f"the schemas of Kubernetes {' and '.join(VERSIONS)}," in page
-
-
-def test_a_key_that_kubernetes_does_not_know_is_noticed() -> None:
-    wrong: dict[str, Any] = copy.deepcopy(dict(PODS["job"].owner))
-    wrong["spec"]["template"]["spec"]["terminationGraceSeconds"] = 1
-
-    with pytest.raises(kubernetes_validate.ValidationError, match="terminationGraceSeconds"):
-        kubernetes_validate.validate(wrong, VERSIONS[-1], strict=True)
 
 
 def test_the_kustomization_lists_every_file_that_is_not_applied_separately() -> None:

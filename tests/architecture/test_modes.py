@@ -31,19 +31,6 @@ def test_only_registries_ask_for_the_mode() -> None:
     assert asked == {**CHOICES, **ASKED}
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "mode == 'fixed'",
-        "'parity' != self._mode",
-        "rules.mode in ('fixed',)",
-        "match mode:\n case 'fixed': pass",
-    ],
-)
-def test_a_question_is_found(code: str) -> None:
-    assert questions(ast.parse(code)) == 1
-
-
 def comparisons() -> dict[str, int]:
     """File → number of questions for the mode."""
     files = [file for package in PACKAGES for file in modules(ROOT / package)]

@@ -43,18 +43,6 @@ def test_a_command_and_its_options_exist(shown: Shown) -> None:
         assert missing(part) == []
 
 
-def test_a_page_that_lies_is_noticed() -> None:
-    page = "\n".join(LIE)
-
-    option, target, unmarked = shown_commands(page)
-
-    assert (option.command, option.line) == ("rebalancer replay      --nonsense F", 3)
-    assert missing(shlex.split(option.command)) == ["--nonsense"]
-    assert target.line == 6
-    assert missing(shlex.split(target.command)) == ["nothing"]
-    assert not is_known(unmarked.mark)
-
-
 def is_known(mark: str | None) -> bool:
     return mark is not None and (mark in MARKS or mark.removeprefix("exit ").isdecimal())
 

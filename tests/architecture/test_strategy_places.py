@@ -7,7 +7,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -80,16 +79,6 @@ def words(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, text
             case ast.Name(id=text) | ast.Attribute(attr=text) if text[:1].isupper():
                 yield node.lineno, text
-
-
-def test_a_name_that_is_written_elsewhere_is_found(tmp_path: Path) -> None:
-    file = tmp_path / "module.py"
-    file.write_text(
-        '"""Of avg."""\nfrom strategies.shedding.avg.fixed import X\nSPACE = {"avg": 1}\nPATH '
-        '= f"shedding.avg.x={1}"\n'
-    )
-
-    assert [line for line, text in words(parsed(file)) if names("avg", text)] == [2, 3, 4]
 
 
 @pytest.mark.heavy

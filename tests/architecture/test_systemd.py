@@ -186,15 +186,6 @@ def test_systemd_reads_the_units_without_a_complaint(tmp_path: Path) -> None:
     assert verified(*files) == (0, "")
 
 
-def test_a_unit_that_systemd_does_not_understand_is_noticed(tmp_path: Path) -> None:
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd-analyze is not installed; it is what notices such a unit")
-    job = installed(tmp_path)[1]
-    job.write_text(job.read_text("utf-8").replace("KillMode=mixed", "KillMode=mixt"))
-
-    assert "mixt" in verified(job)[1]
-
-
 def installed(folder: Path) -> list[Path]:
     """The units as on a machine with `rebalancer` where they look for it."""
     files = []
