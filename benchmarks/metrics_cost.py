@@ -26,7 +26,7 @@ from benchmarks.fleet import CLUSTER, Fleet
 from benchmarks.micro_batches import leave_if_stopped, session, written
 from benchmarks.options import number, options
 from benchmarks.plain import SETTINGS
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.server import Liveness
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.connections import Connections
 from sinks.topics.uri import file_topic, file_topic_uri

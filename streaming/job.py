@@ -20,14 +20,12 @@ from pyspark.sql import SparkSession
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.stopping import Stop, stopping
-from sinks.topics.connections import Connections
+from sinks.topics.connections import Connections, Topics
 from sinks.topics.epochs import next_epoch
 from sinks.topics.kafka.admin import missing_topics
-from sinks.topics.kafka.settings import KafkaAccess, kafka_access
+from sinks.topics.kafka.settings import KafkaAccess, kafka_access, start_complaints
 from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.retry_backoff import RetryBackoff
-from sinks.topics.settings import Topics
-from sinks.topics.start_position import start_complaints
 from sinks.topics.uri import TopicUri
 from sinks.topics.watch import watched
 from sinks.wire.raw import check_source

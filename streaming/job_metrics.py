@@ -16,7 +16,7 @@ from sinks.metrics.labels import (
     remove_cluster,
     set_all,
 )
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.server import Liveness
 from strategies.cluster.intent_contract import LASTING
 from strategies.reason_codes import STATES
 from streaming.outputs.facts import (

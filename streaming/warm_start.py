@@ -13,9 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from sinks.topics.access import records_of
+from sinks.topics.access import ends, records_of
 from sinks.topics.connections import Connections
-from sinks.topics.ends import ends
 from sinks.topics.epochs import values_of
 from sinks.topics.files.topic import FileTopicReader
 from sinks.topics.uri import TopicUri

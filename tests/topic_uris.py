@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sinks.topics.settings import Topics
+from sinks.topics.connections import Topics
 from sinks.topics.uri import TopicUri, parse_topic
 
 

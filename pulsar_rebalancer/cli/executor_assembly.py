@@ -26,7 +26,7 @@ from sinks.executor.settings import (
     state_folder,
 )
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.cluster_name import check_cluster_name
+from sinks.pulsar_api.broker_configuration import check_cluster_name
 from sinks.pulsar_api.freezes import FreezeWatch, probing
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.topics.access import Consumer, Publisher, open_consumer, open_publisher

@@ -10,15 +10,14 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
-from sinks.recordings.placed_lines import of_recording
-from sinks.recordings.recorder import topic_records
-from sinks.topics.access import NO_SECURITY, TopicAccess, TopicRecord
-from sinks.topics.connections import Connections
+from sinks.recordings.recorder import of_recording, topic_records
+from sinks.topics.access import TopicRecord
+from sinks.topics.connections import NO_SECURITY, Connections, TopicAccess
 from sinks.topics.files.segments import segments
 from sinks.topics.readable import Placed, Skipped, readable
 from sinks.topics.uri import TopicUri, file_topic, parse_topic
 from sinks.wire.codec import decode_answer, decode_approval, decode_command, decode_round
-from sinks.wire.command_digest import command_digest
+from sinks.wire.operator_records import command_digest
 from sinks.wire.signing import SigningKey, SigningSettings
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.errors import SettingsError, SinkError, WireError

@@ -1,13 +1,17 @@
 """The collector: publishes load reports of a cluster's brokers, and less often its policies, to the
-telemetry topic.
+telemetry topic: reports verbatim in their envelope, sweep markers, notes on bundle ownership.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sinks.collector.broker_poll import Pass, Poll
+import msgspec
+from msgspec import UNSET
+
+from sinks.collector.broker_poll import Pass, Poll, Report
 from sinks.collector.cluster_policies import (
     asked_facts,
     collect_policies,
@@ -15,16 +19,12 @@ from sinks.collector.cluster_policies import (
     text_of,
     unread_policies,
 )
-from sinks.collector.encoding_telemetry import (
-    encode_owned,
-    encode_policies,
-    encode_report,
-    encode_sweep,
-)
-from sinks.collector.leader import LeaderPoll
+from sinks.collector.leader import LeaderFacts, LeaderPoll
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.modular_or_extensible import LoadManager
+from sinks.pulsar_api.broker_configuration import LoadManager
+from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
+from sinks.wire.raw import ReportEnvelope
 from strategies.errors import AdminError, Unauthorized
 
 #: Policies are read after this number of passes at the latest.
@@ -124,3 +124,50 @@ class Collector:
             records.append(encode_policies(self._source.cluster, done.ts, snapshot))
             self._repeat_due_ms = done.ts + settings.policies_repeat_ms
         return changed, complaints
+
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def encode_report(cluster: str, report: Report) -> bytes:
+    """A broker's report; its body is copied without being parsed."""
+    return _ENCODER.encode(
+        ReportEnvelope(1, report.kind, cluster, report.broker, report.ts, msgspec.Raw(report.body))
+    )
+
+
+def encode_owned(cluster: str, owned: Report) -> bytes:
+    """All bundles of a broker, as a note, which rounds ignore."""
+    return _ENCODER.encode(
+        {
+            "v": 1,
+            "kind": "note",
+            "note": "owned-bundles",
+            "cluster": cluster,
+            "broker": owned.broker,
+            "ts": owned.ts,
+            "report": msgspec.Raw(owned.body),
+        }
+    )
+
+
+def encode_sweep(cluster: str, done: Pass, facts: LeaderFacts) -> bytes:
+    """The sweep marker of a pass, with what is known about the leader."""
+    return _ENCODER.encode(
+        SweepRecord(
+            1,
+            cluster,
+            done.ts,
+            done.number,
+            list(done.answered),
+            dict(done.missing),
+            answering=list(done.answering) or UNSET,
+            leader=UNSET if facts.leader is None else facts.leader,
+            shedding=UNSET if facts.shedding is None else facts.shedding,
+        )
+    )
+
+
+def encode_policies(cluster: str, ts: int, snapshot: Mapping[str, Any]) -> bytes:
+    """A complete policies snapshot."""
+    return _ENCODER.encode(PoliciesRecord(1, cluster, ts, dict(snapshot)))

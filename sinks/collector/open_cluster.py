@@ -13,15 +13,17 @@ from dataclasses import dataclass, replace
 from sinks.collector.broker_poll import BrokerPoll, Pass, Poll
 from sinks.collector.bundle_owners import OwnerPoll
 from sinks.collector.collector import Source
-from sinks.collector.extensible_poll import ExtensiblePoll
+from sinks.collector.extensible_poll import WITHDRAWN, ExtensiblePoll, LoadTopics
 from sinks.collector.leader import LeaderPoll
-from sinks.collector.load_topics import WITHDRAWN, LoadTopics
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.cluster_name import check_cluster_name
+from sinks.pulsar_api.broker_configuration import (
+    LoadManager,
+    check_cluster_name,
+    configured_manager,
+)
 from sinks.pulsar_api.freezes import FrozenReports
 from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.modular_or_extensible import LoadManager, configured_manager
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from sinks.wall_clock import wall_clock_ms
 from strategies.errors import AdminError, BrokerUnavailable, Refused

@@ -20,12 +20,19 @@ from dataclasses import dataclass
 
 from msgspec import UNSET
 
-from sinks.executor.effect import Effect, effect_of_move, effect_of_split
-from sinks.executor.move import MOST_UNLOADS, Allowance, MoveOnItsWay, Place
+from sinks.executor.effect import (
+    MOST_UNLOADS,
+    Allowance,
+    Effect,
+    MoveOnItsWay,
+    Place,
+    effect_of_move,
+    effect_of_split,
+)
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Declined, Unanswered
 from sinks.pulsar_api.http import Wait
-from sinks.wire.contracts.commands import CommandRecord
+from sinks.wire.contracts.execution import CommandRecord
 from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Unauthorized
 
 _FIRST_LOOK_S = 0.1

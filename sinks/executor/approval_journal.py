@@ -1,5 +1,5 @@
 """The part of the journal that concerns approvals: held commands, approval records and the answers
-to them, decisions on commands, and who pauses the executor.
+to them, decisions on commands, who pauses the executor, and the held commands whose time has come.
 
 A record is stored before its position is committed, its effect in the same transaction. An answer
 stays until it is on OUTCOMES.
@@ -11,11 +11,14 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sinks.executor.journal import Journal, Received
-from sinks.wire.command_digest import command_digest
+from sinks.executor.settings import ExecutorConfig
+from sinks.wire.operator_records import command_digest
 from sinks.wire.position import Position
 from strategies.cluster.model import Command, OutcomeStatus
+from strategies.executor.admission import Objection
 from strategies.executor.approvals import (
     Approval,
     ApprovalStatus,
@@ -23,6 +26,7 @@ from strategies.executor.approvals import (
     PauseOrder,
     PlanRuling,
     WaitingCommand,
+    ruling_on,
 )
 
 _AT = "id = ? AND topic = ? AND part = ? AND place = ?"
@@ -250,3 +254,33 @@ def _held(row: tuple[object, ...]) -> HeldCommand:
         bundle,  # type: ignore[arg-type]
         WaitingCommand(epoch, expires_at_ms, ruling, bool(others)),  # type: ignore[arg-type]
     )
+
+
+class DueCommand(NamedTuple):
+    """A held command whose time has come; `objection`: None if it is approved, and judged like any
+    other.
+    """
+
+    held: HeldCommand
+    objection: Objection | None
+
+
+def next_held(
+    config: ExecutorConfig, journal: Journal, approvals: ApprovalJournal, now_ms: int
+) -> list[DueCommand]:
+    """The next held commands to work on, as many as may be worked on at once, none of them about a
+    bundle that another one is about. Raises SinkError.
+    """
+    wave: list[DueCommand] = []
+    bundles: set[str] = set()
+    waiting = approvals.held()
+    newest = journal.newest_epoch(config.cluster) if waiting and config.approval_required else 0
+    for held in waiting:
+        ruling = ruling_on(held.waiting, now_ms, newest) if config.approval_required else "approved"
+        if ruling == "waits" or held.bundle in bundles:
+            continue
+        wave.append(DueCommand(held, None if ruling == "approved" else ruling))
+        bundles.add(held.bundle)
+        if len(wave) == config.at_once:
+            break
+    return wave

@@ -17,17 +17,13 @@ from dataclasses import dataclass
 
 from sinks.executor.applier import Applier
 from sinks.executor.approval_intake import Answered, ApprovalIntake
-from sinks.executor.approval_journal import ApprovalJournal
+from sinks.executor.approval_journal import ApprovalJournal, next_held
 from sinks.executor.costs import BundleUse, CostMeter
-from sinks.executor.effect import Effect, effect_of_failed_read, refusal
-from sinks.executor.facts import Facts
-from sinks.executor.guard import MoveGuard
-from sinks.executor.holding import next_held
+from sinks.executor.effect import Allowance, Effect, effect_of_failed_read, refusal
+from sinks.executor.guard import MoveGuard, MoveJournal
 from sinks.executor.intake import HeldBack, Intake, RefusedRecord, Task
 from sinks.executor.journal import Journal
-from sinks.executor.judge import Judgement, judge
-from sinks.executor.move import Allowance
-from sinks.executor.move_journal import MoveJournal
+from sinks.executor.judge import Facts, Judgement, judge
 from sinks.executor.publish import Done, ResultPublisher
 from sinks.executor.rate_limiter import RateLimiter
 from sinks.executor.settings import ExecutorConfig

@@ -11,15 +11,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from sinks.executor.approval_journal import ApprovalJournal
-from sinks.executor.holding import DueCommand
+from sinks.executor.approval_journal import ApprovalJournal, DueCommand
 from sinks.executor.journal import Entry, Journal, Received
 from sinks.executor.settings import ExecutorConfig
 from sinks.topics.access import Consumer, TopicRecord
 from sinks.topics.epochs import epochs_in
 from sinks.topics.readable import check_complete
 from sinks.wire.codec import read_command, to_command
-from sinks.wire.contracts.commands import CommandRecord
+from sinks.wire.contracts.execution import CommandRecord
 from strategies.cluster.model import Command, OutcomeStatus
 from strategies.errors import WireError
 from strategies.executor.admission import Objection, Signature

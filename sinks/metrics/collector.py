@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from sinks.collector.collector import StepResult
 from sinks.metrics.labels import set_all
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.server import Liveness
 
 _PASS_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60, 120)
 

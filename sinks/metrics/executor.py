@@ -11,7 +11,7 @@ from sinks.executor.approval_intake import Answered
 from sinks.executor.intake import RefusedRecord
 from sinks.executor.publish import Done
 from sinks.metrics.labels import code_of
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.server import Liveness
 from strategies.cluster.model import Outcome
 
 _MOVE_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)

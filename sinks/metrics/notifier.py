@@ -7,7 +7,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from sinks.metrics.labels import BoundedLabel
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.server import Liveness
 from sinks.notices.delivery import Attempt
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from sinks.metrics.labels import MOST_CLUSTERS, BoundedLabel
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.server import Liveness
 
 
 class PageMetrics:

@@ -1,25 +1,26 @@
 """Copies a topic into a recording: its present records, or new records until a signal or an idle
-timeout.
+timeout. Reads topics and recordings alike, as records with positions.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from sinks.printable import printable
-from sinks.recordings.columnar import ENDING
-from sinks.recordings.columnar_writing import ColumnarRecording
+from sinks.recordings.columnar import ENDING, ColumnarRecording
 from sinks.recordings.json_lines import open_recording, write_recording
 from sinks.stopping import Stop
-from sinks.topics.access import Reader, TopicAccess, TopicRecord, open_reader
-from sinks.topics.readable import Skipped, readable
+from sinks.topics.access import Reader, TopicRecord, open_reader
+from sinks.topics.connections import TopicAccess
+from sinks.topics.readable import Placed, Skipped, readable
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.uri import TopicUri
+from sinks.wire.position import Position
 from sinks.wire.raw import SourceSettings
 from sinks.wire.size_limits import WireLimits
 from strategies.errors import SinkError
@@ -206,3 +207,25 @@ def topic_records(
                 yield from found
 
     return records()
+
+
+def positioned(lines: Iterable[bytes], topic: str) -> Iterator[Placed]:
+    """Numbers lines as in a file topic of one segment: partition 0, offset = byte in the
+    uncompressed recording.
+    """
+    offset = 0
+    for line in lines:
+        yield Placed(Position(topic, 0, offset), line)
+        offset += len(line) + 1
+
+
+def topic_name(recording: Path | str) -> str:
+    """The topic of rejected rows: the recording's file name, so that rows do not depend on the
+    folder.
+    """
+    return "-" if str(recording) == "-" else Path(recording).name
+
+
+def of_recording(recording: Path | str) -> Iterator[Placed]:
+    """The lines of a recording with their positions. Raises SinkError."""
+    return positioned(open_recording(recording), topic_name(recording))

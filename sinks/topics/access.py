@@ -1,26 +1,25 @@
 """Topics for processes without Spark: open a consumer that commits, a reader, or a publisher that
-flushes, for any kind of topic.
+flushes, and find the present end, for any kind of topic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.connections import NO_SECURITY, TopicAccess
 from sinks.topics.files.consumer import FileConsumer
-from sinks.topics.files.settings import FileSettings
+from sinks.topics.files.segments import segments
 from sinks.topics.files.topic import (
     FileTopicReader,
     FileTopicWriter,
     TopicRecord,
 )
-from sinks.topics.kafka.settings import KafkaSettings, kafka_access
+from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.kafka.topic import KafkaPublisher, KafkaTopicConsumer
-from sinks.topics.pulsar.partition import QUEUE
+from sinks.topics.pulsar.partition import QUEUE, PulsarLink
 from sinks.topics.pulsar.topic import PulsarPublisher, PulsarReader, PulsarTopicConsumer
 from sinks.topics.uri import TopicUri
 from sinks.wire.raw import SourceSettings, check_source
@@ -31,7 +30,6 @@ __all__ = [
     "Consumer",
     "Publisher",
     "Reader",
-    "TopicAccess",
     "TopicRecord",
     "open_consumer",
     "open_publisher",
@@ -42,18 +40,6 @@ __all__ = [
 WHOLE = WireLimits(max_record_bytes=2**40)
 _READ_BYTES = 16 * 2**20
 _READ_RECORDS = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class TopicAccess:
-    """Settings for reaching the servers of topics, and of topics in folders."""
-
-    kafka: KafkaSettings = KafkaSettings()
-    pulsar: PulsarSettings = PulsarSettings()
-    files: FileSettings = FileSettings()
-
-
-NO_SECURITY = TopicAccess()
 
 
 class Consumer(Protocol):
@@ -269,3 +255,27 @@ def records_of(
     ) as reader:
         while records := reader.read():
             yield from records
+
+
+#: Greater than all offsets: nothing is appended to a segment that has a successor.
+_FULL = 2**63 - 1
+
+
+def ends(topic: TopicUri, access: TopicAccess = NO_SECURITY) -> dict[int, int]:
+    """Partition → a number greater than the offsets of all its records, and at most that of the
+    next one. Partitions of a file topic are its segments; empty ones may be absent. Raises
+    SettingsError, SinkError, PublishTimeout.
+    """
+    if topic.scheme == "kafka":
+        consumer = KafkaTopicConsumer(topic, None, kafka_access(access.kafka), DEFAULT_LIMITS)
+        with closing(consumer):
+            return consumer.ends
+    if topic.scheme == "pulsar":
+        with closing(PulsarLink(topic, access.pulsar)) as link:
+            newest = {number: link.last(name) for number, name in enumerate(link.partitions())}
+        return {number: id_.offset + 1 for number, id_ in newest.items() if id_ is not None}
+    end = FileTopicReader(topic.folder).end()
+    return {
+        **dict.fromkeys((one for one in segments(topic.folder) if one < end.segment), _FULL),
+        end.segment: end.byte,
+    }

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from sinks.topics.access import NO_SECURITY, TopicAccess, records_of
+from sinks.topics.access import records_of
+from sinks.topics.connections import NO_SECURITY, TopicAccess
 from sinks.topics.readable import Skipped, readable
 from sinks.topics.uri import TopicUri
 from sinks.wire.complaints import complaint

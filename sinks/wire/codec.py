@@ -9,16 +9,13 @@ from typing import TypeVar
 
 import msgspec
 
-from sinks.wire.approvals import (
-    encode_approval,
-    encode_approval_outcome,
-    to_approval,
-    to_approval_outcome,
-)
 from sinks.wire.complaints import Contract, complaint
-from sinks.wire.contracts.approvals import ApprovalOutcomeRecord, ApprovalRecord
-from sinks.wire.contracts.commands import CommandRecord
-from sinks.wire.contracts.outcomes import OutcomeRecord
+from sinks.wire.contracts.execution import (
+    ApprovalOutcomeRecord,
+    ApprovalRecord,
+    CommandRecord,
+    OutcomeRecord,
+)
 from sinks.wire.contracts.rejected import RejectedRecord
 from sinks.wire.contracts.rounds import RoundRecord
 from sinks.wire.contracts.telemetry import KINDS, TelemetryMessage
@@ -32,10 +29,16 @@ from sinks.wire.encoding import (
     to_command,
     to_round,
 )
-from sinks.wire.intents import encode_intent
 from sinks.wire.mending import TABLE, mended
 from sinks.wire.names import check_broker, check_bundles, check_cluster, is_cluster, quoted
 from sinks.wire.nesting_limits import check_shape, check_utf8
+from sinks.wire.operator_records import (
+    encode_approval,
+    encode_approval_outcome,
+    encode_intent,
+    to_approval,
+    to_approval_outcome,
+)
 from sinks.wire.origin import origin_size
 from sinks.wire.signing import SigningKey, check_intent_signature
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip

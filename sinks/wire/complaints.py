@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from sinks.wire.contracts.commands import CommandRecord
+from sinks.wire.contracts.execution import CommandRecord
 from sinks.wire.contracts.telemetry import PoliciesRecord
 from sinks.wire.names import quoted
 from sinks.wire.nesting_limits import check_utf8, too_deep

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
+from sinks.wire.contracts.execution import OutcomeRecord
 from sinks.wire.contracts.fields import is_measured_or_not
-from sinks.wire.contracts.outcomes import OutcomeRecord
 from sinks.wire.contracts.telemetry import (
     BrokerFigures,
     BrokerLoadRecord,
@@ -31,7 +31,6 @@ from sinks.wire.contracts.telemetry import (
     SweepRecord,
     TopBundlesRecord,
 )
-from sinks.wire.intents import to_intent
 from sinks.wire.names import (
     check_broker,
     check_bundles,
@@ -40,6 +39,7 @@ from sinks.wire.names import (
     is_bundle,
     quoted,
 )
+from sinks.wire.operator_records import to_intent
 from sinks.wire.times import check_time
 from strategies.cluster import model
 from strategies.cluster.move_cost import MoveCost

@@ -11,8 +11,7 @@ from dataclasses import asdict
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from sinks.wire.contracts.commands import CommandRecord, ExpectedUsage, Reason
-from sinks.wire.contracts.outcomes import OutcomeRecord
+from sinks.wire.contracts.execution import CommandRecord, ExpectedUsage, OutcomeRecord, Reason
 from sinks.wire.contracts.rejected import RejectedRecord
 from sinks.wire.contracts.rounds import (
     CertificateRecord,

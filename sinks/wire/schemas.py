@@ -11,9 +11,12 @@ from typing import Any
 
 import msgspec
 
-from sinks.wire.contracts.approvals import ApprovalOutcomeRecord, ApprovalRecord
-from sinks.wire.contracts.commands import CommandRecord
-from sinks.wire.contracts.outcomes import OutcomeRecord
+from sinks.wire.contracts.execution import (
+    ApprovalOutcomeRecord,
+    ApprovalRecord,
+    CommandRecord,
+    OutcomeRecord,
+)
 from sinks.wire.contracts.rejected import RejectedRecord
 from sinks.wire.contracts.rounds import RoundRecord
 from sinks.wire.contracts.telemetry import TelemetryMessage

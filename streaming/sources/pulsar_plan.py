@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sinks.topics.files.flushing import write_durably
+from sinks.topics.kafka.settings import start_ms
 from sinks.topics.pulsar.message_id import MessageId
 from sinks.topics.pulsar.partition import PartitionReader, PulsarLink
-from sinks.topics.start_position import start_ms
 from strategies.errors import PublishTimeout, SinkError
 from streaming.sources.records import WORTH_A_TASK
 

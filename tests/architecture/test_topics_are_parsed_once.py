@@ -11,7 +11,7 @@ from types import FrameType
 
 import pytest
 
-from sinks.topics.settings import Topics
+from sinks.topics.connections import Topics
 from sinks.topics.uri import parse_topic
 from tests.architecture.layers import PACKAGES, modules, parsed
 from tests.calls import watched_calls

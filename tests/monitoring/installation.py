@@ -28,7 +28,7 @@ from sinks.metrics.collector import CollectorMetrics
 from sinks.metrics.disk import DiskMetrics, DiskSpace
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.labels import process_registry
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.server import Liveness
 from sinks.metrics.settings import MetricsSettings
 from sinks.wire.codec import decode_command, encode_intent, read_command
 from sinks.wire.position import Position

@@ -16,7 +16,8 @@ from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.doctor.disk_and_topics import check_topics
 from pulsar_rebalancer.settings.load import load
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.access import Consumer, TopicAccess, open_consumer, open_publisher, open_reader
+from sinks.topics.access import Consumer, open_consumer, open_publisher, open_reader
+from sinks.topics.connections import TopicAccess
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.uri import parse_topic

@@ -13,7 +13,7 @@ import pytest
 from pulsar_rebalancer.cli.finding import Finding
 from pulsar_rebalancer.doctor.cluster import check_cluster
 from pulsar_rebalancer.settings.load import load
-from sinks.collector.encoding_telemetry import encode_report, encode_sweep
+from sinks.collector.collector import encode_report, encode_sweep
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.collector.settings import CollectorSettings
 from sinks.plain_loop import PlainLoop

@@ -15,17 +15,16 @@ from typing import Any, Literal
 
 from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.costs import CostMeter
-from sinks.executor.effect import Effect
+from sinks.executor.effect import Allowance, Effect
 from sinks.executor.executor import Executor, ExecutorTopics
 from sinks.executor.journal import Journal
-from sinks.executor.move import Allowance
 from sinks.executor.rate_limiter import RateLimiter
 from sinks.executor.settings import ExecutorConfig
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import TopicRecord, open_consumer, open_publisher
-from sinks.wire.contracts.commands import CommandRecord
+from sinks.wire.contracts.execution import CommandRecord
 from tests.control_topic import Control, now_ms
 from tests.pulsar_fake.server import FakePulsar
 from tests.topic_uris import topic_of

@@ -17,8 +17,8 @@ import pytest
 
 from sinks.executor.executor import Executor
 from sinks.executor.gate import MoveGate
+from sinks.executor.guard import MoveJournal
 from sinks.executor.journal import Journal
-from sinks.executor.move_journal import MoveJournal
 from sinks.executor.settings import ExecutorConfig, GuardRules
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from sinks.executor.approval_journal import ApprovalJournal
+from sinks.executor.guard import MoveJournal
 from sinks.executor.journal import Journal, Received, unfinished_commands
-from sinks.executor.move_journal import MoveJournal
 from sinks.wire.position import Position
 from strategies.errors import SinkError, StateVersionError
 from strategies.executor.breaker import MoveResult

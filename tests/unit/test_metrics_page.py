@@ -18,9 +18,9 @@ from sinks.metrics.collector import CollectorMetrics
 from sinks.metrics.disk import DiskMetrics
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.labels import process_registry
-from sinks.metrics.liveness import Liveness
 from sinks.metrics.notifier import NotifierMetrics
 from sinks.metrics.page import PageMetrics
+from sinks.metrics.server import Liveness
 from streaming.job_metrics import JobMetrics
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,7 @@ from prometheus_client.openmetrics.parser import (
 )
 
 from sinks.metrics.labels import BoundedLabel, code_of, process_registry
-from sinks.metrics.liveness import Liveness
-from sinks.metrics.server import serving
+from sinks.metrics.server import Liveness, serving
 from sinks.metrics.settings import ListenAddress, MetricsSettings, listen_address
 from strategies.errors import SettingsError, SinkError
 from tests.unit.metric_samples import get, scraped

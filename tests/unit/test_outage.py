@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.server import Liveness
 from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.retry_backoff import RetryBackoff

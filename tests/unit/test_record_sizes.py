@@ -18,8 +18,7 @@ from sinks.wire.codec import (
     encode_round,
     read_command,
 )
-from sinks.wire.fitting import LARGEST_ROUND, encode_fitting
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.output_rows import LARGEST_ROUND, OutputRow, encode_fitting
 from sinks.wire.position import Position
 from strategies.cluster.model import Skip
 from strategies.errors import WireError

@@ -11,8 +11,8 @@ from shutil import copytree, rmtree
 import pytest
 
 from pulsar_rebalancer.doctor.disk_and_topics import check_checkpoint
+from sinks.topics.access import ends
 from sinks.topics.connections import Connections
-from sinks.topics.ends import ends
 from sinks.topics.files.segments import segments
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset
 from sinks.topics.kafka.settings import KafkaSettings

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.access import TopicAccess
+from sinks.topics.connections import TopicAccess
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.uri import file_topic

@@ -21,8 +21,7 @@ from pulsar_rebalancer.lab.replay import decisions
 from pulsar_rebalancer.lab.report.target import check_target
 from pulsar_rebalancer.lab.tables import replay as report
 from pulsar_rebalancer.settings.load import Settings
-from sinks.recordings.placed_lines import of_recording, topic_name
-from sinks.recordings.recorder import as_line, check_use, topic_records
+from sinks.recordings.recorder import as_line, check_use, of_recording, topic_name, topic_records
 from sinks.topics.connections import Connections
 from sinks.topics.readable import Placed, Skipped, readable
 from sinks.topics.uri import TopicUri, parse_topic

@@ -18,8 +18,7 @@ from pulsar_rebalancer.lab.shadow.agreement import Agreement, MovePair, compare,
 from pulsar_rebalancer.lab.shadow.manual_moves import Wanderer, by_people, to_and_fro
 from pulsar_rebalancer.lab.shadow.ownership import Moved, OwnershipWatch
 from pulsar_rebalancer.settings.load import Settings
-from sinks.recordings.placed_lines import of_recording
-from sinks.recordings.recorder import topic_records
+from sinks.recordings.recorder import of_recording, topic_records
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.readable import Placed, Skipped, readable
 from sinks.wire.codec import decode_command, decode_round

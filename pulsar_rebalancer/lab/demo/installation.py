@@ -32,7 +32,8 @@ from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.plain_loop import PlainLoop
 from sinks.stopping import handling
-from sinks.topics.access import NO_SECURITY, TopicAccess, open_publisher, open_reader
+from sinks.topics.access import open_publisher, open_reader
+from sinks.topics.connections import NO_SECURITY, TopicAccess
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.kafka.admin import TopicPlan, create_topic
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access

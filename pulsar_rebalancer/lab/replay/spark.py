@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sinks.stopping import stopping
+from sinks.topics.connections import Topics
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.topics.readable import Placed
-from sinks.topics.settings import Topics
 from sinks.topics.uri import file_topic
 from sinks.wire.codec import cluster_of, decode_rejected, encode_rejected
 from sinks.wire.origin import Origin

@@ -1,4 +1,6 @@
-"""Segments of a file topic: their names, their order, and the end of the last complete line."""
+"""Segments of a file topic: their names, their order, their lines, and the end of the last complete
+line.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,67 @@ import contextlib
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from sinks.topics.files.lines import split_lines
-from sinks.wire.size_limits import DEFAULT_LIMITS
+from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.errors import SinkError
+
+
+class Line(NamedTuple):
+    """`value`: the line without newline, or its beginning; `size`: bytes of the whole line;
+    `ended`: whether its newline was found.
+    """
+
+    value: bytes
+    size: int
+    ended: bool
+
+
+def split_lines(blocks: Iterable[bytes], limits: WireLimits) -> Iterator[Line]:
+    """Lines in order; the last one may lack its newline. Lines above `max_record_bytes` are cut to
+    `kept_bytes`.
+    """
+    rest, size = bytearray(), 0
+    for block in blocks:
+        # Inside a line of which no more is kept: most of a topic with lines of 8 MiB.
+        if size > limits.max_record_bytes and len(rest) >= limits.kept_bytes and b"\n" not in block:
+            size += len(block)
+            continue
+        *ended, tail = block.split(b"\n")
+        for piece in ended:
+            yield (
+                Line(_kept(rest, size, piece, limits), size + len(piece), True)
+                if size
+                else _whole(piece, limits)
+            )
+            rest, size = bytearray(), 0
+        size += len(tail)
+        rest += tail
+        if size > limits.max_record_bytes:
+            del rest[limits.kept_bytes :]
+    if size:
+        yield Line(_kept(rest, size, b"", limits), size, False)
+
+
+def _whole(piece: bytes, limits: WireLimits) -> Line:
+    size = len(piece)
+    return Line(
+        piece if size <= limits.max_record_bytes else piece[: limits.kept_bytes], size, True
+    )
+
+
+def _kept(rest: bytearray, size: int, piece: bytes, limits: WireLimits) -> bytes:
+    """The line made of `rest` (of which `size` bytes were seen) and `piece`, cut if it is too
+    long.
+    """
+    if size + len(piece) <= limits.max_record_bytes:
+        return bytes(rest) + piece
+    return bytes(rest[: limits.kept_bytes]) + piece[: max(0, limits.kept_bytes - len(rest))]
+
 
 _NAME = re.compile(r"segment-(\d{8,18})\.jsonl")
 _BLOCK = 2**18

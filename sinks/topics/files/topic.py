@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sinks.topics.files.flushing import make_folder
-from sinks.topics.files.lines import split_lines
 from sinks.topics.files.segments import (
     BY_A_NEW_CHECKPOINT,
     Offset,
@@ -32,6 +31,7 @@ from sinks.topics.files.segments import (
     read_blocks,
     segment_path,
     segments,
+    split_lines,
     sync_folder,
 )
 from sinks.wall_clock import wall_clock_ms

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from sinks.wire.contracts.approvals import LONGEST_REASON
+from sinks.wire.contracts.execution import LONGEST_REASON, OutcomeRecord
 from sinks.wire.contracts.fields import (
     BUNDLE_PATTERN,
     LONGEST_NAME,
@@ -27,7 +27,6 @@ from sinks.wire.contracts.fields import (
     Throughput,
     Version,
 )
-from sinks.wire.contracts.outcomes import OutcomeRecord
 from strategies.cluster.intent_contract import IntentAction
 
 
