@@ -1,5 +1,5 @@
-"""Columnar recordings (Parquet), their layout and writing: one row per telemetry record, in the order
-of the log, in row groups of about an hour of a large cluster.
+"""Columnar recordings (Parquet), their layout and writing: one row per telemetry record, in the
+order of the log, in row groups of about an hour of a large cluster.
 
 The figures of a load report are columns. Bundle names and their numbers of topics and sessions
 repeat from report to report: they are texts that the dictionary encoding stores once. Traffic of
