@@ -10,12 +10,10 @@ from pathlib import Path
 from pulsar_rebalancer.settings.load import Settings
 from sinks.collector.leader import LeaderPoll
 from sinks.executor.applier import Applier, RetryPolicy
-from sinks.executor.approval_intake import Answered
 from sinks.executor.costs import CostMeter
 from sinks.executor.executor import Executor, ExecutorTopics
-from sinks.executor.intake import HeldBack, RefusedRecord
 from sinks.executor.journal import Journal
-from sinks.executor.publish import Done
+from sinks.executor.publish import Result
 from sinks.executor.rate_limiter import RateLimiter
 from sinks.executor.settings import (
     ExecutorConfig,
@@ -60,12 +58,8 @@ def assembled(
     settings: Settings,
     apply: bool,
     wait: Callable[[float], bool],
-    on_outcome: Callable[[Done], None],
+    on_result: Callable[[Result], None],
     say: Callable[[str], None] = lambda _: None,
-    *,
-    on_refused: Callable[[RefusedRecord], None] = lambda _: None,
-    on_answer: Callable[[Answered], None] = lambda _: None,
-    on_held: Callable[[HeldBack], None] = lambda _: None,
 ) -> Iterator[Assembled]:
     """Opens everything, asks the cluster who is there, and closes everything again. Raises
     SettingsError, AdminError, SinkError.
@@ -119,10 +113,7 @@ def assembled(
             frozen=lambda live: str(watch.stuck(live) or ""),
             quick=quick,
             meter=CostMeter(quick, given.measure_ms, wait),
-            on_outcome=on_outcome,
-            on_refused=on_refused,
-            on_answer=on_answer,
-            on_held=on_held,
+            on_result=on_result,
         )
         yield Assembled(
             executor,

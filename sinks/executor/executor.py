@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from sinks.executor.applier import Applier
-from sinks.executor.approval_intake import Answered, ApprovalIntake
+from sinks.executor.approval_intake import ApprovalIntake
 from sinks.executor.approval_journal import ApprovalJournal, next_held
 from sinks.executor.costs import BundleUse, CostMeter
 from sinks.executor.effect import Allowance, Effect, effect_of_failed_read, refusal
@@ -24,7 +24,7 @@ from sinks.executor.guard import MoveGuard, MoveJournal
 from sinks.executor.intake import HeldBack, Intake, RefusedRecord, Task
 from sinks.executor.journal import Journal
 from sinks.executor.judge import Facts, Judgement, judge
-from sinks.executor.publish import Done, ResultPublisher
+from sinks.executor.publish import Done, Result, ResultPublisher
 from sinks.executor.rate_limiter import RateLimiter
 from sinks.executor.settings import ExecutorConfig
 from sinks.pulsar_api.admin import PulsarAdmin
@@ -66,10 +66,6 @@ class ExecutorTopics:
             self.approvals.close()
 
 
-#: What comes of a record. None: nothing is to be done.
-_Result = Done | HeldBack | RefusedRecord | None
-
-
 class Stopped(RebalancerError):
     """The executor ends before this command was begun; the next start receives it again."""
 
@@ -89,18 +85,14 @@ class Executor:
         frozen: Callable[[Sequence[str]], str] = lambda _: "",
         quick: PulsarAdmin | None = None,
         meter: CostMeter | None = None,
-        on_outcome: Callable[[Done], None] = lambda _: None,
-        on_refused: Callable[[RefusedRecord], None] = lambda _: None,
-        on_answer: Callable[[Answered], None] = lambda _: None,
-        on_held: Callable[[HeldBack], None] = lambda _: None,
+        on_result: Callable[[Result], None] = lambda _: None,
         clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         """`frozen`: a sentence about those of the live brokers that are frozen, empty when none is.
         `quick`: one attempt and the gate's deadline, for the calls of the guard; None = `admin`.
         `meter`: measures what moves cost; None = nothing is measured.
-        `on_outcome` is called with every outcome after it was published, `on_refused` with every
-        record that is no command or approval, `on_answer` with every answer to an approval,
-        `on_held` with every command that waits for one. `clock_ms`: ms since the epoch.
+        `on_result` is called with what came of each record, after it was published. `clock_ms`: ms
+        since the epoch.
         """
         self._config = config
         self._commands = topics.commands
@@ -131,10 +123,7 @@ class Executor:
             topics.rejected,
             journal,
             self._held,
-            on_outcome,
-            on_refused,
-            on_answer,
-            on_held,
+            on_result,
         )
         self._held_count, self._paused = 0, False
         #: Ids of the commands that are being applied.
@@ -210,7 +199,7 @@ class Executor:
             self._publisher.publish(result.result())
         return len(wave)
 
-    def _results(self, wave: Sequence[Task | RefusedRecord | None]) -> list[Future[_Result]]:
+    def _results(self, wave: Sequence[Task | RefusedRecord | None]) -> list[Future[Result | None]]:
         """All of a wave, worked on side by side."""
         if not wave:
             return []
@@ -224,7 +213,8 @@ class Executor:
                     self._learn()
         return results
 
-    def _result(self, content: Task | RefusedRecord | None) -> _Result:
+    def _result(self, content: Task | RefusedRecord | None) -> Result | None:
+        """What came of a record; None: nothing is to be done."""
         if not isinstance(content, Task):
             return content
         if content.approved:

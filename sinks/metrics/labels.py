@@ -7,7 +7,8 @@ their number is limited here, whatever the records contain.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Info
 
@@ -62,6 +63,18 @@ def process_registry(version: str) -> CollectorRegistry:
         "pulsar_rebalancer_build", "Version of the process, as label; always 1", registry=registry
     ).info({"version": version})
     return registry
+
+
+def register(
+    registry: CollectorRegistry, *table: tuple[Callable[..., Any], str, str, Sequence[str]]
+) -> dict[str, Any]:
+    """Registers metrics by kind, name, meaning and labels; returns them by name. Their full names
+    begin with `pulsar_rebalancer_`.
+    """
+    return {
+        name: kind(f"pulsar_rebalancer_{name}", meaning, labels, registry=registry)
+        for kind, name, meaning, labels in table
+    }
 
 
 def remove_cluster(families: Iterable[Counter | Gauge], cluster: str) -> None:

@@ -6,9 +6,21 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from sinks.metrics.labels import BoundedLabel
+from sinks.metrics.labels import BoundedLabel, register
 from sinks.metrics.server import Liveness
 from sinks.notices.delivery import Attempt
+
+_METRICS = (
+    (Counter, "notices_delivered_total", "Delivered notices", ("kind",)),
+    (Counter, "notices_given_up_total", "Notices that were not delivered", ("kind", "code")),
+    (
+        Counter,
+        "notice_deliveries_failed_total",
+        "Deliveries that failed, repeated ones too",
+        ("code",),
+    ),
+    (Gauge, "notices_waiting", "Notices that are decided and not delivered", ()),
+)
 
 
 class NotifierMetrics:
@@ -17,33 +29,11 @@ class NotifierMetrics:
     def __init__(self, registry: CollectorRegistry, liveness: Liveness) -> None:
         self.liveness = liveness
         self._kinds, self._codes = BoundedLabel(), BoundedLabel()
-        self._delivered = Counter(
-            "pulsar_rebalancer_notices_delivered_total",
-            "Delivered notices",
-            ["kind"],
-            registry=registry,
-        )
-        self._given_up = Counter(
-            "pulsar_rebalancer_notices_given_up_total",
-            "Notices that were not delivered",
-            ["kind", "code"],
-            registry=registry,
-        )
-        self._failed = Counter(
-            "pulsar_rebalancer_notice_deliveries_failed_total",
-            "Deliveries that failed, repeated ones too",
-            ["code"],
-            registry=registry,
-        )
-        self._waiting = Gauge(
-            "pulsar_rebalancer_notices_waiting",
-            "Notices that are decided and not delivered",
-            registry=registry,
-        )
+        self._families = register(registry, *_METRICS)
 
     def follow(self, waiting: Callable[[], int]) -> None:
         """Reads the number of waiting notices at every request from now on."""
-        self._waiting.set_function(waiting)
+        self._families["notices_waiting"].set_function(waiting)
 
     def stepped(self) -> None:
         """Records a step of the loop that did not fail."""
@@ -55,8 +45,8 @@ class NotifierMetrics:
         kind, code = self._kinds(attempt.notice.kind), self._codes(attempt.reply.code)
         self.liveness.turned()
         if attempt.fate == "delivered":
-            self._delivered.labels(kind).inc()
+            self._families["notices_delivered_total"].labels(kind).inc()
             return
-        self._failed.labels(code).inc()
+        self._families["notice_deliveries_failed_total"].labels(code).inc()
         if attempt.fate == "given-up":
-            self._given_up.labels(kind, code).inc()
+            self._families["notices_given_up_total"].labels(kind, code).inc()

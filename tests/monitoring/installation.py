@@ -203,7 +203,7 @@ class Installation:
         commands = list(map(decode_command, records))
         outcomes = self.cluster.carry_out(commands, 1_000 * now_s)
         for done in _done(records, outcomes):
-            self.executor.published(done)
+            self.executor.add(done)
         return outcomes
 
     def answered(
@@ -215,7 +215,7 @@ class Installation:
             for one in map(decode_command, records)
         ]
         for done in _done(records, outcomes):
-            self.executor.published(done)
+            self.executor.add(done)
         return outcomes
 
 

@@ -221,9 +221,7 @@ def executor(
             limiter=life.limiter or RateLimiter(life.per_minute, wait=lambda _: True),
             frozen=frozen,
             clock_ms=lambda: clock_ms() + life.later_ms,
-            on_outcome=metrics.published if metrics else lambda _: None,
-            on_refused=metrics.refused if metrics else lambda _: None,
-            on_answer=metrics.answered if metrics else lambda _: None,
+            on_result=metrics.add if metrics else lambda _: None,
         )
 
 

@@ -38,6 +38,6 @@ def test_a_folder_that_cannot_be_read_has_no_figure(tmp_path: Path) -> None:
 @pytest.mark.parametrize("names", [["telemetry"], ["telemetry", "rounds", "commands"]])
 def test_only_topics_in_folders_have_a_disk(names: list[str], tmp_path: Path) -> None:
     topics = Topics(telemetry=file_topic(tmp_path / "t"), rounds=parse_topic("kafka://h:1/rounds"))
-    found = dict(file_topics(topics, names))
+    found = file_topics(topics, names)
     assert found["topics.telemetry"] == tmp_path / "t"
     assert found.keys() == {f"topics.{name}" for name in names if name != "rounds"}

@@ -93,7 +93,7 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
             still_s=(_STILL_MS + _STILL_INTERVALS * settings.collector.pass_interval_ms) / 1000,
             ready_after="a pass",
             loops=names,
-            folders=dict(file_topics(connections.topics, ["telemetry"])),
+            folders=file_topics(connections.topics, ["telemetry"]),
         ) as metrics,
         closing(open_publisher(connections.topics.telemetry, connections.access)) as publisher,
     ):

@@ -21,7 +21,7 @@ from pulsar_rebalancer.settings.load import Settings
 from sinks.executor.approval_intake import Answered
 from sinks.executor.executor import Stopped
 from sinks.executor.intake import HeldBack
-from sinks.executor.publish import Done
+from sinks.executor.publish import Done, Result
 from sinks.executor.settings import state_folder
 from sinks.metrics.disk import file_topics
 from sinks.metrics.executor import ExecutorMetrics
@@ -70,7 +70,7 @@ def execute(
     held = 0
     connections = settings.connections
     with stopping() as stop, log.errors(debug=options.debug(ctx)), ExitStack() as stack:
-        topics = dict(file_topics(connections.topics, dict(connections.topics.named())))
+        topics = file_topics(connections.topics, dict(connections.topics.named()))
         metrics = stack.enter_context(
             measured(
                 settings,
@@ -94,11 +94,8 @@ def execute(
                     settings,
                     apply,
                     stop.wait,
-                    reports.outcome,
+                    reports.add,
                     log.warn,
-                    on_refused=metrics.refused,
-                    on_answer=reports.answer,
-                    on_held=reports.held,
                 ) as ready:
                     if not begun:
                         log.write(
@@ -140,18 +137,16 @@ class _Reports:
     as_json: bool
     counts: Counter[str] = field(default_factory=Counter)
 
-    def outcome(self, done: Done) -> None:
-        self.counts[done.outcome.status] += 1
-        self.metrics.published(done)
-        self._show(outcome_line(done), encode_outcome(done.outcome))
-
-    def answer(self, given: Answered) -> None:
-        self.metrics.answered(given)
-        self._show(answer_line(given.outcome), given.encoded)
-
-    def held(self, one: HeldBack) -> None:
-        if not self.as_json:
-            self.log.show(held_line(one))
+    def add(self, result: Result) -> None:
+        self.metrics.add(result)
+        match result:
+            case Done(_, outcome):
+                self.counts[outcome.status] += 1
+                self._show(outcome_line(result), encode_outcome(outcome))
+            case Answered(_, answer, encoded):
+                self._show(answer_line(answer), encoded)
+            case HeldBack() if not self.as_json:
+                self.log.show(held_line(result))
 
     def _show(self, line: Line, record: bytes) -> None:
         if self.as_json:

@@ -108,7 +108,7 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
         metrics.take(batch)
         log.write(Line(batch.line(), "micro-batch", fields=batch.fields()))
 
-    topics = dict(file_topics(settings.connections.topics, ["telemetry", *KINDS]))
+    topics = file_topics(settings.connections.topics, ["telemetry", *KINDS])
     with measured(
         settings,
         log,
