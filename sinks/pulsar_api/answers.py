@@ -60,8 +60,8 @@ class Call:
     """
 
     what: str
-    method: str
     path: str
+    method: str = "GET"
     at: str | None = None
     body: bytes | None = None
     repeatable: bool = True

@@ -7,9 +7,8 @@ import time
 from contextlib import closing
 from email.utils import parsedate_to_datetime
 
-from sinks.pulsar_api.http import tls_context
 from sinks.pulsar_api.http_exchange import HttpConnections, NotConnected, TooLarge
-from sinks.pulsar_api.settings import PulsarSettings, admin_urls, base_of
+from sinks.pulsar_api.settings import PulsarSettings, admin_urls, base_of, tls_context
 
 _LARGEST = 2**20
 

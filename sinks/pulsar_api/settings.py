@@ -1,11 +1,16 @@
-"""Settings for the brokers of one Pulsar cluster: addresses, token, certificates, timeouts."""
+"""Settings for the brokers of one Pulsar cluster: addresses, token, certificates, timeouts. Reads
+the files of token and certificates.
+"""
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
+from sinks.secret_file import read_secret
 from strategies.errors import Refused, SettingsError
 from strategies.settings import Setting
 
@@ -172,3 +177,62 @@ def _parse(text: str) -> AdminUrl | str:
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     secure = parts.scheme == "https"
     return AdminUrl("https" if secure else "http", f"{host}:{port or (443 if secure else 80)}")
+
+
+def token_header(settings: PulsarSettings) -> Mapping[str, str]:
+    """The Authorization header with the token; empty without one. Raises SettingsError."""
+    if not settings.token_file:
+        return {}
+    token = read_secret(settings.token_file, "pulsar.token_file").reveal()
+    if not all(33 <= byte <= 126 for byte in token):
+        raise SettingsError(
+            [
+                f"pulsar.token_file: {settings.token_file} contains more than one word, or "
+                "other than ASCII; put only the token into it"
+            ]
+        )
+    return {"Authorization": f"Bearer {token.decode('ascii')}"}
+
+
+def tls_context(settings: PulsarSettings, *, secure: bool | None = None) -> ssl.SSLContext:
+    """The trusted authorities and our own certificate. Raises SettingsError.
+
+    `secure`: whether the connection uses TLS; None = as `pulsar.admin_urls` say.
+    """
+    wanted = admin_urls(settings)[0].scheme == "https" if secure is None else secure
+    if not (settings.tls_ca_file or settings.tls_cert_file or wanted):
+        # A plain connection: trusts no certificate, because loading the system's authorities takes
+        # longer than a call.
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context = ssl.create_default_context(cafile=settings.tls_ca_file or None)
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            [
+                f"pulsar.tls_ca_file: {settings.tls_ca_file} contains no certificates "
+                f"({message_of(error)})"
+            ]
+        ) from error
+    if settings.tls_cert_file:
+        try:
+            context.load_cert_chain(
+                settings.tls_cert_file, settings.tls_key_file or None, password=_no_password
+            )
+        except (OSError, ValueError) as error:
+            raise SettingsError(
+                [
+                    "pulsar.tls_cert_file: it and pulsar.tls_key_file are no certificate and "
+                    f"its key ({message_of(error)})"
+                ]
+            ) from error
+    return context
+
+
+def _no_password() -> str:
+    """Refuses an encrypted key; otherwise OpenSSL would prompt for its password."""
+    raise ValueError("the key is encrypted")
+
+
+def message_of(error: Exception) -> str:
+    """The error's text, or the name of its type where it has none."""
+    return str(error) or type(error).__name__

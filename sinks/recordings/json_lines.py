@@ -64,10 +64,12 @@ def open_recorded(path: Path) -> io.BufferedReader:
 
 class Recording:
     """A recording being written; a context manager. Lines are compressed as they arrive; the file
-    is complete after `close`.
+    is complete after `close`. The file name's ending selects the compression. Equal lines give
+    equal bytes.
     """
 
     def __init__(self, path: Path) -> None:
+        """Raises SinkError."""
         try:
             self._file = path.open("wb")
         except OSError as error:
@@ -105,13 +107,6 @@ class Recording:
         return SinkError(
             f"{self._path} cannot be written ({error.strerror}); make room, or name another file."
         )
-
-
-def write_recording(path: Path | str) -> Recording:
-    """Opens a recording for writing; the file name's ending selects the compression. Equal lines
-    give equal bytes. Raises SinkError.
-    """
-    return Recording(Path(path))
 
 
 class _Writable(Protocol):

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from sinks.printable import printable
 from sinks.recordings.columnar import ENDING, ColumnarRecording
-from sinks.recordings.json_lines import open_recording, write_recording
+from sinks.recordings.json_lines import Recording, open_recording
 from sinks.stopping import Stop
 from sinks.topics.access import Reader, TopicRecord, open_reader
 from sinks.topics.connections import TopicAccess
-from sinks.topics.readable import Placed, Skipped, readable
+from sinks.topics.readable import Skipped, readable
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.uri import TopicUri
 from sinks.wire.position import Position
@@ -80,9 +80,7 @@ def record(
     lost: list[SinkError] = []
     unread = unread or Skipped("the topic", "record")
     try:
-        with (
-            ColumnarRecording(part) if part.suffix == ENDING else write_recording(part)
-        ) as recording:
+        with ColumnarRecording(part) if part.suffix == ENDING else Recording(part) as recording:
             for found in _until_lost(_blocks(reader, until, stop, outage), until, lost):
                 values = [value for _, value in readable(found, as_line, unread)]
                 recording.append(values)
@@ -209,13 +207,13 @@ def topic_records(
     return records()
 
 
-def positioned(lines: Iterable[bytes], topic: str) -> Iterator[Placed]:
+def positioned(lines: Iterable[bytes], topic: str) -> Iterator[TopicRecord]:
     """Numbers lines as in a file topic of one segment: partition 0, offset = byte in the
     uncompressed recording.
     """
     offset = 0
     for line in lines:
-        yield Placed(Position(topic, 0, offset), line)
+        yield TopicRecord(Position(topic, 0, offset), line, len(line))
         offset += len(line) + 1
 
 
@@ -226,6 +224,6 @@ def topic_name(recording: Path | str) -> str:
     return "-" if str(recording) == "-" else Path(recording).name
 
 
-def of_recording(recording: Path | str) -> Iterator[Placed]:
+def of_recording(recording: Path | str) -> Iterator[TopicRecord]:
     """The lines of a recording with their positions. Raises SinkError."""
     return positioned(open_recording(recording), topic_name(recording))

@@ -39,7 +39,6 @@ __all__ = [
 #: For recordings, whose values are already decompressed.
 WHOLE = WireLimits(max_record_bytes=2**40)
 _READ_BYTES = 16 * 2**20
-_READ_RECORDS = 2_000
 
 
 class Consumer(Protocol):
@@ -142,27 +141,6 @@ class FileReader:
         """Does nothing: no file is open between two reads."""
 
 
-class KafkaReader:
-    """The Reader of a Kafka topic: without `follow` partition by partition, with `follow` in order
-    of arrival.
-    """
-
-    def __init__(self, consumer: KafkaTopicConsumer, follow: bool) -> None:
-        self._consumer, self._follow = consumer, follow
-
-    def read(self) -> Sequence[TopicRecord]:
-        """See Reader."""
-        return (
-            self._consumer.poll(_READ_RECORDS, 0.05)
-            if self._follow
-            else self._consumer.rest(_READ_RECORDS)
-        )
-
-    def close(self) -> None:
-        """See Reader."""
-        self._consumer.close()
-
-
 def open_consumer(
     topic: TopicUri,
     group: str,
@@ -220,16 +198,12 @@ def open_reader(
     """
     check_source(str(topic), source)
     if topic.scheme == "kafka":
-        return KafkaReader(
-            KafkaTopicConsumer(
-                topic, None, kafka_access(access.kafka), limits, source, since_ms=since_ms
-            ),
-            follow,
+        given = kafka_access(access.kafka)
+        return KafkaTopicConsumer(
+            topic, None, given, limits, source, follow=follow, since_ms=since_ms
         )
     if topic.scheme == "pulsar":
-        return PulsarReader(
-            topic, access.pulsar, limits, follow, most=_READ_RECORDS, since_ms=since_ms
-        )
+        return PulsarReader(topic, access.pulsar, limits, follow, since_ms=since_ms)
     if not follow and not topic.folder.is_dir():
         raise SinkError(
             f"{topic}: the topic does not exist; correct its name, or start its writer "

@@ -139,7 +139,7 @@ def test_the_connections_of_others_stay_usable(server: Trickler) -> None:
 
 def test_a_body_that_is_taken_byte_by_byte_is_cut_off(server: Trickler) -> None:
     server.reads_slowly, server.slowly = True, bytes(LONG)
-    call = Call("making a topic", "PUT", "/admin/v2/x", body=bytes(32 * 2**20))
+    call = Call("making a topic", "/admin/v2/x", "PUT", body=bytes(32 * 2**20))
     with (
         closing(PulsarHttp(settings(server), frozenset)) as http,
         pytest.raises(BrokerUnavailable, match=r"within 0\.75 s"),

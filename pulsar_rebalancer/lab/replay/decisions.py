@@ -15,7 +15,8 @@ from pulsar_rebalancer.lab.report.target import replace_file
 from pulsar_rebalancer.lab.simulation.timeline import Timeline, Tracer
 from pulsar_rebalancer.settings.load import Settings
 from sinks.plain_loop import PlainLoop
-from sinks.topics.readable import Placed, place
+from sinks.topics.files.topic import TopicRecord
+from sinks.topics.readable import place
 from sinks.wire.codec import decode_command, decode_rejected, decode_round
 from sinks.wire.encoding import encode_outcome
 from sinks.wire.output_rows import OutputRow
@@ -155,12 +156,12 @@ def _place(row: OutputRow) -> tuple[int, int]:
 
 
 def decide(
-    records: Iterable[Placed], engine: EngineSettings, limits: WireLimits
+    records: Iterable[TopicRecord], engine: EngineSettings, limits: WireLimits
 ) -> Iterator[list[OutputRow]]:
     """Yields the rows of each record as soon as it is read."""
     loop = PlainLoop(engine, limits)
-    for position, value in records:
-        yield loop.feed(position, value)
+    for record in records:
+        yield loop.feed(record.position, record.value)
 
 
 def timelines(

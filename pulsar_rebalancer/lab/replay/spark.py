@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sinks.stopping import stopping
 from sinks.topics.connections import Topics
-from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
-from sinks.topics.readable import Placed
+from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicRecord
 from sinks.topics.uri import file_topic
 from sinks.wire.codec import cluster_of, decode_rejected, encode_rejected
 from sinks.wire.origin import Origin
@@ -41,7 +40,7 @@ _SAY_EVERY_S = 5.0
 
 
 def decide(
-    records: Iterable[Placed],
+    records: Iterable[TopicRecord],
     engine: EngineSettings,
     job: JobSettings,
     say: Callable[[str], None],
@@ -120,7 +119,7 @@ class _Places:
     def __len__(self) -> int:
         return len(self._bytes)
 
-    def add(self, record: Placed) -> None:
+    def add(self, record: TopicRecord) -> None:
         """Adds the next record."""
         self._topic, partition, offset = record.position
         self._bytes.append(self._end)
@@ -134,7 +133,7 @@ class _Places:
         return Position(self._topic, self._partitions[number], self._offsets[number])
 
 
-def _fill(folder: Path, records: Iterable[Placed]) -> _Places:
+def _fill(folder: Path, records: Iterable[TopicRecord]) -> _Places:
     places, rest = _Places(), iter(records)
     with FileTopicWriter(folder, _ONE_SEGMENT) as writer:
         while some := list(islice(rest, _LINES_AT_ONCE)):

@@ -41,6 +41,8 @@ from strategies.errors import ContractError, PublishTimeout, SinkError
 
 __all__ = ["FileTopicReader", "FileTopicWriter", "Offset", "TopicRecord"]
 
+#: Records of a topic on servers that one read returns at most.
+READ_RECORDS = 2_000
 SEGMENT_BYTES = 64 * 2**20
 _LOCK = ".lock"
 _LOCK_TIMEOUT_S = 30.0

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-from sinks.topics.files.topic import TopicRecord
+from sinks.topics.files.topic import READ_RECORDS, TopicRecord
 from sinks.topics.kafka.admin import missing_topics
 from sinks.topics.kafka.codecs import UnreadBatch, bound_batches
 from sinks.topics.kafka.errors import NO_TOPIC, kafka_errors
@@ -41,19 +41,20 @@ class KafkaTopicConsumer:
         limits: WireLimits,
         source: SourceSettings = SourceSettings(),
         *,
+        follow: bool = False,
         since_ms: int | None = None,
     ) -> None:
         """Raises SinkError, PublishTimeout. `group`: None starts with the oldest record and commits
         nothing.
 
-        `since_ms`: starts with the first record that the broker received then or later (ms since
-        the epoch).
+        `follow`: `read` goes on after the records that exist now. `since_ms`: starts with the first
+        record that the broker received then or later (ms since the epoch).
         """
         from kafka import KafkaConsumer
 
         self._topic, self._access, self._limits, self._source = topic, access, limits, source
         self._timeout_s = access.settings.timeout_ms / 1000
-        self._commits = group is not None
+        self._commits, self._follow = group is not None, follow
         self._handed: deque[Position] = deque()
         bound_batches()
         with kafka_errors(topic):
@@ -114,10 +115,12 @@ class KafkaTopicConsumer:
         if self._commits:
             self._handed.extend(record.position for record in records)
 
-    def rest(self, max_records: int) -> Sequence[TopicRecord]:
-        """The next of the records that existed when the topic was opened; none after the last."""
+    def read(self) -> Sequence[TopicRecord]:
+        """See Reader. Partition by partition; with `follow` in order of arrival."""
+        if self._follow:
+            return self.poll(READ_RECORDS, 0.05)
         with self._reported():
-            return self._behind_the_end(max_records)
+            return self._behind_the_end(READ_RECORDS)
 
     def commit(self, record: TopicRecord) -> None:
         """Commits the position after this record and all polled before it; the broker has it when

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.files.topic import TopicRecord
+from sinks.topics.files.topic import READ_RECORDS, TopicRecord
 from sinks.topics.pulsar.message_id import MessageId, id_of
 from sinks.topics.pulsar.partition import QUEUE, PulsarLink, record_of
 from sinks.topics.uri import TopicUri
@@ -160,16 +160,14 @@ class PulsarReader:
         limits: WireLimits,
         follow: bool,
         *,
-        most: int,
         since_ms: int | None = None,
     ) -> None:
-        """`most`: records per `read`; `since_ms`: starts with the first message published then (ms
-        since the epoch) or later.
+        """`since_ms`: starts with the first message published then (ms since the epoch) or later.
 
         Raises SettingsError, SinkError, PublishTimeout.
         """
         self._link = PulsarLink(topic, settings, limits)
-        self._follow, self._most = follow, most
+        self._follow = follow
         try:
             names = self._link.partitions()
             self._ends = [None if follow else self._link.last(name) for name in names]
@@ -188,14 +186,14 @@ class PulsarReader:
         for reader, end in zip(self._readers, self._ends, strict=True):
             if self._follow:
                 while (
-                    len(found) < self._most
+                    len(found) < READ_RECORDS
                     and (one := reader.read(0.001 if found else _LOOK_EVERY_S)) is not None
                 ):
                     found.append(one.record)
             elif end is not None:
                 for one in reader.read_until(end):
                     found.append(one.record)
-                    if len(found) == self._most:
+                    if len(found) == READ_RECORDS:
                         return found
         return found
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -52,20 +52,16 @@ class PulsarTopicFacts:
 
 def pulsar_topic_facts(topic: TopicUri, settings: PulsarSettings) -> PulsarTopicFacts | None:
     """The topic's policies; None if it does not exist. Raises AdminError, SettingsError."""
-    with _opened(settings) as http:
+    with closing(PulsarAdmin(settings)) as admin:
+        http = admin.http
         try:
-            partitions = _tree(http.ask(_call(topic, "GET", "partitions", "the partitions"))).get(
-                "partitions", 0
-            )
+            found = _tree(http.ask(_call(topic, "GET", "partitions", "the partitions")))
         except NotFound:
             return None
         kept = _call_optional(http, _call(topic, "GET", "retention?applied=true", "the retention"))
-        idle = _call_optional(
-            http,
-            _call(
-                topic, "GET", "inactiveTopicPolicies?applied=true", "the inactive topic policies"
-            ),
-        )
+        policies = "inactiveTopicPolicies?applied=true"
+        idle = _call_optional(http, _call(topic, "GET", policies, "the inactive topic policies"))
+    partitions = found.get("partitions", 0)
     deleted = None if idle is None else bool(idle.get("deleteWhileInactive", True))
     if kept is None:
         return PulsarTopicFacts(partitions, None, None, deleted)
@@ -80,10 +76,10 @@ def create_pulsar_topic(topic: TopicUri, plan: TopicPlan, settings: PulsarSettin
     """
     if pulsar_topic_facts(topic, settings) is not None:
         return False
-    with _opened(settings) as http:
+    with closing(PulsarAdmin(settings)) as admin:
         several = plan.partitions > 1
         try:
-            http.ask(
+            admin.http.ask(
                 _call(
                     topic,
                     "PUT",
@@ -98,7 +94,7 @@ def create_pulsar_topic(topic: TopicUri, plan: TopicPlan, settings: PulsarSettin
                 f"{topic}: the namespace {namespace} does not exist; create it: pulsar-admin "
                 f"namespaces create {namespace}"
             ) from error
-        _set_policies(http, topic, plan)
+        _set_policies(admin.http, topic, plan)
     return True
 
 
@@ -106,8 +102,8 @@ def keep_pulsar_topic(topic: TopicUri, plan: TopicPlan, settings: PulsarSettings
     """Sets the plan's retention and keeps brokers from deleting the idle topic. Raises AdminError,
     SettingsError.
     """
-    with _opened(settings) as http:
-        _set_policies(http, topic, plan)
+    with closing(PulsarAdmin(settings)) as admin:
+        _set_policies(admin.http, topic, plan)
 
 
 def _set_policies(http: PulsarHttp, topic: TopicUri, plan: TopicPlan) -> None:
@@ -134,15 +130,6 @@ def _set_policies(http: PulsarHttp, topic: TopicUri, plan: TopicPlan) -> None:
         ) from error
 
 
-@contextmanager
-def _opened(settings: PulsarSettings) -> Iterator[PulsarHttp]:
-    with (
-        closing(PulsarAdmin(settings)) as admin,
-        closing(PulsarHttp(settings, lambda: frozenset(admin.brokers()))) as http,
-    ):
-        yield http
-
-
 def _call_optional(http: PulsarHttp, call: Call) -> Mapping[str, Any] | None:
     """The answer; None if the token may not read it."""
     try:
@@ -159,7 +146,7 @@ def _call(topic: TopicUri, method: str, below: str, what: str, body: bytes | Non
             *([below] if below else []),
         ]
     )
-    return Call(f"{what} of {topic.name}", method, path, body=body)
+    return Call(f"{what} of {topic.name}", path, method, body=body)
 
 
 def _tree(body: bytes) -> Mapping[str, Any]:
