@@ -27,9 +27,6 @@ class _Facts(msgspec.Struct):
     nonPersistentTopicsEnabled: bool = True
 
 
-_FACTS = msgspec.json.Decoder(_Facts)
-
-
 def collect_policies(
     admin: PulsarAdmin, brokers: Mapping[str, Any], at_once: int
 ) -> dict[str, Any]:
@@ -59,7 +56,7 @@ def reported_facts(reports: Iterable[Report]) -> dict[str, Any]:
     for report in sorted(reports, key=lambda report: report.broker):
         # The job rejects a report that cannot be decoded, with a reason.
         with suppress(ValueError, RecursionError):
-            found[report.broker] = _entry(_FACTS.decode(report.body))
+            found[report.broker] = _entry(msgspec.json.decode(report.body, type=_Facts))
     return found
 
 

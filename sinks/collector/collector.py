@@ -23,6 +23,7 @@ from sinks.collector.leader import LeaderFacts, LeaderPoll
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_configuration import LoadManager
+from sinks.wire.contracts.fields import or_unset
 from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
 from sinks.wire.raw import ReportEnvelope
 from strategies.errors import AdminError, Unauthorized
@@ -126,19 +127,16 @@ class Collector:
         return changed, complaints
 
 
-_ENCODER = msgspec.json.Encoder()
-
-
 def encode_report(cluster: str, report: Report) -> bytes:
     """A broker's report; its body is copied without being parsed."""
-    return _ENCODER.encode(
+    return msgspec.json.encode(
         ReportEnvelope(1, report.kind, cluster, report.broker, report.ts, msgspec.Raw(report.body))
     )
 
 
 def encode_owned(cluster: str, owned: Report) -> bytes:
     """All bundles of a broker, as a note, which rounds ignore."""
-    return _ENCODER.encode(
+    return msgspec.json.encode(
         {
             "v": 1,
             "kind": "note",
@@ -153,7 +151,7 @@ def encode_owned(cluster: str, owned: Report) -> bytes:
 
 def encode_sweep(cluster: str, done: Pass, facts: LeaderFacts) -> bytes:
     """The sweep marker of a pass, with what is known about the leader."""
-    return _ENCODER.encode(
+    return msgspec.json.encode(
         SweepRecord(
             1,
             cluster,
@@ -162,12 +160,12 @@ def encode_sweep(cluster: str, done: Pass, facts: LeaderFacts) -> bytes:
             list(done.answered),
             dict(done.missing),
             answering=list(done.answering) or UNSET,
-            leader=UNSET if facts.leader is None else facts.leader,
-            shedding=UNSET if facts.shedding is None else facts.shedding,
+            leader=or_unset(facts.leader),
+            shedding=or_unset(facts.shedding),
         )
     )
 
 
 def encode_policies(cluster: str, ts: int, snapshot: Mapping[str, Any]) -> bytes:
     """A complete policies snapshot."""
-    return _ENCODER.encode(PoliciesRecord(1, cluster, ts, dict(snapshot)))
+    return msgspec.json.encode(PoliciesRecord(1, cluster, ts, dict(snapshot)))

@@ -18,8 +18,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from msgspec import UNSET
-
 from sinks.executor.effect import (
     MOST_UNLOADS,
     Allowance,
@@ -33,6 +31,7 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Declined, Unanswered
 from sinks.pulsar_api.http import Wait
 from sinks.wire.contracts.execution import CommandRecord
+from sinks.wire.contracts.fields import or_none
 from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Unauthorized
 
 _FIRST_LOOK_S = 0.1
@@ -140,8 +139,8 @@ class Applier:
             if move.is_split:
                 self._admin.split(
                     command.bundle,
-                    None if command.algorithm is UNSET else command.algorithm,
-                    None if command.boundaries is UNSET else command.boundaries,
+                    or_none(command.algorithm),
+                    or_none(command.boundaries),
                 )
             else:
                 move.allowance.begin(move.unloads + 1)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from sinks.wire.complaints import Contract, complaint
+from sinks.wire.complaints import complaint
 from sinks.wire.contracts.execution import (
     ApprovalOutcomeRecord,
     ApprovalRecord,
@@ -84,14 +84,6 @@ class _AnswerHead(msgspec.Struct):
 
 
 _TELEMETRY = msgspec.json.Decoder(TelemetryMessage)
-_CLUSTER = msgspec.json.Decoder(_ClusterOnly)
-_ANSWER = msgspec.json.Decoder(_AnswerHead)
-_COMMAND = msgspec.json.Decoder(CommandRecord)
-_ROUND = msgspec.json.Decoder(RoundRecord)
-_OUTCOME = msgspec.json.Decoder(OutcomeRecord)
-_REJECTED = msgspec.json.Decoder(RejectedRecord)
-_APPROVAL = msgspec.json.Decoder(ApprovalRecord)
-_APPROVAL_OUTCOME = msgspec.json.Decoder(ApprovalOutcomeRecord)
 
 
 def decode(
@@ -132,7 +124,7 @@ def cluster_of(value: bytes) -> str:
     """
     try:
         check_shape(value)
-        name = _CLUSTER.decode(value).cluster
+        name = msgspec.json.decode(value, type=_ClusterOnly).cluster
     except (WireError, ValueError, RecursionError):
         return ""
     return name if is_cluster(name) else ""
@@ -140,14 +132,14 @@ def cluster_of(value: bytes) -> str:
 
 def decode_command(value: bytes) -> Command:
     """Decodes one record of the COMMANDS topic. Raises WireError."""
-    return to_command(_decode(_COMMAND, value, CommandRecord))
+    return to_command(_decode(value, CommandRecord))
 
 
 def read_command(value: bytes) -> CommandRecord:
     """Decodes one record of the COMMANDS topic with all fields, and checks its names; used by
     executors. Raises WireError.
     """
-    record = _decode(_COMMAND, value, CommandRecord)
+    record = _decode(value, CommandRecord)
     check_cluster(record.cluster)
     check_bundles([record.bundle], "$.bundle: {}")
     check_broker(record.source, "$.source")
@@ -158,22 +150,22 @@ def read_command(value: bytes) -> CommandRecord:
 
 def decode_round(value: bytes) -> Round:
     """Decodes one record of the ROUNDS topic. Raises WireError."""
-    return to_round(_decode(_ROUND, value, RoundRecord))
+    return to_round(_decode(value, RoundRecord))
 
 
 def decode_outcome(value: bytes) -> Outcome:
     """Decodes the outcome of a command, a record of the OUTCOMES topic. Raises WireError."""
-    return to_outcome(_decode(_OUTCOME, value, OutcomeRecord))
+    return to_outcome(_decode(value, OutcomeRecord))
 
 
 def decode_approval(value: bytes) -> Approval:
     """Decodes one record of the APPROVALS topic; checks no signature. Raises WireError."""
-    return to_approval(_decode(_APPROVAL, value, ApprovalRecord))
+    return to_approval(_decode(value, ApprovalRecord))
 
 
 def decode_approval_outcome(value: bytes) -> ApprovalOutcome:
     """Decodes the answer to an approval. Raises WireError."""
-    return to_approval_outcome(_decode(_APPROVAL_OUTCOME, value, ApprovalOutcomeRecord))
+    return to_approval_outcome(_decode(value, ApprovalOutcomeRecord))
 
 
 def decode_answer(value: bytes) -> Outcome | ApprovalOutcome:
@@ -186,14 +178,14 @@ def _answers_approval(value: bytes) -> bool:
         return False
     try:
         check_shape(value)
-        return _ANSWER.decode(value).approval_id is not None
+        return msgspec.json.decode(value, type=_AnswerHead).approval_id is not None
     except (WireError, ValueError, RecursionError):
         return False
 
 
 def decode_rejected(value: bytes) -> RejectedRecord:
     """Decodes one record of the REJECTED topic; `original` is bytes. Raises WireError."""
-    return _decode(_REJECTED, value, RejectedRecord)
+    return _decode(value, RejectedRecord)
 
 
 def _telemetry(value: bytes, origin: bytes) -> TelemetryRecord:
@@ -226,11 +218,11 @@ def _mended(value: bytes, origin: bytes) -> TelemetryRecord | None:
     return replace(record, bundles=bundles, left_out=tuple(found.left_out.values()))
 
 
-def _decode(decoder: msgspec.json.Decoder[T], value: bytes, contract: Contract) -> T:
+def _decode(value: bytes, contract: type[T]) -> T:
     check_shape(value)
     try:
         check_utf8(value)  # msgspec checks only the strings that it keeps
-        return decoder.decode(value)
+        return msgspec.json.decode(value, type=contract)
     except (ValueError, RecursionError) as error:
         # `from None`: the decoder's own error holds the whole record.
         raise complaint(value, contract, str(error)) from None

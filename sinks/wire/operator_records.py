@@ -15,7 +15,7 @@ from sinks.wire.contracts.execution import (
     ApprovalRecord,
     ApprovedCommandRecord,
 )
-from sinks.wire.contracts.fields import LONGEST_NAME
+from sinks.wire.contracts.fields import LONGEST_NAME, or_none, or_unset
 from sinks.wire.contracts.telemetry import IntentRecord
 from sinks.wire.names import check_broker, check_cluster, quoted
 from strategies.cluster.intent_contract import Intent
@@ -23,7 +23,6 @@ from strategies.errors import WireError
 from strategies.executor.approvals import Approval, ApprovalOutcome, ApprovedCommand
 
 _DIGEST = re.compile("[0-9a-f]{64}")
-_ENCODER = msgspec.json.Encoder()
 #: Characters that a line for people cannot contain: controls, line breaks, marks that change the
 #: direction of text.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -31,7 +30,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 def encode_approval(approval: Approval) -> bytes:
     """Encodes a record of the APPROVALS topic, without a signature."""
-    return _ENCODER.encode(
+    return msgspec.json.encode(
         ApprovalRecord(
             v=1,
             id=approval.id,
@@ -49,7 +48,7 @@ def encode_approval(approval: Approval) -> bytes:
 
 def encode_approval_outcome(outcome: ApprovalOutcome) -> bytes:
     """Encodes the answer to an approval, a record of the OUTCOMES topic."""
-    return _ENCODER.encode(
+    return msgspec.json.encode(
         ApprovalOutcomeRecord(
             v=1,
             approval_id=outcome.approval_id,
@@ -148,7 +147,6 @@ def command_digest(record: bytes) -> str:
 
 
 _ID = re.compile("[0-9a-f]{32}")
-_ENCODER = msgspec.json.Encoder()
 #: Field → the actions that need it, and those that may have it too.
 _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "broker": (frozenset({"drain", "undrain", "restarting", "restarted"}), frozenset()),
@@ -166,7 +164,7 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 def encode_intent(intent: Intent) -> bytes:
     """Encodes a record of the TELEMETRY topic, without a signature."""
     rolls = intent.action == "roll"
-    return _ENCODER.encode(
+    return msgspec.json.encode(
         IntentRecord(
             v=1,
             cluster=intent.cluster,
@@ -175,10 +173,10 @@ def encode_intent(intent: Intent) -> bytes:
             action=intent.action,
             by=intent.by,
             reason=intent.reason,
-            broker=UNSET if intent.broker is None else intent.broker,
+            broker=or_unset(intent.broker),
             brokers=list(intent.brokers) if rolls else UNSET,
-            roll=UNSET if intent.roll is None else intent.roll,
-            until_ms=UNSET if intent.until_ms is None else intent.until_ms,
+            roll=or_unset(intent.roll),
+            until_ms=or_unset(intent.until_ms),
             together=True if intent.together else UNSET,
             max_unavailable=intent.max_unavailable if rolls else UNSET,
         )
@@ -197,7 +195,7 @@ def to_intent(record: IntentRecord, origin: bytes) -> Intent:
                 "intent-id",
                 f"$.{name} is {quoted(value)}, no id of an intent; write 32 lower-case hex digits.",
             )
-    brokers = () if record.brokers is UNSET else tuple(record.brokers)
+    brokers = tuple(record.brokers or ())
     _check_brokers(record.broker, brokers)
     return Intent(
         record.cluster,
@@ -206,12 +204,12 @@ def to_intent(record: IntentRecord, origin: bytes) -> Intent:
         record.action,
         record.by,
         record.reason,
-        None if record.broker is UNSET else record.broker,
+        or_none(record.broker),
         brokers,
-        None if record.roll is UNSET else record.roll,
-        None if record.until_ms is UNSET else record.until_ms,
+        or_none(record.roll),
+        or_none(record.until_ms),
         record.together is True,
-        1 if record.max_unavailable is UNSET else record.max_unavailable,
+        record.max_unavailable or 1,
         origin,
     )
 

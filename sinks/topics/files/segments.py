@@ -83,9 +83,6 @@ class _Times(msgspec.Struct):
     issued_at_ms: int | None = None
 
 
-_TIMES = msgspec.json.Decoder(_Times)
-
-
 class OffsetGone(SinkError):
     """What a reader was to read next is no longer there; `what`: with the remedies on the topic.
     Readers add how they begin again, as a plain SinkError: Spark carries no other.
@@ -279,7 +276,7 @@ def _lines_backwards(descriptor: int, end: int) -> Iterator[bytes]:
 
 def _time_ms(line: bytes) -> int | None:
     try:
-        times = _TIMES.decode(line)
+        times = msgspec.json.decode(line, type=_Times)
     except (ValueError, RecursionError):
         return None
     return times.issued_at_ms if times.ts is None else times.ts
