@@ -18,7 +18,7 @@ from functools import partial
 
 from sinks.collector.broker_poll import Report
 from sinks.pulsar_api.admin import PulsarAdmin
-from strategies.errors import AdminError, NotFound, Unauthorized
+from strategies.errors import CallFailed, NotFound
 
 
 @dataclass
@@ -65,9 +65,7 @@ class OwnerPoll:
                 bundles.append(bundle)
                 if len(bundles) == self.at_once or self.clock() >= until:
                     return bundles
-        except Unauthorized:
-            raise
-        except AdminError:
+        except CallFailed:
             bundles = []
         if not bundles:
             self._turn = None
@@ -88,9 +86,7 @@ class OwnerPoll:
         known = self._owner.get(bundle)
         try:
             return self.admin.owner(bundle, [] if known is None else [known], brokers)
-        except Unauthorized:
-            raise
-        except AdminError:
+        except CallFailed:
             return known
 
     def _changed(self, brokers: Sequence[str]) -> tuple[Report, ...]:

@@ -26,7 +26,7 @@ from sinks.pulsar_api.broker_configuration import LoadManager
 from sinks.wire.contracts.fields import or_unset
 from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
 from sinks.wire.raw import ReportEnvelope
-from strategies.errors import AdminError, Unauthorized
+from strategies.errors import CallFailed
 
 #: Policies are read after this number of passes at the latest.
 _POLICIES_PASSES = 15
@@ -75,9 +75,7 @@ class Collector:
         cluster = self._source.cluster
         try:
             brokers = self._source.admin.brokers()
-        except Unauthorized:
-            raise
-        except AdminError as error:
+        except CallFailed as error:
             return StepResult(None, False, (str(error),))
         done = self._source.poll(brokers)
         records = [encode_report(cluster, report) for report in done.reports]
@@ -111,9 +109,7 @@ class Collector:
         try:
             snapshot = collect_policies(admin, facts, at_once)
             self._were_read = True
-        except Unauthorized:
-            raise
-        except AdminError as error:
+        except CallFailed as error:
             self._policies_due_ms = 0
             if self._were_read:
                 return False, (f"The policies could not be read and stay as they were: {error}",)

@@ -32,7 +32,13 @@ from sinks.pulsar_api.answers import Declined, Unanswered
 from sinks.pulsar_api.http import Wait
 from sinks.wire.contracts.execution import CommandRecord
 from sinks.wire.contracts.fields import or_none
-from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Unauthorized
+from strategies.errors import (
+    AdminError,
+    BrokerUnavailable,
+    CallFailed,
+    NotFound,
+    NotOwned,
+)
 
 _FIRST_LOOK_S = 0.1
 #: Reason codes of failed calls; the first match counts.
@@ -147,9 +153,7 @@ class Applier:
                 self._admin.unload(command.bundle, command.destination)
                 move.unloads += 1
                 move.released_s = self._clock()
-        except Unauthorized:
-            raise
-        except AdminError as error:
+        except CallFailed as error:
             move.unloads += isinstance(error, Unanswered) and not move.is_split
             return error
         return None
@@ -228,9 +232,7 @@ class Applier:
                 return Place(command.source, split=range_ not in self._admin.ranges(namespace))
             likely = filter(None, (command.destination, command.source))
             owner = self._admin.owner(command.bundle, likely)
-        except Unauthorized:
-            raise
-        except AdminError:
+        except CallFailed:
             return Place(None, known=False)
         if owner is not None and move.released_s is not None:
             move.owned_s = move.owned_s or self._clock()

@@ -33,7 +33,7 @@ from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import decode_outcome, encode_outcome
 from strategies.cluster.model import Outcome
 from strategies.cluster.move_cost import MoveCost
-from strategies.errors import AdminError, RebalancerError, SinkError, Unauthorized
+from strategies.errors import CallFailed, RebalancerError, SinkError
 from strategies.executor.admission import owner_objection
 from strategies.executor.approvals import NOT_THE_APPROVED_PLAN
 from strategies.executor.breaker import result_of
@@ -277,9 +277,7 @@ class Executor:
         if objection is None:
             try:
                 owner = self._facts.owner(command, brokers)
-            except Unauthorized:
-                raise
-            except AdminError as error:
+            except CallFailed as error:
                 return effect_of_failed_read(error)
             objection = (
                 owner_objection(command, owner)

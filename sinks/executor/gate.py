@@ -15,7 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import Probe, probe
-from strategies.errors import AdminError, SettingsError, Unauthorized
+from strategies.errors import CallFailed, SettingsError, Unauthorized
 from strategies.executor.admission import Objection
 from strategies.executor.gate import GateFacts, GateRules, gate_objection
 
@@ -166,16 +166,12 @@ class MoveGate:
         self._asked_s = self._clock()
         try:
             self.saw(self._admin.brokers())
-        except Unauthorized:
-            raise
-        except AdminError:
+        except CallFailed:
             return False
         return True
 
     def _ask_leader(self) -> _Leader:
         try:
             return _Leader(self._admin.leader())
-        except Unauthorized:
-            raise
-        except AdminError as error:
+        except CallFailed as error:
             return _Leader(None, str(error))

@@ -14,7 +14,7 @@ from sinks.executor.journal import Journal, Received
 from sinks.executor.settings import GuardRules
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.cluster.budget import HOUR_MS
-from strategies.errors import AdminError, Unauthorized
+from strategies.errors import CallFailed
 from strategies.executor.admission import Objection, unowned_objection
 from strategies.executor.breaker import (
     BreakerState,
@@ -195,9 +195,7 @@ class UnownedBundles:
         self._looked_at[bundle] = now
         try:
             return self._admin.owner(bundle) is not None
-        except Unauthorized:
-            raise
-        except AdminError:
+        except CallFailed:
             return False
 
 

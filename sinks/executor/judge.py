@@ -18,7 +18,7 @@ from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.cluster.model import Command
-from strategies.errors import AdminError, NotFound, Unauthorized
+from strategies.errors import CallFailed, NotFound
 from strategies.executor.admission import (
     ClusterFacts,
     CommandFacts,
@@ -106,9 +106,7 @@ class Facts:
         """
         try:
             brokers = self.admin.brokers()
-        except Unauthorized:
-            raise
-        except AdminError as error:
+        except CallFailed as error:
             return Objection("refused", code_of_failed_read(error), str(error))
         return self.closed(task.command, owner) or self.objection(task, brokers)
 
@@ -172,9 +170,7 @@ def judge(
         return Judgement(refusal(objection, None))
     try:
         cluster = look(command)
-    except Unauthorized:
-        raise
-    except AdminError as error:
+    except CallFailed as error:
         return Judgement(effect_of_failed_read(error))
     objection = may_be_applied(command, cluster)
     if objection is not None:

@@ -28,10 +28,10 @@ from strategies.cluster.model import LARGEST_TIME
 from strategies.errors import (
     AdminError,
     BrokerUnavailable,
+    CallFailed,
     NotFound,
     NotOwned,
     Refused,
-    Unauthorized,
 )
 
 T = TypeVar("T")
@@ -173,9 +173,7 @@ class PulsarAdmin:
                     )
             except NotFound:
                 return None
-            except Unauthorized:
-                raise
-            except AdminError as error:
+            except CallFailed as error:
                 failed[broker] = error
                 continue
             without_owner += 1
