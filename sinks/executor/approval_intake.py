@@ -63,7 +63,8 @@ class ApprovalIntake:
         while records := self._records.poll(_READ_RECORDS, 0, _READ_BYTES):
             for record in records:
                 try:
-                    self._take(record, self._read(record))
+                    check_complete(record, self._config.limits, "approval")
+                    self._take(record, decode_approval(record.value))
                 except WireError as error:
                     refuse(RefusedRecord(record, error))
                 self._records.commit(record)
@@ -74,10 +75,6 @@ class ApprovalIntake:
         """The answers that may not be on OUTCOMES yet."""
         for _, position, encoded in self._journal.unpublished():
             yield Answered(position, decode_approval_outcome(encoded), encoded)
-
-    def _read(self, record: TopicRecord) -> Approval:
-        check_complete(record, self._config.limits, "approval")
-        return decode_approval(record.value)
 
     def _take(self, record: TopicRecord, approval: Approval) -> None:
         mine = approval.cluster == self._config.cluster

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sinks.executor.journal import Journal, Received
+from sinks.executor.journal import AT, FOREVER_MS, Journal, Received
 from sinks.executor.settings import ExecutorConfig
 from sinks.wire.operator_records import command_digest
 from sinks.wire.position import Position
@@ -28,10 +28,6 @@ from strategies.executor.approvals import (
     WaitingCommand,
     ruling_on,
 )
-
-_AT = "id = ? AND topic = ? AND part = ? AND place = ?"
-#: SQLite's integers have 64 bits.
-_FOREVER_MS = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +67,8 @@ class ApprovalJournal:
 
     def is_held(self, received: Received) -> bool:
         """Whether this very record is held."""
-        found = self._journal.rows(
-            f"SELECT 1 FROM held WHERE {_AT}", received.id, *received.position
-        )
-        return bool(found)
+        query = f"SELECT 1 FROM held WHERE {AT}"
+        return bool(self._journal.rows(query, received.id, *received.position))
 
     def held_count(self) -> int:
         """Number of held commands."""
@@ -94,23 +88,21 @@ class ApprovalJournal:
     def received(self, held: HeldCommand) -> Received:
         """The record of a held command."""
         ((record,),) = self._journal.rows(
-            f"SELECT record FROM held WHERE {_AT}", held.id, *held.position
+            f"SELECT record FROM held WHERE {AT}", held.id, *held.position
         )
         return Received(held.id, held.position, record)
 
     def knows(self, id_: str, position: Position) -> bool:
         """Whether this very approval record is stored."""
-        return bool(self._journal.rows(f"SELECT 1 FROM approvals WHERE {_AT}", id_, *position))
+        return bool(self._journal.rows(f"SELECT 1 FROM approvals WHERE {AT}", id_, *position))
 
     def is_repeated(self, id_: str, position: Position) -> bool:
         """Whether a signed record with this id is stored from another position."""
-        found = self._journal.rows(
+        query = (
             "SELECT 1 FROM approvals WHERE id = ? AND believed AND NOT (topic = ? AND part = ? AND "
-            "place = ?)",
-            id_,
-            *position,
+            "place = ?)"
         )
-        return bool(found)
+        return bool(self._journal.rows(query, id_, *position))
 
     def earlier(self, plan: str | None, position: Position) -> PlanRuling | None:
         """The first decision on a plan from another position that is accepted or not answered
@@ -167,7 +159,7 @@ class ApprovalJournal:
         """Stores a record, and what follows from it if the answer is `accepted`. `answer`: None
         while none of its commands has arrived.
         """
-        until_ms = min(max(now_ms, approval.expires_at_ms if believed else 0), _FOREVER_MS)
+        until_ms = min(max(now_ms, approval.expires_at_ms if believed else 0), FOREVER_MS)
         status, encoded = (None, None) if answer is None else answer
         with self._journal.writing() as db:
             db.execute(
@@ -212,7 +204,7 @@ class ApprovalJournal:
         """The answer is on OUTCOMES."""
         with self._journal.writing() as db:
             db.execute(
-                f"UPDATE approvals SET published = 1, answer = NULL WHERE {_AT}", (id_, *position)
+                f"UPDATE approvals SET published = 1, answer = NULL WHERE {AT}", (id_, *position)
             )
 
     def pause(self, cluster: str) -> PauseOrder | None:

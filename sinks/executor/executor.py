@@ -58,20 +58,15 @@ class ExecutorTopics:
     rejected: Publisher
     approvals: Consumer | None = None
 
-    def close(self) -> None:
-        """Closes all of them."""
-        for topic in (self.commands, self.rounds, self.outcomes, self.telemetry, self.rejected):
-            topic.close()
-        if self.approvals is not None:
-            self.approvals.close()
-
 
 class Stopped(RebalancerError):
     """The executor ends before this command was begun; the next start receives it again."""
 
 
 class Executor:
-    """One cluster, one journal, one thread that calls `recover` and then `step` again and again."""
+    """One cluster, one journal, one thread that calls `recover` and then `step` again and again.
+    `guard`: any thread may ask for its state.
+    """
 
     def __init__(
         self,
@@ -114,9 +109,9 @@ class Executor:
         )
         self._moves = MoveJournal(journal)
         quick = quick or admin
-        self._guard = MoveGuard(config.guard, self._moves, quick, clock_ms)
+        self.guard = MoveGuard(config.guard, self._moves, quick, clock_ms)
         self._meter = meter or CostMeter(quick, 0, lambda _: True)
-        self._facts = Facts(config, journal, self._held, admin, self._guard, frozen, clock_ms)
+        self._facts = Facts(config, journal, self._held, admin, self.guard, frozen, clock_ms)
         self._publisher = ResultPublisher(
             topics.outcomes,
             topics.telemetry,
@@ -125,7 +120,9 @@ class Executor:
             self._held,
             on_result,
         )
-        self._held_count, self._paused = 0, False
+        #: Number of commands that wait for an approval, after the last step.
+        self.held = 0
+        self._paused = False
         #: Ids of the commands that are being applied.
         self._applying: set[str] = set()
 
@@ -135,26 +132,11 @@ class Executor:
         return len(self._applying)
 
     @property
-    def held(self) -> int:
-        """Number of commands that wait for an approval, after the last step; any thread may ask."""
-        return self._held_count
-
-    @property
     def is_paused(self) -> bool:
         """Whether the pause file or, since the last step, a record pauses it; any thread may
         ask.
         """
         return self._paused or self._facts.paused_by_file()
-
-    @property
-    def gate_closed_by(self) -> str:
-        """Code of the gate's last objection; empty while it is open. Any thread may ask."""
-        return self._guard.gate.closed_by
-
-    @property
-    def breaker(self) -> str:
-        """closed, open or trying; any thread may ask."""
-        return self._guard.breaker.state().code
 
     def recover(self) -> None:
         """What the last process left: looks after open commands, publishes decided ones. Raises
@@ -179,8 +161,8 @@ class Executor:
         if wave or released:
             self._intake.forget()
         elif self._config.apply:
-            self._guard.gate.keep_up()
-        self._held_count = self._held.held_count()
+            self.guard.gate.keep_up()
+        self.held = self._held.held_count()
         return len(wave) + released
 
     def _learn(self) -> None:
@@ -266,7 +248,7 @@ class Executor:
             return self._decided(task, effect, owner, took_ms, use)
         finally:
             self._applying.discard(task.command.id)
-            self._guard.breaker.end(task.command.id)
+            self.guard.breaker.end(task.command.id)
 
     def _too_late(self, task: Task, judgement: Judgement) -> Effect | None:
         """What came of a command that may not begin any more. The owner is asked again: an unload
@@ -282,7 +264,7 @@ class Executor:
             objection = (
                 owner_objection(command, owner)
                 or self._facts.closed(command)
-                or self._guard.breaker.begin(command.id)
+                or self.guard.breaker.begin(command.id)
             )
         return None if objection is None else refusal(objection, owner)
 
@@ -301,7 +283,7 @@ class Executor:
             lambda: self._facts.objection(task, brokers) is None,
             lambda number: self._moves.begin_unload(task.received, number),
             self._moves.unloads(task.received),
-            lambda owner: self._guard.refuse_repair(
+            lambda owner: self.guard.refuse_repair(
                 lambda: self._facts.objection_to_repair(task, owner)
             ),
             use.had_clients,
@@ -345,9 +327,9 @@ class Executor:
         """Reports an outcome to the guard."""
         result = result_of(outcome.status, outcome.reason, outcome.ts, is_move=is_move)
         if result is not None and self._config.apply:
-            self._guard.breaker.add(result)
+            self.guard.breaker.add(result)
         if (outcome.reason or "").startswith("unowned:"):
-            self._guard.unowned.add(outcome.bundle)
+            self.guard.unowned.add(outcome.bundle)
 
 
 def _is_forged(task: Task) -> bool:

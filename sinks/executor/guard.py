@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sinks.executor.gate import MoveGate
-from sinks.executor.journal import Journal, Received
+from sinks.executor.journal import AT, Journal, Received
 from sinks.executor.settings import GuardRules
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.cluster.budget import HOUR_MS
@@ -38,19 +38,15 @@ class MoveJournal:
 
     def unloads(self, received: Received) -> int:
         """How often the bundle was unloaded for this record, or may have been."""
-        found = self.journal.rows(
-            "SELECT unloads FROM commands WHERE id = ? AND topic = ? AND part = ? AND place = ?",
-            received.id,
-            *received.position,
-        )
+        query = f"SELECT unloads FROM commands WHERE {AT}"
+        found = self.journal.rows(query, received.id, *received.position)
         return int(found[0][0]) if found else 0
 
     def begin_unload(self, received: Received, number: int) -> None:
         """The bundle is about to be unloaded, for the `number`-th time."""
         with self.journal.writing() as db:
             db.execute(
-                "UPDATE commands SET unloads = ? WHERE id = ? AND topic = ? AND part = ? AND "
-                "place = ?",
+                f"UPDATE commands SET unloads = ? WHERE {AT}",
                 (number, received.id, *received.position),
             )
 

@@ -156,7 +156,8 @@ class Intake:
 
     def _content(self, record: TopicRecord) -> Task | RefusedRecord | None:
         try:
-            wire = self._read(record)
+            check_complete(record, self._config.limits, "command")
+            wire = read_command(record.value)
         except WireError as error:
             return RefusedRecord(record, error)
         if wire.cluster != self._config.cluster:
@@ -169,10 +170,6 @@ class Intake:
             task = self._task(received, wire, earlier=earlier)
             return replace(task, approved=not self._config.approval_required)
         return None if same.published else self._task(received, wire, entry=same)
-
-    def _read(self, record: TopicRecord) -> CommandRecord:
-        check_complete(record, self._config.limits, "command")
-        return read_command(record.value)
 
     def _task(
         self,

@@ -25,8 +25,10 @@ from strategies.errors import SinkError, StateVersionError
 
 _FILE = "journal.sqlite"
 _VERSION = 3
+#: The rows of one record.
+AT = "id = ? AND topic = ? AND part = ? AND place = ?"
 #: SQLite's integers have 64 bits.
-_FOREVER_MS = 2**62
+FOREVER_MS = 2**62
 #: The longest that a bundle without an owner may hold back others.
 _LONGEST_HOLD_MS = 86_400_000
 _TABLES = """
@@ -210,14 +212,10 @@ class Journal:
         with self.writing() as db:
             db.execute(
                 "UPDATE commands SET published = 1, record = x'', outcome = NULL, at_ms = "
-                "max(at_ms, ?)"
-                " WHERE id = ? AND topic = ? AND part = ? AND place = ?",
-                (min(until_ms, _FOREVER_MS), received.id, *received.position),
+                f"max(at_ms, ?) WHERE {AT}",
+                (min(until_ms, FOREVER_MS), received.id, *received.position),
             )
-            db.execute(
-                "DELETE FROM held WHERE id = ? AND topic = ? AND part = ? AND place = ?",
-                (received.id, *received.position),
-            )
+            db.execute(f"DELETE FROM held WHERE {AT}", (received.id, *received.position))
 
     def newest_epoch(self, cluster: str) -> int:
         """The newest epoch that was seen, 0 if none."""

@@ -47,6 +47,7 @@ def leaves(tree: Any) -> Iterator[tuple[Steps, Any, bool]]:
 
 
 def steps_in(message: str) -> Steps:
+    """The path in a message of the decoder; empty if it names none."""
     place = _PLACE.search(message)
     if place is None:
         return ()
@@ -56,12 +57,14 @@ def steps_in(message: str) -> Steps:
 
 
 def value_at(tree: Any, steps: Steps) -> Any:
+    """The value at the end of a path."""
     for step in steps:
         tree = tree[step]
     return tree
 
 
 def path_of(steps: Steps) -> str:
+    """The path as messages show it, shortened in the middle."""
     if len(steps) > 2 * _SHOWN_STEPS:
         return f"{path_of(steps[:_SHOWN_STEPS])}…{path_of(steps[-_SHOWN_STEPS:])[1:]}"
     return "$" + "".join(_step(step) for step in steps)

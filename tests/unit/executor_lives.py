@@ -200,7 +200,8 @@ def executor(
         topics = ExecutorTopics(
             consumer("commands"), consumer("rounds"), outcomes, telemetry, rejected, approvals
         )
-        stack.callback(topics.close)
+        for topic in filter(None, vars(topics).values()):
+            stack.callback(topic.close)
         time = StoryTime()
         patience_ms = config.guard.gate.facts_ms or 30_000
         quick = stack.enter_context(

@@ -367,9 +367,9 @@ class TestTheBreaker:
         Trouble(pulsar)
         control.send(*self.moves(pulsar)[:2])
         with executor(pulsar, control, BREAKS) as at_work:
-            assert at_work.breaker == "closed"
+            assert at_work.guard.breaker.state().code == "closed"
             work_off(at_work)
-            assert at_work.breaker == "open"
+            assert at_work.guard.breaker.state().code == "open"
 
 
 @pytest.mark.heavy

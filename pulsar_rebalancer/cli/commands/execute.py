@@ -212,8 +212,8 @@ def _work(
         lambda: executor.is_paused,
         ready.journal.size_bytes,
         lambda: executor.held,
-        is_gate_closed=lambda: bool(executor.gate_closed_by),
-        breaker=lambda: executor.breaker,
+        is_gate_closed=lambda: bool(executor.guard.gate.closed_by),
+        breaker=lambda: executor.guard.breaker.state().code,
     )
     try:
         report_shedder()

@@ -98,8 +98,8 @@ class KafkaAccess:
             found |= {
                 "sasl_mechanism": settings.mechanism,
                 "sasl_plain_username": settings.username,
+                "sasl_plain_password": self.password.reveal().decode(),
             }
-            found["sasl_plain_password"] = self.password.reveal().decode()
         files = {
             "ssl_cafile": settings.ca_file,
             "ssl_certfile": settings.cert_file,
@@ -135,8 +135,8 @@ class KafkaAccess:
             found |= {
                 "ssl.keystore.type": "PEM",
                 "ssl.keystore.certificate.chain": self.certificate.reveal().decode(),
+                "ssl.keystore.key": self.key.reveal().decode(),
             }
-            found["ssl.keystore.key"] = self.key.reveal().decode()
         return found
 
 
