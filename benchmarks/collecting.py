@@ -18,10 +18,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sinks.collector.collector import Collector, Source
-from sinks.collector.leader import LeaderPoll
 from sinks.collector.open_cluster import opened_poll
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.broker_facts import LeaderPoll
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import open_publisher
 from sinks.topics.uri import file_topic_uri

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pulsar_rebalancer.settings.load import Settings
-from sinks.collector.leader import LeaderPoll
 from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.costs import CostMeter
 from sinks.executor.executor import Executor, ExecutorTopics
@@ -24,7 +23,7 @@ from sinks.executor.settings import (
     state_folder,
 )
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_configuration import check_cluster_name
+from sinks.pulsar_api.broker_facts import LeaderPoll, check_cluster_name
 from sinks.pulsar_api.freezes import FreezeWatch, probing
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.topics.access import Consumer, Publisher, open_consumer, open_publisher

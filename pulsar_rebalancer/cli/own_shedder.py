@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from pulsar_rebalancer.cli.log_lines import Level, Line
-from sinks.collector.leader import LeaderFacts, LeaderPoll
 from sinks.collector.open_cluster import HASTY_DEADLINE, single_try
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.broker_facts import LeaderFacts, LeaderPoll
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wall_clock import wall_clock_ms
 

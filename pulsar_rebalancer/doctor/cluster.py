@@ -35,8 +35,7 @@ from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import Source, encode_report
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_clock import broker_time_s
-from sinks.pulsar_api.broker_configuration import check_cluster_name
+from sinks.pulsar_api.broker_facts import broker_time_s, check_cluster_name
 from sinks.pulsar_api.freezes import PATIENCE_MS, find_stuck, probing
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls

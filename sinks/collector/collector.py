@@ -19,10 +19,9 @@ from sinks.collector.cluster_policies import (
     text_of,
     unread_policies,
 )
-from sinks.collector.leader import LeaderFacts, LeaderPoll
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_configuration import LoadManager
+from sinks.pulsar_api.broker_facts import LeaderFacts, LeaderPoll, LoadManager
 from sinks.wire.contracts.fields import or_unset
 from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
 from sinks.wire.raw import ReportEnvelope

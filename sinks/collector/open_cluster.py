@@ -14,10 +14,10 @@ from sinks.collector.broker_poll import BrokerPoll, Pass, Poll
 from sinks.collector.bundle_owners import OwnerPoll
 from sinks.collector.collector import Source
 from sinks.collector.extensible_poll import WITHDRAWN, ExtensiblePoll, LoadTopics
-from sinks.collector.leader import LeaderPoll
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_configuration import (
+from sinks.pulsar_api.broker_facts import (
+    LeaderPoll,
     LoadManager,
     check_cluster_name,
     configured_manager,

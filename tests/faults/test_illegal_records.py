@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position

@@ -14,11 +14,11 @@ import pytest
 from pyarrow import parquet
 
 from pulsar_rebalancer.lab.backtest.columnar_fold import ColumnarFold, Quiet
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
 from pulsar_rebalancer.lab.simulation.clusters import MACHINE
 from pulsar_rebalancer.lab.simulation.noise import Wobble
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
-from sinks.plain_loop import PlainLoop
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import converted

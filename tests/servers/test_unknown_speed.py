@@ -12,11 +12,11 @@ import pytest
 
 from pulsar_rebalancer.cli.finding import Finding
 from pulsar_rebalancer.doctor.cluster import check_cluster
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.load import load
 from sinks.collector.collector import encode_report, encode_sweep
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.collector.settings import CollectorSettings
-from sinks.plain_loop import PlainLoop
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import decode, decode_round
 from sinks.wire.position import Position

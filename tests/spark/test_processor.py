@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
 from sinks.wire.codec import decode_command, decode_round
 from sinks.wire.encoding import encode_outcome_telemetry

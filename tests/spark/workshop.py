@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.topics.uri import file_topic_uri

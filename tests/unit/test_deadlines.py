@@ -28,7 +28,7 @@ from sinks.collector.open_cluster import single_try
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Call
-from sinks.pulsar_api.broker_clock import broker_time_s
+from sinks.pulsar_api.broker_facts import broker_time_s
 from sinks.pulsar_api.http import PulsarHttp
 from sinks.pulsar_api.http_exchange import HttpConnections
 from sinks.pulsar_api.settings import PulsarSettings

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pulsar_rebalancer.decisions.explain.sentences import explain
 from pulsar_rebalancer.decisions.explain.subject import locate
 from pulsar_rebalancer.decisions.log import DecisionLog
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.codec import decode, decode_rejected, decode_round
 from sinks.wire.position import Position
 from strategies.cluster.model import Figures, LoadReport, Policies, Resource, Round, Skip, Tombstone

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_configuration import LoadManager, configured_manager
+from sinks.pulsar_api.broker_facts import LoadManager, configured_manager
 from sinks.pulsar_api.settings import PulsarSettings
 from tests.pulsar_fake.server import FakePulsar
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.recordings.json_lines import open_recording
 from sinks.wire.codec import decode_rejected, decode_round
 from sinks.wire.output_rows import OutputRow

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected, decode_round
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position

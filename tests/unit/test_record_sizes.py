@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.codec import (
     decode_rejected,
     decode_round,

@@ -21,8 +21,8 @@ from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.notices.picture import picture_of
 from pulsar_rebalancer.decisions.plans import approval_for, plans_of
 from pulsar_rebalancer.decisions.status import ClusterStatus, Status, read_status
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.load import load
-from sinks.plain_loop import PlainLoop
 from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic_uri

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.load import load
-from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode_command, decode_round, encode_outcome_telemetry
 from sinks.wire.position import Position
 from strategies.cluster.model import Command, Outcome, OutcomeStatus, Round

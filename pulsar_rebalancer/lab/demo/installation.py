@@ -19,6 +19,7 @@ from pulsar_rebalancer.lab.demo.plan import BUNDLES, CLUSTER, TOPICS, DemoPlan
 from pulsar_rebalancer.lab.demo.result import Result, is_settled
 from pulsar_rebalancer.lab.demo.screen import Screen
 from pulsar_rebalancer.lab.goal import Goal
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
 from pulsar_rebalancer.lab.simulation.closed_loop import (
     Decider,
@@ -30,7 +31,6 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
 )
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
-from sinks.plain_loop import PlainLoop
 from sinks.stopping import handling
 from sinks.topics.access import open_publisher, open_reader
 from sinks.topics.connections import NO_SECURITY, TopicAccess

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pulsar_rebalancer.lab.goal import goal_of
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.lab.report.settings import shown_settings
 from pulsar_rebalancer.lab.report.target import replace_file
 from pulsar_rebalancer.lab.simulation.timeline import Timeline, Tracer
 from pulsar_rebalancer.settings.load import Settings
-from sinks.plain_loop import PlainLoop
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.readable import place
 from sinks.wire.codec import decode_command, decode_rejected, decode_round
