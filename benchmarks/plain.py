@@ -4,7 +4,8 @@ the sweep.
 Decoding and folding are timed apart, over groups of reports, as `pulsar_rebalancer.lab.plain_loop`
 does them. Every strategy has a store of its own and folds the same decoded records. Times are CPU
 times, for the loop waits for nothing but its turn; only a whole pass is also given in time that
-passed, because that is what a micro-batch can be compared with."""
+passed, because that is what a micro-batch can be compared with.
+"""
 
 from __future__ import annotations
 
