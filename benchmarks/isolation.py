@@ -39,7 +39,7 @@ from benchmarks.processes import cpu_seconds
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.load import load
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 
 if TYPE_CHECKING:
     from strategies.fold.engine import EngineSettings

@@ -13,7 +13,7 @@ from sinks.executor.settings import ExecutorConfig
 from sinks.topics.access import Consumer, TopicRecord
 from sinks.topics.readable import check_complete
 from sinks.wire.codec import decode_approval, decode_approval_outcome, encode_approval_outcome
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.errors import WireError
 from strategies.executor.admission import Signature
 from strategies.executor.approvals import (

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from sinks.executor.journal import AT, FOREVER_MS, Journal, Received
 from sinks.executor.settings import ExecutorConfig
 from sinks.wire.operator_records import command_digest
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.cluster.model import Command, OutcomeStatus
 from strategies.executor.admission import Objection
 from strategies.executor.approvals import (

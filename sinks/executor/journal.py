@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from sinks.topics.files.flushing import make_folder
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.cluster.model import OutcomeStatus
 from strategies.errors import SinkError, StateVersionError
 

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from sinks.recordings.json_lines import RecordingFile
 from sinks.wire.codec import decode
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.cluster.model import LoadReport, Sweep, TelemetryRecord
 from strategies.cluster.packing import figures_to_list
-from strategies.errors import SettingsError, SinkError, WireError
+from strategies.errors import SettingsError, WireError
 
 #: Columns of `packing.figures_to_list`, in its order.
 FIGURES = (
@@ -78,7 +79,7 @@ _RECORDS, _BUNDLES, _ORIGINALS = 16_384, 600_000, 64 * 2**20
 _NO_FIGURES: list[float | None] = [None] * len(FIGURES)
 
 
-class ColumnarRecording:
+class ColumnarRecording(RecordingFile):
     """A columnar recording being written; a context manager. The file is complete after `close`.
 
     Raises SettingsError where pyarrow is missing, SinkError where the file cannot be written.
@@ -143,12 +144,6 @@ class ColumnarRecording:
         except OSError as error:
             raise self._failed(error) from error
 
-    def __enter__(self) -> ColumnarRecording:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _decoded(self, value: bytes) -> TelemetryRecord | None:
         try:
             return decode(value, b"", self._limits)
@@ -177,12 +172,6 @@ class ColumnarRecording:
         if pa.types.is_dictionary(field.type):
             return pa.array(column, pa.string()).dictionary_encode()
         return pa.array(column, field.type)
-
-    def _failed(self, error: OSError) -> SinkError:
-        return SinkError(
-            f"{self._path} cannot be written ({error.strerror or error}); make room, or name "
-            "another file."
-        )
 
 
 def _report(record: LoadReport) -> list[Any]:

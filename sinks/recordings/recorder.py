@@ -20,7 +20,7 @@ from sinks.topics.connections import TopicAccess
 from sinks.topics.readable import Skipped, readable
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.uri import TopicUri
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from sinks.wire.raw import SourceSettings
 from sinks.wire.size_limits import WireLimits
 from strategies.errors import SinkError

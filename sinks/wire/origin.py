@@ -1,16 +1,27 @@
-"""A record's position and original bytes, packed into one value that travels with the decoded
-record to the rejected topic.
+"""The position of a record in its topic. Packed with the original bytes into one value, it travels
+with the decoded record to the rejected topic.
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import zstandard
 
-from sinks.wire.position import Position
 from strategies.errors import ContractError
+
+
+class Position(NamedTuple):
+    """Sorted by topic, partition, offset. In a file topic: segment number and byte offset in the
+    segment.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+
 
 #: Version, flags, length of the topic's name, partition, offset, true size of the record.
 _HEADER = struct.Struct(">BBHqqq")

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from sinks.wire.encoding import encode_command, encode_rejected, encode_round
-from sinks.wire.origin import pack_origin, unpack_origin
-from sinks.wire.position import Position
+from sinks.wire.origin import Position, pack_origin, unpack_origin
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import Command, Event, Round, Skip
 from strategies.cluster.quota import OVER_QUOTA, OverQuota
@@ -101,7 +100,7 @@ def _with_fewer(done: Round, names: int) -> Round:
     return replace(
         done,
         brokers=brokers,
-        stale=_first(done.stale, names),
+        stale=dict(list(done.stale.items())[:names]),
         usage=_only(done.usage, brokers),
         usage_after=_only(done.usage_after, brokers),
         measured=_only(done.measured, brokers),
@@ -112,10 +111,6 @@ def _with_fewer(done: Round, names: int) -> Round:
             *(replace(skip, names=skip.names[:names]) for skip in done.skips[:names]),
         ),
     )
-
-
-def _first(some: Mapping[str, T], names: int) -> Mapping[str, T]:
-    return dict(list(some.items())[:names])
 
 
 def _only(some: Mapping[str, T], brokers: Sequence[str]) -> Mapping[str, T]:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.fold.engine import EngineSettings
 from tests.control_topic import TOPICS, Control, command
 from tests.faults.installation import running

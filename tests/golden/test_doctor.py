@@ -46,7 +46,7 @@ from sinks.secret_file import Secret
 from sinks.topics.connections import Connections
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.kafka.settings import KafkaSettings
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from sinks.wire.signing import SigningKey, SigningSettings
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.fold.engine import EngineSettings

@@ -31,7 +31,7 @@ from sinks.metrics.labels import process_registry
 from sinks.metrics.server import Liveness
 from sinks.metrics.settings import MetricsSettings
 from sinks.wire.codec import decode_command, encode_intent, read_command
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from sinks.wire.signing import SigningSettings
 from sinks.wire.size_limits import WireLimits
 from strategies.cluster.intent_contract import Intent, IntentAction

@@ -19,7 +19,7 @@ from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import decode, decode_round
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.cluster.model import Figures, LoadReport, Round
 from strategies.figures.usage import percent
 from strategies.fold.engine import EngineSettings

@@ -17,8 +17,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic
+from sinks.wire.origin import Position
 from sinks.wire.peek import PEEKED_BYTES, peek
-from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
 from strategies.errors import SinkError
 from streaming.large_records import record_again

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.notices.delivery import headers_of, signature
-from sinks.notices.notice import Notice, NoticeCause
+from sinks.notices.delivery import Notice, NoticeCause, headers_of, signature
 from sinks.notices.settings import NoticeSettings, webhook
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode, encode_intent

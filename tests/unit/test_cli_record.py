@@ -14,7 +14,7 @@ from sinks.stopping import Stop, stopping
 from sinks.topics.access import open_reader
 from sinks.topics.files.topic import FileTopicWriter, TopicRecord
 from sinks.topics.uri import file_topic_uri
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.errors import SinkError
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer

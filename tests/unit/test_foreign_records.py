@@ -13,7 +13,7 @@ from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.message_id import MessageId, id_at
 from sinks.topics.readable import Skipped, place, readable
 from sinks.wire.codec import decode_command, encode_command
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.cluster.model import LARGEST_TIME
 from tests.control_topic import Control, command
 from tests.telemetry_lines import bundle, load_report, sweep

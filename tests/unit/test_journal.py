@@ -16,7 +16,7 @@ import pytest
 from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.guard import MoveJournal
 from sinks.executor.journal import Journal, Received, unfinished_commands
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.errors import SinkError, StateVersionError
 from strategies.executor.breaker import MoveResult
 from tests.unit.test_wire_encoding import APPROVAL, COMMAND, PAUSE

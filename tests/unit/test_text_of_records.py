@@ -32,8 +32,7 @@ from sinks.wire.codec import (
     decode_round,
 )
 from sinks.wire.encoding import encode_outcome, encode_rejected
-from sinks.wire.origin import Origin
-from sinks.wire.position import Position
+from sinks.wire.origin import Origin, Position
 from strategies.errors import WireError
 from tests.control_topic import TOPICS, now_ms, outcome
 from tests.pulsar_fake.model import Answer as Reply

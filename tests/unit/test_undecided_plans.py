@@ -28,7 +28,7 @@ from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic_uri
 from sinks.wire.codec import decode_command, decode_round, encode_command, encode_round
 from sinks.wire.operator_records import command_digest
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.cluster.model import Command, Round
 from strategies.figures.reported import reported_spread, reported_usage
 from strategies.settings import RoundSettings

@@ -18,8 +18,7 @@ from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier
 from pulsar_rebalancer.decisions.notices.outbox import Outbox
 from pulsar_rebalancer.settings.load import Settings
 from sinks.metrics.notifier import NotifierMetrics
-from sinks.notices.delivery import Attempt, Delivery
-from sinks.notices.notice import Notice, NoticeCause
+from sinks.notices.delivery import Attempt, Delivery, Notice, NoticeCause
 from sinks.notices.settings import notice_kinds, webhook
 from sinks.stopping import Stop, stopping
 from sinks.topics.access import open_consumer

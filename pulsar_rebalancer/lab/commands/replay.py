@@ -27,8 +27,8 @@ from sinks.topics.files.topic import TopicRecord
 from sinks.topics.readable import Skipped, readable
 from sinks.topics.uri import TopicUri, parse_topic
 from sinks.wire.codec import decode_rejected
+from sinks.wire.origin import Position
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.position import Position
 from strategies.cluster.model import Outcome
 from strategies.errors import WireError
 from strategies.round.screening import ABOUT_POLICIES

@@ -19,9 +19,8 @@ from sinks.topics.connections import Topics
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicRecord
 from sinks.topics.uri import file_topic
 from sinks.wire.codec import cluster_of, decode_rejected, encode_rejected
-from sinks.wire.origin import Origin
+from sinks.wire.origin import Origin, Position
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.position import Position
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningSettings
 from sinks.wire.size_limits import WireLimits

@@ -35,7 +35,7 @@ from sinks.topics.files.segments import (
     sync_folder,
 )
 from sinks.wall_clock import wall_clock_ms
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.errors import ContractError, PublishTimeout, SinkError
 

@@ -16,7 +16,7 @@ from sinks.topics.kafka.codecs import UnreadBatch, bound_batches
 from sinks.topics.kafka.errors import NO_TOPIC, kafka_errors
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, KafkaAccess
 from sinks.topics.uri import TopicUri
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped
 from sinks.wire.size_limits import WireLimits, clip
 from strategies.errors import PublishTimeout, SinkError

@@ -14,7 +14,7 @@ from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.client import open_client, pulsar_errors
 from sinks.topics.pulsar.message_id import MessageId, id_of
 from sinks.topics.uri import TopicUri
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
 from strategies.errors import PublishTimeout
 

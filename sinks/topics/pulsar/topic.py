@@ -16,7 +16,7 @@ from sinks.topics.files.topic import READ_RECORDS, TopicRecord
 from sinks.topics.pulsar.message_id import MessageId, id_of
 from sinks.topics.pulsar.partition import QUEUE, PulsarLink, record_of
 from sinks.topics.uri import TopicUri
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from sinks.wire.size_limits import WireLimits
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 

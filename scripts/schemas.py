@@ -1,4 +1,4 @@
-"""Writes the JSON Schemas of the six topics from the contracts: python -m sinks.wire.schemas
+"""Writes the JSON Schemas of the six topics from the contracts: python -m scripts.schemas
 docs/schemas.
 """
 
@@ -98,7 +98,7 @@ def _with_whole_sentences(node: Any) -> Any:
 def main(arguments: list[str]) -> int:
     """Writes the schemas into the folder that the command line names."""
     if len(arguments) != 1:
-        print("usage: python -m sinks.wire.schemas FOLDER", file=sys.stderr)
+        print("usage: python -m scripts.schemas FOLDER", file=sys.stderr)
         return 2
     for path in write_schemas(Path(arguments[0])):
         print(path)
