@@ -17,8 +17,7 @@ from sinks.wire.contracts.execution import (
     CommandRecord,
     OutcomeRecord,
 )
-from sinks.wire.contracts.rejected import RejectedRecord
-from sinks.wire.contracts.rounds import RoundRecord
+from sinks.wire.contracts.job_output import RejectedRecord, RoundRecord
 from sinks.wire.contracts.telemetry import TelemetryMessage
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

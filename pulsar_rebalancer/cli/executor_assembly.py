@@ -11,9 +11,9 @@ from pulsar_rebalancer.settings.load import Settings
 from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.costs import CostMeter
 from sinks.executor.executor import Executor, ExecutorTopics
+from sinks.executor.guard import RateLimiter
 from sinks.executor.journal import Journal
 from sinks.executor.publish import Result
-from sinks.executor.rate_limiter import RateLimiter
 from sinks.executor.settings import (
     ExecutorConfig,
     admission_rules,

@@ -17,7 +17,7 @@ import msgspec
 from sinks.collector.broker_poll import Report
 from sinks.collector.bundle_owners import names_of
 from sinks.pulsar_api.admin import PulsarAdmin
-from strategies.errors import AdminError, CallFailed, NotFound
+from strategies.errors import CallFailed, NotFound
 
 
 class _Facts(msgspec.Struct):
@@ -41,13 +41,6 @@ def collect_policies(
         "failure_domains": admin.failure_domains(),
         "brokers": dict(brokers),
     }
-
-
-def unread_policies(error: AdminError, brokers: Mapping[str, Any]) -> dict[str, Any]:
-    """The snapshot until policies have been read once: without one, rounds would know of no policy
-    and move what policies protect.
-    """
-    return {"isolation": f"could not be read: {error}", "brokers": dict(brokers)}
 
 
 def reported_facts(reports: Iterable[Report]) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from sinks.collector.cluster_policies import (
     collect_policies,
     reported_facts,
     text_of,
-    unread_policies,
 )
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
@@ -112,7 +111,8 @@ class Collector:
             self._policies_due_ms = 0
             if self._were_read:
                 return False, (f"The policies could not be read and stay as they were: {error}",)
-            snapshot = unread_policies(error, facts)
+            # Without any, rounds would know of no policy and move what policies protect.
+            snapshot = {"isolation": f"could not be read: {error}", "brokers": dict(facts)}
             complaints = (f"No policies could be read; until they are, nothing moves: {error}",)
         text = text_of(snapshot)
         changed, self._policies = text != self._policies, text

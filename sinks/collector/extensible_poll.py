@@ -24,7 +24,7 @@ import msgspec
 from sinks.collector.broker_poll import BrokerPoll, Kind, MissingReport, Pass, Report
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.pulsar.client import open_client, pulsar_errors
-from sinks.wire.names import is_broker
+from sinks.wire.checks import is_broker
 from strategies.errors import SinkError
 
 if TYPE_CHECKING:

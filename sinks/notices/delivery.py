@@ -97,17 +97,14 @@ def as_slack(notice: Notice) -> bytes:
 def _blocks(notice: Notice) -> Iterator[Mapping[str, Any]]:
     yield {"type": "header", "text": _plain(notice.title, HEADER)}
     words = (notice.cause.text or notice.cause.code, notice.cause.advice, notice.picture)
-    yield from (_section(text) for text in words if text)
+    for text in filter(None, words):
+        yield {"type": "section", "text": _plain(text, SECTION)}
     if notice.link:
         text = f"<{escape(notice.link, quote=False)}|Show the cluster>"
         yield {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
     named = {"notice": notice.id, "plan": notice.plan, "command": notice.command}
     about = ", ".join(f"{name} {value}" for name, value in named.items() if value)
     yield {"type": "context", "elements": [_plain(about, SECTION)]}
-
-
-def _section(text: str) -> Mapping[str, Any]:
-    return {"type": "section", "text": _plain(text, SECTION)}
 
 
 def _plain(text: str, most: int) -> Mapping[str, Any]:

@@ -39,7 +39,7 @@ from sinks.pulsar_api.settings import (
     token_header,
 )
 from sinks.pulsar_api.tls_errors import speaks_tls, tls_complaint, tls_obstacle
-from sinks.wire.names import is_broker
+from sinks.wire.checks import is_broker
 from strategies.errors import (
     BrokerUnavailable,
     NotOwned,

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from sinks.wire.checks import check_broker, check_bundles, check_cluster, is_cluster, quoted
 from sinks.wire.complaints import complaint
 from sinks.wire.contracts.execution import (
     ApprovalOutcomeRecord,
@@ -16,8 +17,7 @@ from sinks.wire.contracts.execution import (
     CommandRecord,
     OutcomeRecord,
 )
-from sinks.wire.contracts.rejected import RejectedRecord
-from sinks.wire.contracts.rounds import RoundRecord
+from sinks.wire.contracts.job_output import RejectedRecord, RoundRecord
 from sinks.wire.contracts.telemetry import KINDS, TelemetryMessage
 from sinks.wire.decoding import to_outcome, to_record
 from sinks.wire.encoding import (
@@ -30,7 +30,6 @@ from sinks.wire.encoding import (
     to_round,
 )
 from sinks.wire.mending import TABLE, mended
-from sinks.wire.names import check_broker, check_bundles, check_cluster, is_cluster, quoted
 from sinks.wire.nesting_limits import check_shape, check_utf8
 from sinks.wire.operator_records import (
     encode_approval,

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from sinks.wire.checks import MILLISECONDS, check_time, quoted
 from sinks.wire.contracts.execution import CommandRecord
 from sinks.wire.contracts.telemetry import PoliciesRecord
 from sinks.wire.json_paths import (
@@ -28,9 +29,7 @@ from sinks.wire.json_paths import (
     steps_in,
     value_at,
 )
-from sinks.wire.names import quoted
 from sinks.wire.nesting_limits import check_utf8, too_deep
-from sinks.wire.times import MILLISECONDS, check_time
 from strategies.errors import WireError
 
 _MISSING = re.compile(r"missing required field `([^`]*)`")

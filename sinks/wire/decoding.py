@@ -14,6 +14,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from sinks.wire.checks import (
+    check_broker,
+    check_bundles,
+    check_cluster,
+    check_time,
+    is_broker,
+    is_bundle,
+    quoted,
+)
 from sinks.wire.contracts.execution import OutcomeRecord
 from sinks.wire.contracts.fields import is_measured_or_not, or_none
 from sinks.wire.contracts.telemetry import (
@@ -30,16 +39,7 @@ from sinks.wire.contracts.telemetry import (
     SweepRecord,
     TopBundlesRecord,
 )
-from sinks.wire.names import (
-    check_broker,
-    check_bundles,
-    check_cluster,
-    is_broker,
-    is_bundle,
-    quoted,
-)
 from sinks.wire.operator_records import to_intent
-from sinks.wire.times import check_time
 from strategies.cluster import model
 from strategies.cluster.move_cost import MoveCost
 from strategies.errors import WireError

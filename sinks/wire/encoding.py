@@ -14,11 +14,11 @@ from msgspec.structs import astuple
 
 from sinks.wire.contracts.execution import CommandRecord, ExpectedUsage, OutcomeRecord, Reason
 from sinks.wire.contracts.fields import or_none, or_unset
-from sinks.wire.contracts.rejected import RejectedRecord
-from sinks.wire.contracts.rounds import (
+from sinks.wire.contracts.job_output import (
     CertificateRecord,
     ForecastRecord,
     IntentStatusRecord,
+    RejectedRecord,
     RoundRecord,
     SkipRecord,
     SpreadRecord,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from sinks.wire.checks import check_broker, check_cluster, quoted
 from sinks.wire.contracts.execution import (
     LONGEST_REASON,
     ApprovalOutcomeRecord,
@@ -17,7 +18,6 @@ from sinks.wire.contracts.execution import (
 )
 from sinks.wire.contracts.fields import LONGEST_NAME, or_none, or_unset
 from sinks.wire.contracts.telemetry import IntentRecord
-from sinks.wire.names import check_broker, check_cluster, quoted
 from strategies.cluster.intent_contract import Intent
 from strategies.errors import WireError
 from strategies.executor.approvals import Approval, ApprovalOutcome, ApprovedCommand

@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from sinks.wire.checks import is_cluster, other_unit
 from sinks.wire.codec import cluster_of
-from sinks.wire.names import is_cluster
 from sinks.wire.plain_numbers import with_plain_numbers
-from sinks.wire.times import other_unit
 from strategies.cluster.model import LARGEST_TIME
 
 #: As much as `peek` reads of a record in the usual order.

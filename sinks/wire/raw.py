@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from sinks.wire.names import is_broker
+from sinks.wire.checks import is_broker
 from strategies.errors import SettingsError
 from strategies.settings import Setting
 

@@ -17,8 +17,8 @@ from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.costs import CostMeter
 from sinks.executor.effect import Allowance, Effect
 from sinks.executor.executor import Executor, ExecutorTopics
+from sinks.executor.guard import RateLimiter
 from sinks.executor.journal import Journal
-from sinks.executor.rate_limiter import RateLimiter
 from sinks.executor.settings import ExecutorConfig
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.pulsar_api.admin import PulsarAdmin

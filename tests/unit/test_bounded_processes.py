@@ -86,7 +86,7 @@ BOUNDS: Mapping[str, str] = {
     "sinks/executor/guard.py Breaker._results": "KEPT",
     "sinks/executor/guard.py UnownedBundles._looked_at": "looks of the last _LOOK_AGAIN_S",
     "sinks/executor/intake.py Intake._waiting": "executor.at_once",
-    "sinks/executor/rate_limiter.py RateLimiter._begun": "moves of a minute, executor.per_minute",
+    "sinks/executor/guard.py RateLimiter._begun": "moves of a minute, executor.per_minute",
     "sinks/metrics/collector.py CollectorMetrics._codes": SETTINGS,
     "sinks/metrics/labels.py BoundedLabel._known": "its limit",
     "sinks/pulsar_api/freezes.py FrozenReports._frozen": "MOST_STUCK",

@@ -13,8 +13,8 @@ from dataclasses import replace
 import pytest
 
 from sinks.executor.executor import Stopped
+from sinks.executor.guard import RateLimiter
 from sinks.executor.journal import Journal, Received
-from sinks.executor.rate_limiter import RateLimiter
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode, decode_rejected, encode_command
