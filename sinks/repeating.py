@@ -6,9 +6,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-#: Longest wait for running work at the end (s).
-_END_S = 1.0
-
 
 @contextmanager
 def repeated(
@@ -17,7 +14,7 @@ def repeated(
     name: str,
     *,
     used: ExitStack | None = None,
-    end_s: float = _END_S,
+    end_s: float = 1.0,
 ) -> Iterator[None]:
     """Does the work while the context lasts, each time after a pause of `every_s`, in a thread with
     this name. The work gets the event that says that it has ended, and raises nothing. `used`: what

@@ -35,7 +35,6 @@ TOPICS: Mapping[Kind, str] = {
     "broker-load-data": "non-persistent://pulsar/system/loadbalancer-broker-load-data",
     "top-bundles-load-data": "non-persistent://pulsar/system/loadbalancer-top-bundles-load-data",
 }
-_QUEUE_WAIT_MS = 500
 #: The broker drops messages beyond this queue: room for 1,000 brokers that report twice within a
 #: second.
 _QUEUE = 10_000
@@ -104,7 +103,7 @@ class LoadTopics:
             with pulsar_errors(*self._where):
                 while not self._ended.is_set():
                     with suppress(pulsar.Timeout):
-                        self._put(kind, reader.read_next(timeout_millis=_QUEUE_WAIT_MS))
+                        self._put(kind, reader.read_next(timeout_millis=500))
         except SinkError as error:
             self._failed = error
 

@@ -28,9 +28,7 @@ from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from sinks.wall_clock import wall_clock_ms
 from strategies.errors import AdminError, BrokerUnavailable, Refused
 
-_PORT = re.compile(r"\d+")
 _SERVERS = 2
-_PAUSE_S = 0.5
 #: Stands for the cluster's name in a call that does not need it.
 _UNNAMED = "unknown"
 #: The setting behind the deadline of `single_try`, for messages.
@@ -107,12 +105,7 @@ def run_until_complete(source: Source, limit_s: float, wait: Callable[[float], b
     until = time.monotonic() + limit_s
     while True:
         done = source.poll(source.admin.brokers())
-        if (
-            source.manager == "modular"
-            or not done.missing
-            or time.monotonic() > until
-            or wait(_PAUSE_S)
-        ):
+        if source.manager == "modular" or not done.missing or time.monotonic() > until or wait(0.5):
             return done
 
 
@@ -169,7 +162,7 @@ def _web_services(admin: PulsarAdmin, named: Sequence[str]) -> Iterator[str]:
 
 
 def _port(admin: PulsarAdmin, web: str, key: str) -> str:
-    port = _PORT.search(admin.configuration(web).get(key, ""))
+    port = re.search(r"\d+", admin.configuration(web).get(key, ""))
     if port is None:
         raise Refused(
             f"{web} has no {key}; name the binary protocol's address as pulsar.service_url"

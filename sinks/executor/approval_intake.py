@@ -24,9 +24,6 @@ from strategies.executor.approvals import (
     approval_objection,
 )
 
-_READ_RECORDS = 100
-_READ_BYTES = 8 * 2**20
-
 
 @dataclass(frozen=True, slots=True)
 class Answered:
@@ -60,7 +57,7 @@ class ApprovalIntake:
         """
         if self._records is None:
             return
-        while records := self._records.poll(_READ_RECORDS, 0, _READ_BYTES):
+        while records := self._records.poll(100, 0, 8 * 2**20):
             for record in records:
                 try:
                     check_complete(record, self._config.limits, "approval")

@@ -37,7 +37,6 @@ from strategies.executor.admission import owner_objection
 from strategies.executor.approvals import NOT_THE_APPROVED_PLAN
 from strategies.executor.breaker import result_of
 
-_POLL_S = 0.5
 #: Characters of an outcome's reason, which may quote what brokers and policies say.
 _LONGEST_REASON = 2_000
 #: How often rounds are read while commands wait for their turn.
@@ -145,7 +144,7 @@ class Executor:
             self._publisher.publish(self._result(task))
         self._intake.forget_at_start()
 
-    def step(self, timeout_s: float = _POLL_S) -> int:
+    def step(self, timeout_s: float = 0.5) -> int:
         """Works off the next few records and held commands; how many. Raises SinkError,
         Unauthorized, Stopped; then what was not finished comes again.
         """
@@ -318,7 +317,8 @@ class Executor:
             encode_outcome(outcome),
             now_ms,
             # A record that only claims to be the command must not take the command's place.
-            counts=task.believed and not _is_forged(task),
+            counts=task.believed
+            and (task.denied is None or task.denied.code != NOT_THE_APPROVED_PLAN),
         )
         return outcome
 
@@ -329,7 +329,3 @@ class Executor:
             self.guard.breaker.add(result)
         if (outcome.reason or "").startswith("unowned:"):
             self.guard.unowned.add(outcome.bundle)
-
-
-def _is_forged(task: Task) -> bool:
-    return task.denied is not None and task.denied.code == NOT_THE_APPROVED_PLAN

@@ -102,9 +102,6 @@ def _sheds(configuration: dict[str, str]) -> bool | None:
     return sheds == "true" and configuration.get("loadBalancerEnabled") != "false"
 
 
-_LARGEST = 2**20
-
-
 def broker_time_s(broker: str, settings: PulsarSettings) -> int | None:
     """The broker's time in seconds since the epoch; None without a Date header. Raises
     SettingsError.
@@ -117,7 +114,7 @@ def broker_time_s(broker: str, settings: PulsarSettings) -> int | None:
     try:
         with closing(HttpConnections(tls_context(settings), 0, connect_s)) as connections:
             asked = connections.exchange(
-                "GET", f"{url}/status.html", headers={}, body=None, until=until, most=_LARGEST
+                "GET", f"{url}/status.html", headers={}, body=None, until=until, most=2**20
             )
         date = asked.headers.get("date")
         return None if date is None else int(parsedate_to_datetime(date).timestamp())

@@ -51,8 +51,6 @@ _MOST_HOPS = 6
 _LONGEST_PAUSE_S = 30.0
 #: Addresses with connections: more than any cluster has brokers. Those of brokers that left go.
 MOST_ADDRESSES = 2_000
-#: Who calls, in the request logs of brokers.
-USER_AGENT = "pulsar-rebalancer"
 
 #: Sleeps for a number of seconds; returns True if the program is to end, which stops all retries.
 Wait = Callable[[float], bool]
@@ -203,7 +201,7 @@ class PulsarHttp:
             raise self._late(call, url, window)
         headers = {
             "Accept": "application/json, text/plain, */*",
-            "User-Agent": USER_AGENT,
+            "User-Agent": "pulsar-rebalancer",
             **token_header(self._settings),
         }
         if call.body is not None:

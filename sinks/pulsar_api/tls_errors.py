@@ -26,7 +26,6 @@ _PLAIN = (
     "UNKNOWN_PROTOCOL",
     "PACKET_LENGTH_TOO_LONG",
 )
-_ALERT_WAIT_S = 0.5
 #: A missing certificate of ours, or one that the broker does not accept.
 _OWN = (
     "CERTIFICATE_REQUIRED",
@@ -72,7 +71,7 @@ def tls_complaint(
     """
     try:
         with context.wrap_socket(plain, server_hostname=host) as connection:
-            connection.settimeout(_ALERT_WAIT_S)
+            connection.settimeout(0.5)
             with suppress(TimeoutError):
                 # With TLS 1.3, a server refuses our certificate after the handshake.
                 connection.recv(1)

@@ -26,7 +26,6 @@ from sinks.wire.size_limits import WireLimits
 from strategies.errors import SinkError
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ENDING)
-_LOOK_EVERY_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +157,7 @@ def _blocks(
         ):
             return
         else:
-            stop.wait(_LOOK_EVERY_S)
+            stop.wait(0.2)
 
 
 def _until_lost(

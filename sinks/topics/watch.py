@@ -72,7 +72,8 @@ class PulsarProbe:
         self.close()
         for topic in self._topics:
             link = PulsarLink(topic, self._settings)
-            self._open.callback(link.drop)
+            # Without requests to the brokers, which may not answer.
+            self._open.callback(link.client.shutdown)
             self._readers += [(link, reader) for reader in _readers(link)]
         self._questions_left = _QUESTIONS
 
@@ -89,7 +90,6 @@ def _readers(link: PulsarLink) -> list[pulsar.Reader]:
 
 #: Raises SinkError, PublishTimeout if servers do not answer.
 _Probe = Callable[[], object]
-_EVERY_S = 3.0
 #: Timeout of a probe, which is a small request.
 _ANSWERS_MS = 5_000
 #: Timeout for connecting to a Pulsar broker, short enough to try the next broker of the topic's
@@ -102,7 +102,7 @@ def watched(
     topics: Collection[TopicUri],
     access: TopicAccess,
     outage: RetryBackoff,
-    every_s: float = _EVERY_S,
+    every_s: float = 3.0,
 ) -> Iterator[None]:
     """Probes the servers of these topics while the context lasts and reports to `outage`. Raises
     SettingsError.

@@ -38,7 +38,6 @@ _EXPECTED = re.compile(r"Expected `([^`]*)`")
 _SUSPICIOUS = re.compile(rb"NaN|Infinity|\\u[dD]")
 #: A field of every load report.
 _OF_REPORTS = b'"bandwidthIn"'
-_NUMBERS_AS_TEXT = frozenset({"NaN", "Infinity", "-Infinity"})
 _TYPES = {
     str: "a string",
     bool: "true or false",
@@ -296,7 +295,7 @@ def _judge(tree: dict[str, Any], steps: Steps, message: str) -> WireError:
             "for what it allows.",
         )
     numeric = "float" in expected[1] or "int" in expected[1]
-    if isinstance(value, str) and numeric and value in _NUMBERS_AS_TEXT:
+    if isinstance(value, str) and numeric and value in ("NaN", "Infinity", "-Infinity"):
         return WireError(
             "not-finite",
             f"{place} is {quoted(value)}, no figure; leave the record out until the broker "

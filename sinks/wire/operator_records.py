@@ -22,7 +22,6 @@ from strategies.cluster.intent_contract import Intent
 from strategies.errors import WireError
 from strategies.executor.approvals import Approval, ApprovalOutcome, ApprovedCommand
 
-_DIGEST = re.compile("[0-9a-f]{64}")
 #: Characters that a line for people cannot contain: controls, line breaks, marks that change the
 #: direction of text.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -92,7 +91,7 @@ def to_approval(record: ApprovalRecord) -> Approval:
             "none.",
         )
     for place, one in enumerate(record.commands):
-        if _DIGEST.fullmatch(one.digest) is None:
+        if re.fullmatch("[0-9a-f]{64}", one.digest) is None:
             raise WireError(
                 "digest",
                 f"$.commands[{place}].digest is {quoted(one.digest)}, no SHA-256 in hex; write the "
@@ -146,7 +145,6 @@ def command_digest(record: bytes) -> str:
     return hashlib.sha256(record).hexdigest()
 
 
-_ID = re.compile("[0-9a-f]{32}")
 #: Field → the actions that need it, and those that may have it too.
 _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "broker": (frozenset({"drain", "undrain", "restarting", "restarted"}), frozenset()),
@@ -190,7 +188,7 @@ def to_intent(record: IntentRecord, origin: bytes) -> Intent:
     check_person(record.by, record.reason)
     _check_fields(record)
     for name, value in (("id", record.id), ("roll", record.roll)):
-        if value is not UNSET and _ID.fullmatch(value) is None:
+        if value is not UNSET and re.fullmatch("[0-9a-f]{32}", value) is None:
             raise WireError(
                 "intent-id",
                 f"$.{name} is {quoted(value)}, no id of an intent; write 32 lower-case hex digits.",

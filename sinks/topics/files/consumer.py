@@ -16,8 +16,6 @@ from sinks.wire.origin import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.errors import SinkError
 
-_LOOK_EVERY_S = 0.02
-
 
 class FileConsumer:
     """Continues at the position that `group` committed last. One process at a time per group and
@@ -67,7 +65,7 @@ class FileConsumer:
             records, after = self._reader.read(self._next, max_records, max_bytes)
             if records or time.monotonic() >= deadline:
                 break
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(0.02)
         self._next = after
         starts = [Offset(record.position.partition, record.position.offset) for record in records]
         self._behind.update(

@@ -205,7 +205,12 @@ def check_offset(folder: Path, start: Offset, numbers: Sequence[int]) -> None:
         return
     following = [number for number in numbers if number >= start.segment]
     if numbers and start.segment < numbers[0]:
-        raise _deleted(folder, start, numbers[0])
+        raise OffsetGone(
+            f"Offset {start.segment}:{start.byte} of {folder} is gone: the topic begins with "
+            f"{segment_path(folder, numbers[0]).name}, the segments before were deleted "
+            "(files.retention_hours) before they were read. Raise the retention, and set "
+            "job.fail_on_data_loss=false for one start, which continues with the oldest line"
+        )
     if not following or following[0] != start.segment:
         raise _gone(folder, start)
     for number, there in enumerate(following, start.segment):
@@ -280,15 +285,6 @@ def _time_ms(line: bytes) -> int | None:
     except (ValueError, RecursionError):
         return None
     return times.issued_at_ms if times.ts is None else times.ts
-
-
-def _deleted(folder: Path, offset: Offset, oldest: int) -> OffsetGone:
-    return OffsetGone(
-        f"Offset {offset.segment}:{offset.byte} of {folder} is gone: the topic begins with "
-        f"{segment_path(folder, oldest).name}, the segments before were deleted "
-        "(files.retention_hours) before they were read. Raise the retention, and set "
-        "job.fail_on_data_loss=false for one start, which continues with the oldest line"
-    )
 
 
 def _gone(folder: Path, offset: Offset) -> OffsetGone:

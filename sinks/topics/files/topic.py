@@ -45,7 +45,6 @@ __all__ = ["FileTopicReader", "FileTopicWriter", "Offset", "TopicRecord"]
 READ_RECORDS = 2_000
 SEGMENT_BYTES = 64 * 2**20
 _LOCK = ".lock"
-_LOCK_TIMEOUT_S = 30.0
 
 
 class TopicRecord(NamedTuple):
@@ -73,7 +72,7 @@ class FileTopicWriter:
         *,
         sync: bool = False,
         retention_ms: int | None = None,
-        lock_timeout_s: float = _LOCK_TIMEOUT_S,
+        lock_timeout_s: float = 30.0,
         fsync: Callable[[int], None] = os.fsync,
         clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:

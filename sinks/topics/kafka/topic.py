@@ -24,8 +24,6 @@ from strategies.errors import PublishTimeout, SinkError
 _POLL_MS = 200
 #: Refresh interval of metadata: finds a new partition long before its first records expire.
 _LOOK_FOR_PARTITIONS_MS = 30_000
-#: Longest wait for a producer's thread to end.
-_END_S = 5.0
 
 
 class KafkaTopicConsumer:
@@ -72,7 +70,6 @@ class KafkaTopicConsumer:
         try:
             with kafka_errors(topic):
                 self._take_partitions()
-                self._ends = self._client.end_offsets(self._partitions)
                 if since_ms is not None:
                     self._begin_at(since_ms)
         except BaseException:
@@ -89,7 +86,6 @@ class KafkaTopicConsumer:
             records = self._polled(max_records, timeout_s)
             if not records:
                 self._take_partitions()
-                self._ends = self._client.end_offsets(self._partitions)
                 records = self._behind_the_end(max_records)
         self._hand_out(records)
         return records
@@ -149,8 +145,8 @@ class KafkaTopicConsumer:
         self._client.close(autocommit=False)
 
     def _take_partitions(self) -> None:
-        """Assigns all partitions of the topic; a new one starts at its beginning, the others
-        continue.
+        """Assigns all partitions of the topic, and asks for their ends; a new one starts at its
+        beginning, the others continue.
         """
         from kafka import TopicPartition
 
@@ -159,6 +155,7 @@ class KafkaTopicConsumer:
             raise SinkError(f"{self._topic}: {NO_TOPIC}")
         self._partitions = [TopicPartition(self._topic.name, number) for number in sorted(numbers)]
         self._client.assign(self._partitions)
+        self._ends = self._client.end_offsets(self._partitions)
 
     def _begin_at(self, since_ms: int) -> None:
         found = self._client.offsets_for_times(dict.fromkeys(self._partitions, since_ms))
@@ -304,7 +301,7 @@ def _force_close(producer: Any) -> None:
         producer.close(timeout=0)
     except KafkaError:
         producer._sender.force_close()  # the only way to stop its thread
-        producer._sender.join(_END_S)
+        producer._sender.join(5.0)
         with suppress(KafkaError):
             producer.close(timeout=1)
 

@@ -114,10 +114,6 @@ class PulsarLink:
                 receiver_queue_size=0,
             )
 
-    def drop(self) -> None:
-        """Closes the connection without requests to the brokers, which may not answer."""
-        self.client.shutdown()
-
     def close(self) -> None:
         """Closes the connection and everything opened through it."""
         import pulsar

@@ -27,7 +27,6 @@ _LOOK_EVERY_S = 0.02
 #: Initial wait of a new consumer: only the broker knows the position of its subscription.
 _FIRST_S = 2.0
 _LONGEST_PAUSE_S = 2.0
-_PENDING = 1_000
 
 
 class PulsarTopicConsumer:
@@ -221,7 +220,7 @@ class PulsarPublisher:
                     self._link.name,
                     send_timeout_millis=settings.deadline_ms,
                     compression_type=pulsar.CompressionType.ZSTD,
-                    max_pending_messages=_PENDING,
+                    max_pending_messages=1_000,
                     block_if_queue_full=True,
                     batching_enabled=True,
                     batching_max_publish_delay_ms=5,

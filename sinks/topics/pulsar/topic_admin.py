@@ -17,7 +17,6 @@ from sinks.topics.kafka.admin import TopicPlan
 from sinks.topics.uri import TopicUri
 from strategies.errors import AdminError, NotFound, Refused, SinkError
 
-_MINUTE_MS = 60_000
 #: Pulsar requires the mode and a duration even if nothing is deleted.
 _NEVER_DELETED = json.dumps(
     {
@@ -109,7 +108,7 @@ def keep_pulsar_topic(topic: TopicUri, plan: TopicPlan, settings: PulsarSettings
 def _set_policies(http: PulsarHttp, topic: TopicUri, plan: TopicPlan) -> None:
     """Sets policies of the topic, not of its namespace, which may contain other topics."""
     kept = json.dumps(
-        {"retentionTimeInMinutes": -(-plan.retention_ms // _MINUTE_MS), "retentionSizeInMB": -1}
+        {"retentionTimeInMinutes": -(-plan.retention_ms // 60_000), "retentionSizeInMB": -1}
     ).encode()
     try:
         http.ask(
