@@ -24,7 +24,7 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LeaderPoll
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import open_publisher
-from sinks.topics.uri import file_topic_uri
+from sinks.topics.addresses import file_topic_uri
 from sinks.wall_clock import wall_clock_ms
 from tests.control_topic import storing
 from tests.topic_uris import topic_of

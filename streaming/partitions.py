@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 
 from sinks.topics.access import records_of
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import cluster_of
 from streaming.checkpoint.guard_file import PARTITIONS, Guard

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 
 from sinks.topics.access import records_of
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.broker_versions import brokers_in
 from strategies.java.broker_versions import release_of

@@ -13,7 +13,6 @@ from sinks.executor.costs import CostMeter
 from sinks.executor.executor import Executor, ExecutorTopics
 from sinks.executor.guard import RateLimiter
 from sinks.executor.journal import Journal
-from sinks.executor.publish import Result
 from sinks.executor.settings import (
     ExecutorConfig,
     admission_rules,
@@ -22,12 +21,13 @@ from sinks.executor.settings import (
     pause_file,
     state_folder,
 )
+from sinks.executor.tasks import Result
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LeaderPoll, check_cluster_name
 from sinks.pulsar_api.freezes import FreezeWatch, probing
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.topics.access import Consumer, Publisher, open_consumer, open_publisher
-from sinks.topics.uri import TopicUri
+from sinks.topics.addresses import TopicUri
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.signing import approvals_key, signing_key
 

@@ -21,9 +21,8 @@ from sinks.topics.access import (
     open_reader,
     records_of,
 )
-from sinks.topics.connections import Connections, TopicAccess
+from sinks.topics.addresses import Connections, TopicAccess, TopicUri
 from sinks.topics.readable import check_read
-from sinks.topics.uri import TopicUri
 from sinks.wire.codec import decode_round
 from sinks.wire.operator_records import check_person, encode_intent
 from sinks.wire.signing import SigningKey, signing_key

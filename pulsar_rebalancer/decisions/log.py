@@ -12,10 +12,16 @@ from typing import Literal
 
 from sinks.recordings.recorder import of_recording, topic_records
 from sinks.topics.access import TopicRecord
-from sinks.topics.connections import NO_SECURITY, Connections, TopicAccess
+from sinks.topics.addresses import (
+    NO_SECURITY,
+    Connections,
+    TopicAccess,
+    TopicUri,
+    file_topic,
+    parse_topic,
+)
 from sinks.topics.files.segments import segments
 from sinks.topics.readable import Skipped, readable
-from sinks.topics.uri import TopicUri, file_topic, parse_topic
 from sinks.wire.codec import decode_answer, decode_approval, decode_command, decode_round
 from sinks.wire.operator_records import command_digest
 from sinks.wire.signing import SigningKey, SigningSettings

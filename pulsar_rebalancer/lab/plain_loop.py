@@ -6,11 +6,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from sinks.wire.codec import cluster_of, decode
-from sinks.wire.origin import Position, pack_origin
+from sinks.wire.codec import cluster_of, decode, peek
+from sinks.wire.origin import DEFAULT_LIMITS, Position, WireLimits, clip, pack_origin
 from sinks.wire.output_rows import OutputRow, event_row, over_quota_row, rejected_row
-from sinks.wire.peek import peek
-from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
 from strategies.cluster.quota import UnreadRecord
 from strategies.cluster.store import InMemoryStore
 from strategies.errors import WireError

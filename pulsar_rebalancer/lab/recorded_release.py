@@ -14,7 +14,7 @@ from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import converted
 from sinks.wire.broker_versions import versions_of
-from sinks.wire.size_limits import WireLimits
+from sinks.wire.origin import WireLimits
 from strategies.java.broker_versions import ClusterRelease, release_of
 
 #: Number and bytes of the first records that are read: every broker reports within minutes.

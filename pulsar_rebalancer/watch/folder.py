@@ -16,8 +16,7 @@ from pulsar_rebalancer.settings.load import Settings, load
 from sinks.collector.open_cluster import DiscoveredCluster
 from sinks.full_disk import naming
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.connections import Topics
-from sinks.topics.uri import file_topic_uri
+from sinks.topics.addresses import Topics, file_topic_uri
 from strategies.errors import SettingsError
 
 DEFAULT_FOLDER, DEMO_FOLDER = Path("rebalancer-watch"), Path("rebalancer-watch-demo")

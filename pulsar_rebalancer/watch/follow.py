@@ -12,7 +12,7 @@ from pulsar_rebalancer.cli.own_shedder import OwnShedder
 from pulsar_rebalancer.watch.processes import WHAT, Processes
 from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.topics.access import Consumer, open_consumer, open_publisher
-from sinks.topics.connections import Topics
+from sinks.topics.addresses import Topics
 from sinks.topics.files.segments import delete_segments
 from sinks.topics.readable import Skipped, readable
 from sinks.wall_clock import wall_clock_ms

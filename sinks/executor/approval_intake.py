@@ -5,11 +5,10 @@ its position is committed. Answers are published from the journal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from sinks.executor.approval_journal import ApprovalJournal
-from sinks.executor.intake import RefusedRecord
 from sinks.executor.settings import ExecutorConfig
+from sinks.executor.tasks import Answered, RefusedRecord
 from sinks.topics.access import Consumer, TopicRecord
 from sinks.topics.readable import check_complete
 from sinks.wire.codec import decode_approval, decode_approval_outcome, encode_approval_outcome
@@ -23,15 +22,6 @@ from strategies.executor.approvals import (
     ApprovalStatus,
     approval_objection,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """An answer to an approval record, and the record's position."""
-
-    position: Position
-    outcome: ApprovalOutcome
-    encoded: bytes
 
 
 class ApprovalIntake:

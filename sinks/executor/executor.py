@@ -21,11 +21,18 @@ from sinks.executor.approval_journal import ApprovalJournal, next_held
 from sinks.executor.costs import BundleUse, CostMeter
 from sinks.executor.effect import Allowance, Effect, effect_of_failed_read, refusal
 from sinks.executor.guard import MoveGuard, MoveJournal, RateLimiter
-from sinks.executor.intake import HeldBack, Intake, RefusedRecord, Task
 from sinks.executor.journal import Journal
 from sinks.executor.judge import Facts, Judgement, judge
-from sinks.executor.publish import Done, Result, ResultPublisher
 from sinks.executor.settings import ExecutorConfig
+from sinks.executor.tasks import (
+    Done,
+    HeldBack,
+    Intake,
+    RefusedRecord,
+    Result,
+    ResultPublisher,
+    Task,
+)
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.topics.access import Consumer, Publisher
 from sinks.wall_clock import wall_clock_ms

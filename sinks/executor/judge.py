@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.effect import Effect, code_of_failed_read, effect_of_failed_read, refusal
 from sinks.executor.guard import MoveGuard
-from sinks.executor.intake import Task
 from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig
+from sinks.executor.tasks import Task
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.cluster.model import Command
 from strategies.errors import CallFailed, NotFound

@@ -9,8 +9,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from sinks.collector.collector import StepResult
-from sinks.metrics.labels import register, set_all
-from sinks.metrics.server import Liveness
+from sinks.metrics.exposition import Liveness, register, set_all
 
 _BY = ("cluster",)
 _METRICS = (

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from sinks.topics.connections import Topics
+from sinks.topics.addresses import Topics
 
 
 class DiskSpace(NamedTuple):

@@ -8,11 +8,8 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from sinks.executor.approval_intake import Answered
-from sinks.executor.intake import RefusedRecord
-from sinks.executor.publish import Done, Result
-from sinks.metrics.labels import code_of, register
-from sinks.metrics.server import Liveness
+from sinks.executor.tasks import Answered, Done, RefusedRecord, Result
+from sinks.metrics.exposition import Liveness, code_of, register
 
 _Seconds = partial(Histogram, buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60))
 _BY = ("cluster",)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from sinks.metrics.labels import BoundedLabel, register
-from sinks.metrics.server import Liveness
+from sinks.metrics.exposition import BoundedLabel, Liveness, register
 from sinks.notices.delivery import Attempt
 
 _METRICS = (

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from sinks.metrics.labels import MOST_CLUSTERS, BoundedLabel, register
-from sinks.metrics.server import Liveness
+from sinks.metrics.exposition import MOST_CLUSTERS, BoundedLabel, Liveness, register
 
 _METRICS = (
     (

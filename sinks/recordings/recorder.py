@@ -16,13 +16,11 @@ from sinks.recordings.columnar import ENDING, ColumnarRecording
 from sinks.recordings.json_lines import Recording, open_recording
 from sinks.stopping import Stop
 from sinks.topics.access import Reader, TopicRecord, open_reader
-from sinks.topics.connections import TopicAccess
+from sinks.topics.addresses import TopicAccess, TopicUri
+from sinks.topics.outages import RetryBackoff
 from sinks.topics.readable import Skipped, readable
-from sinks.topics.retry_backoff import RetryBackoff
-from sinks.topics.uri import TopicUri
-from sinks.wire.origin import Position
+from sinks.wire.origin import Position, WireLimits
 from sinks.wire.raw import SourceSettings
-from sinks.wire.size_limits import WireLimits
 from strategies.errors import SinkError
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ENDING)

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
-from sinks.topics.connections import NO_SECURITY, TopicAccess
+from sinks.topics.addresses import NO_SECURITY, TopicAccess, TopicUri
 from sinks.topics.files.consumer import FileConsumer
 from sinks.topics.files.segments import segments
 from sinks.topics.files.topic import (
@@ -21,9 +21,8 @@ from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.kafka.topic import KafkaPublisher, KafkaTopicConsumer
 from sinks.topics.pulsar.partition import QUEUE, PulsarLink
 from sinks.topics.pulsar.topic import PulsarPublisher, PulsarReader, PulsarTopicConsumer
-from sinks.topics.uri import TopicUri
+from sinks.wire.origin import DEFAULT_LIMITS, WireLimits
 from sinks.wire.raw import SourceSettings, check_source
-from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.errors import SinkError
 
 __all__ = [

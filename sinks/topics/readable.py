@@ -13,8 +13,7 @@ from typing import TypeVar
 
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.message_id import id_at, is_shared
-from sinks.wire.origin import Position
-from sinks.wire.size_limits import WireLimits
+from sinks.wire.origin import Position, WireLimits
 from strategies.errors import WireError
 
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sinks.topics.addresses import TopicUri
 from sinks.topics.kafka.settings import KafkaAccess, start_ms
-from sinks.topics.uri import TopicUri
 from streaming.settings import JobSettings
 
 

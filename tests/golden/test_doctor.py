@@ -43,7 +43,7 @@ from sinks.executor.journal import Journal, Received
 from sinks.executor.settings import ExecutorSettings
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.secret_file import Secret
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.wire.origin import Position

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.metrics.settings import MetricsSettings
-from sinks.topics.connections import Topics
+from sinks.topics.addresses import Topics
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.errors import SinkError
 from streaming.job import run_job

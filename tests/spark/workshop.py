@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
-from sinks.topics.uri import file_topic_uri
 from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.registry import SHEDDERS

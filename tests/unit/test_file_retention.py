@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from sinks.topics.access import open_consumer, open_publisher, open_reader
-from sinks.topics.connections import FileSettings, TopicAccess
+from sinks.topics.addresses import FileSettings, TopicAccess, TopicUri, file_topic
 from sinks.topics.files.segments import segment_path, segments
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.topics.uri import TopicUri, file_topic
 from sinks.wall_clock import wall_clock_ms
 from strategies.errors import SinkError
 

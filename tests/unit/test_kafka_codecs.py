@@ -11,7 +11,7 @@ from kafka import codec as codecs
 from kafka.errors import CorruptRecordError
 
 from pulsar_rebalancer.doctor.disk_and_topics import check_codecs
-from sinks.topics.connections import Topics
+from sinks.topics.addresses import Topics
 from sinks.topics.kafka.codecs import PACKAGES, broken_codecs, unpacked
 from tests.topic_uris import topics_of
 

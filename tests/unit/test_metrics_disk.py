@@ -10,8 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from sinks.metrics.disk import DiskMetrics, DiskSpace, disk_space, file_topics
-from sinks.topics.connections import Topics
-from sinks.topics.uri import file_topic, parse_topic
+from sinks.topics.addresses import Topics, file_topic, parse_topic
 from tests.unit.metric_samples import samples
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.pulsar.topic_admin import pulsar_topic_facts
-from sinks.topics.uri import parse_topic
+from sinks.topics.addresses import parse_topic
+from sinks.topics.topic_admin import pulsar_topic_facts
 from strategies.errors import (
     AdminError,
     BrokerUnavailable,

@@ -16,10 +16,10 @@ from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
 from pulsar_rebalancer.lab.recorded_release import recorded_release
 from pulsar_rebalancer.settings.load import load
 from sinks.recordings.recorder import converted
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.broker_versions import versions_of
-from sinks.wire.size_limits import WireLimits
+from sinks.wire.origin import WireLimits
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from strategies.java.broker_versions import read_version, release_of

@@ -16,7 +16,7 @@ from pulsar_rebalancer.cli.log_lines import Line
 from pulsar_rebalancer.settings.load import Settings, load
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.topics.access import Publisher, open_publisher
-from sinks.topics.retry_backoff import RetryBackoff
+from sinks.topics.outages import RetryBackoff
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Sweep
 from strategies.errors import PublishTimeout, SettingsError, SinkError, Unauthorized

@@ -22,8 +22,8 @@ from pulsar_rebalancer.cli.lines import put
 from pulsar_rebalancer.cli.log_lines import Line, Log
 from pulsar_rebalancer.settings.log import LogSettings
 from sinks.printable import printable
+from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.topics.uri import file_topic_uri
 from sinks.wire.codec import (
     decode,
     decode_answer,

@@ -23,9 +23,8 @@ from pulsar_rebalancer.decisions.plans import approval_for, plans_of
 from pulsar_rebalancer.decisions.status import ClusterStatus, Status, read_status
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.load import load
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.topics.uri import file_topic_uri
 from sinks.wire.codec import decode_command, decode_round, encode_command, encode_round
 from sinks.wire.operator_records import command_digest
 from sinks.wire.origin import Position

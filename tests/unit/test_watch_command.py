@@ -36,7 +36,7 @@ from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.collector.open_cluster import DiscoveredCluster, discovered
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import open_consumer
-from sinks.topics.uri import file_topic
+from sinks.topics.addresses import file_topic
 from sinks.wire.codec import decode, decode_round
 from strategies.cluster.intent_contract import IntentStateCode, IntentStatus
 from strategies.cluster.model import OutcomeReport, Round

@@ -18,7 +18,7 @@ from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import Publisher
-from sinks.topics.retry_backoff import RetryBackoff
+from sinks.topics.outages import RetryBackoff
 from strategies.errors import RebalancerError, SinkError, Unauthorized
 
 Known = Callable[[PulsarSettings], KnownBrokers]

@@ -23,8 +23,7 @@ from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from sinks.stopping import Stop, stopping
 from sinks.topics.access import open_publisher
-from sinks.topics.retry_backoff import RetryBackoff
-from sinks.topics.watch import watched
+from sinks.topics.outages import RetryBackoff, watched
 from strategies.errors import RebalancerError
 
 app = typer.Typer()

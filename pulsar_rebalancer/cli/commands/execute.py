@@ -18,17 +18,14 @@ from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
 from pulsar_rebalancer.cli.own_shedder import OwnShedder
 from pulsar_rebalancer.cli.service import end, measured
 from pulsar_rebalancer.settings.load import Settings
-from sinks.executor.approval_intake import Answered
 from sinks.executor.executor import Stopped
-from sinks.executor.intake import HeldBack
-from sinks.executor.publish import Done, Result
 from sinks.executor.settings import state_folder
+from sinks.executor.tasks import Answered, Done, HeldBack, Result
 from sinks.metrics.disk import file_topics
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.stopping import Stop, stopping
-from sinks.topics.retry_backoff import RetryBackoff
-from sinks.topics.uri import TopicUri
-from sinks.topics.watch import watched
+from sinks.topics.addresses import TopicUri
+from sinks.topics.outages import RetryBackoff, watched
 from sinks.wire.codec import encode_outcome
 from strategies.errors import SinkError
 from strategies.executor.approvals import ApprovalOutcome

@@ -42,8 +42,7 @@ from pulsar_rebalancer.decisions.plans import noted, pauses_of, plans_of
 from pulsar_rebalancer.decisions.round_texts import sentences
 from pulsar_rebalancer.settings.load import Settings
 from sinks.executor.settings import admission_rules
-from sinks.topics.connections import NO_SECURITY, TopicAccess
-from sinks.topics.uri import TopicUri
+from sinks.topics.addresses import NO_SECURITY, TopicAccess, TopicUri
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, Round

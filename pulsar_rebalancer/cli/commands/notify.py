@@ -22,9 +22,8 @@ from sinks.notices.delivery import Attempt, Delivery, Notice, NoticeCause
 from sinks.notices.settings import notice_kinds, webhook
 from sinks.stopping import Stop, stopping
 from sinks.topics.access import open_consumer
-from sinks.topics.retry_backoff import RetryBackoff
-from sinks.topics.uri import TopicUri
-from sinks.topics.watch import watched
+from sinks.topics.addresses import TopicUri
+from sinks.topics.outages import RetryBackoff, watched
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.signing import signing_key
 from strategies.errors import SinkError

@@ -14,10 +14,9 @@ from sinks.recordings.recorder import ENDINGS, StopCondition
 from sinks.recordings.recorder import record as copy
 from sinks.stopping import stopping
 from sinks.topics.access import open_reader
+from sinks.topics.addresses import parse_topic
+from sinks.topics.outages import RetryBackoff, watched
 from sinks.topics.readable import Skipped
-from sinks.topics.retry_backoff import RetryBackoff
-from sinks.topics.uri import parse_topic
-from sinks.topics.watch import watched
 from sinks.wire.raw import SourceSettings
 
 app = typer.Typer()

@@ -19,7 +19,7 @@ from strategies.java.release_defaults import PulsarRelease
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from sinks.metrics.server import Liveness
+    from sinks.metrics.exposition import Liveness
     from streaming.job import JobResult
     from streaming.progress import BatchProgress
 

@@ -22,10 +22,9 @@ from pulsar_rebalancer.lab.report.target import check_target
 from pulsar_rebalancer.lab.tables import replay as report
 from pulsar_rebalancer.settings.load import Settings
 from sinks.recordings.recorder import as_line, check_use, of_recording, topic_name, topic_records
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections, TopicUri, parse_topic
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.readable import Skipped, readable
-from sinks.topics.uri import TopicUri, parse_topic
 from sinks.wire.codec import decode_rejected
 from sinks.wire.origin import Position
 from sinks.wire.output_rows import OutputRow

@@ -33,11 +33,10 @@ from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.stopping import handling
 from sinks.topics.access import open_publisher, open_reader
-from sinks.topics.connections import NO_SECURITY, TopicAccess
+from sinks.topics.addresses import NO_SECURITY, TopicAccess, TopicUri
 from sinks.topics.files.topic import TopicRecord
-from sinks.topics.kafka.admin import TopicPlan, create_topic
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
-from sinks.topics.uri import TopicUri
+from sinks.topics.topic_admin import TopicPlan, create_topic
 from sinks.wire.codec import decode_command, decode_round, encode_outcome
 from sinks.wire.output_rows import OutputRow
 from strategies.cluster.model import Command, OutcomeReport, Round, TelemetryRecord

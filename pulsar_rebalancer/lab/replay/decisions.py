@@ -19,9 +19,8 @@ from sinks.topics.files.topic import TopicRecord
 from sinks.topics.readable import place
 from sinks.wire.codec import decode_command, decode_rejected, decode_round
 from sinks.wire.encoding import encode_outcome
-from sinks.wire.origin import Position
+from sinks.wire.origin import Position, WireLimits
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.size_limits import WireLimits
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.errors import SinkError
 from strategies.figures.describe import describe_command, describe_round

@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sinks.stopping import stopping
-from sinks.topics.connections import Topics
+from sinks.topics.addresses import Topics, file_topic
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicRecord
-from sinks.topics.uri import file_topic
 from sinks.wire.codec import cluster_of, decode_rejected, encode_rejected
-from sinks.wire.origin import Origin, Position
+from sinks.wire.origin import Origin, Position, WireLimits
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningSettings
-from sinks.wire.size_limits import WireLimits
 from strategies.errors import WireError
 from strategies.fold.engine import EngineSettings
 from streaming.settings import JobSettings

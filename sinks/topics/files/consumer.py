@@ -12,8 +12,7 @@ from pathlib import Path
 from sinks.topics.files.flushing import Fsync, ReadFlush, make_folder, write_durably
 from sinks.topics.files.segments import Offset
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
-from sinks.wire.origin import Position
-from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
+from sinks.wire.origin import DEFAULT_LIMITS, Position, WireLimits
 from strategies.errors import SinkError
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
+from sinks.wire.origin import DEFAULT_LIMITS, WireLimits
 from strategies.errors import SinkError
 
 

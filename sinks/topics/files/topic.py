@@ -35,8 +35,7 @@ from sinks.topics.files.segments import (
     sync_folder,
 )
 from sinks.wall_clock import wall_clock_ms
-from sinks.wire.origin import Position
-from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
+from sinks.wire.origin import DEFAULT_LIMITS, Position, WireLimits
 from strategies.errors import ContractError, PublishTimeout, SinkError
 
 __all__ = ["FileTopicReader", "FileTopicWriter", "Offset", "TopicRecord"]

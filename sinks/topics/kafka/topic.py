@@ -10,15 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
+from sinks.topics.addresses import TopicUri
 from sinks.topics.files.topic import READ_RECORDS, TopicRecord
-from sinks.topics.kafka.admin import missing_topics
 from sinks.topics.kafka.codecs import UnreadBatch, bound_batches
 from sinks.topics.kafka.errors import NO_TOPIC, kafka_errors
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, KafkaAccess
-from sinks.topics.uri import TopicUri
-from sinks.wire.origin import Position
+from sinks.topics.topic_admin import missing_topics
+from sinks.wire.origin import Position, WireLimits, clip
 from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped
-from sinks.wire.size_limits import WireLimits, clip
 from strategies.errors import PublishTimeout, SinkError
 
 _POLL_MS = 200

@@ -10,12 +10,11 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.addresses import TopicUri
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.client import open_client, pulsar_errors
 from sinks.topics.pulsar.message_id import MessageId, id_of
-from sinks.topics.uri import TopicUri
-from sinks.wire.origin import Position
-from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
+from sinks.wire.origin import DEFAULT_LIMITS, Position, WireLimits, clip
 from strategies.errors import PublishTimeout
 
 if TYPE_CHECKING:

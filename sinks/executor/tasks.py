@@ -1,5 +1,5 @@
-"""Intake: records of the control topic become tasks, in waves whose commands are about different
-bundles; rounds announce newer epochs.
+"""Tasks: records of the control topic become tasks, in waves whose commands are about different
+bundles, and what came of records is published. Rounds announce newer epochs.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ import msgspec
 from sinks.executor.approval_journal import ApprovalJournal, DueCommand
 from sinks.executor.journal import Entry, Journal, Received
 from sinks.executor.settings import ExecutorConfig
-from sinks.topics.access import Consumer, TopicRecord
+from sinks.topics.access import Consumer, Publisher, TopicRecord
 from sinks.topics.epochs import epochs_in
 from sinks.topics.readable import check_complete
-from sinks.wire.codec import read_command, to_command
+from sinks.wire.codec import cluster_of, read_command, to_command
 from sinks.wire.contracts.execution import CommandRecord
-from strategies.cluster.model import Command, OutcomeStatus
+from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry, encode_rejected
+from sinks.wire.origin import Origin, Position
+from strategies.cluster.model import Command, Outcome, OutcomeStatus
 from strategies.errors import WireError
 from strategies.executor.admission import Objection, Signature
+from strategies.executor.approvals import ApprovalOutcome
 
 #: Signatures of commands and rounds whose times and epochs count.
 _BELIEVED: frozenset[Signature] = frozenset({"signed", "unchecked"})
@@ -202,3 +205,65 @@ def _bundle_of(value: bytes) -> str:
         return msgspec.json.decode(value, type=_BundleOnly).bundle
     except (ValueError, RecursionError):
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer to an approval record, and the record's position."""
+
+    position: Position
+    outcome: ApprovalOutcome
+    encoded: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A command and its outcome."""
+
+    task: Task
+    outcome: Outcome
+
+
+#: What comes of a record.
+Result = Done | HeldBack | Answered | RefusedRecord
+
+
+@dataclass(frozen=True)
+class ResultPublisher:
+    """`on_result` is called with every result after it was published. Raises SinkError."""
+
+    outcomes: Publisher
+    telemetry: Publisher
+    rejected: Publisher
+    journal: Journal
+    approvals: ApprovalJournal
+    on_result: Callable[[Result], None]
+
+    def publish(self, result: Result | None) -> None:
+        """Returns when the result is on its topics, or in the journal if the command is held; None
+        is the result of a record that is left to others.
+        """
+        match result:
+            case HeldBack(task):
+                self.approvals.hold(task.received, task.command)
+            case Answered(position, outcome, encoded):
+                # Not to TELEMETRY: the engine decides from outcomes of commands only.
+                self.outcomes.publish(outcome.cluster, encoded)
+                self.outcomes.flush()
+                self.approvals.published(outcome.approval_id, position)
+            case Done(task, outcome):
+                self.outcomes.publish(outcome.cluster, encode_outcome(outcome))
+                self.telemetry.publish(outcome.cluster, encode_outcome_telemetry(outcome))
+                self.outcomes.flush()
+                self.telemetry.flush()
+                self.journal.publish(
+                    task.received, task.command.expires_at_ms if task.believed else 0
+                )
+            case RefusedRecord(record, error):
+                cluster = cluster_of(record.value)
+                origin = Origin(record.position, record.value, record.size)
+                self.rejected.publish(cluster, encode_rejected(error, origin, cluster))
+                self.rejected.flush()
+            case None:
+                return
+        self.on_result(result)
