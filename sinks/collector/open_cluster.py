@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
-from sinks.collector.broker_poll import BrokerPoll, Pass, Poll
-from sinks.collector.bundle_owners import OwnerPoll
+from sinks.collector.broker_poll import BrokerPoll, OwnerPoll, Pass, Poll
 from sinks.collector.collector import Source
 from sinks.collector.extensible_poll import WITHDRAWN, ExtensiblePoll, LoadTopics
 from sinks.collector.settings import CollectorSettings

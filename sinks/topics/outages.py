@@ -35,17 +35,16 @@ _DOUBLINGS = 5
 
 @dataclass
 class RetryBackoff:
-    """The current outage, shared by two threads: one works, the other only probes the
-    servers.
+    """The current outage, shared by two threads: one works, the other only probes the servers.
 
-     `limit_s`: longest outage before the process gives up. `wait`: sleeps for a number of seconds;
-     returns True if the process is to stop. `log`: gets one line when an outage begins and one when
-     it ends, whichever thread notices first.
+    `limit_s`: longest outage before the process gives up. `wait`: sleeps for a number of seconds;
+    returns True if the process is to stop. `log`: gets one line when an outage begins and one when
+    it ends, whichever thread notices first.
 
-     An outage lasts while probes get no answer or work fails: one failure counts without probes, two
-     in a row are needed while probes are answered, because the first may be a leftover of an earlier
-     outage. Successful work does not end an outage that probes detect: on Pulsar, a read fails only
-     when there is something to read.
+    An outage lasts while probes get no answer or work fails: one failure counts without probes, two
+    in a row are needed while probes are answered, because the first may be a leftover of an earlier
+    outage. Successful work does not end an outage that probes detect: on Pulsar, a read fails only
+    when there is something to read.
     """
 
     limit_s: float

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sinks.topics.files.topic import TopicRecord
-from sinks.topics.pulsar.message_id import id_at, is_shared
+from sinks.topics.pulsar.partition import id_at, is_shared
 from sinks.wire.origin import Position, WireLimits
 from strategies.errors import WireError
 

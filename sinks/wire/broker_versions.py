@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from sinks.wire.nesting_limits import check_shape
+from sinks.wire.checks import check_shape
 from strategies.errors import WireError
 
 

@@ -16,6 +16,8 @@ from sinks.wire.checks import (
     check_broker,
     check_bundles,
     check_cluster,
+    check_shape,
+    check_utf8,
     is_cluster,
     other_unit,
     quoted,
@@ -40,7 +42,6 @@ from sinks.wire.encoding import (
     to_round,
 )
 from sinks.wire.mending import TABLE, mended
-from sinks.wire.nesting_limits import check_shape, check_utf8
 from sinks.wire.operator_records import (
     encode_approval,
     encode_approval_outcome,

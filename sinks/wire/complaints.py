@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from sinks.wire.checks import MILLISECONDS, check_time, quoted
+from sinks.wire.checks import MILLISECONDS, check_time, check_utf8, quoted, too_deep
 from sinks.wire.contracts.execution import CommandRecord
 from sinks.wire.contracts.telemetry import PoliciesRecord
 from sinks.wire.json_paths import (
@@ -29,7 +29,6 @@ from sinks.wire.json_paths import (
     steps_in,
     value_at,
 )
-from sinks.wire.nesting_limits import check_utf8, too_deep
 from strategies.errors import WireError
 
 _MISSING = re.compile(r"missing required field `([^`]*)`")

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from sinks.wire.checks import quoted
+from sinks.wire.checks import check_utf8, quoted
 from sinks.wire.contracts.fields import (
     LARGEST_FIGURE,
     LARGEST_INTEGER,
@@ -35,7 +35,6 @@ from sinks.wire.contracts.telemetry import (
     TopBundlesLoadData,
     TopBundlesRecord,
 )
-from sinks.wire.nesting_limits import check_utf8
 from sinks.wire.plain_numbers import NOT_A_NUMBER, with_plain_numbers
 from strategies.cluster.model import LARGEST_TIME
 from strategies.ordered_sum import ordered_sum

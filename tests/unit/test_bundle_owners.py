@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from sinks.collector.bundle_owners import OwnerPoll
+from sinks.collector.broker_poll import OwnerPoll
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import Unauthorized

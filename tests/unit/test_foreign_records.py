@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sinks.topics.files.topic import TopicRecord
-from sinks.topics.pulsar.message_id import MessageId, id_at
+from sinks.topics.pulsar.partition import MessageId, id_at
 from sinks.topics.readable import Skipped, place, readable
 from sinks.wire.codec import decode_command, encode_command
 from sinks.wire.origin import Position

@@ -16,7 +16,7 @@ from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.files.segments import segments
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset
 from sinks.topics.kafka.settings import KafkaSettings
-from sinks.topics.pulsar.message_id import MessageId
+from sinks.topics.pulsar.partition import MessageId
 from strategies.errors import SinkError
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import guarded

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.addresses import TopicUri
 from sinks.topics.files.topic import READ_RECORDS, TopicRecord
-from sinks.topics.pulsar.message_id import MessageId, id_of
-from sinks.topics.pulsar.partition import QUEUE, PulsarLink, record_of
+from sinks.topics.pulsar.partition import QUEUE, MessageId, PulsarLink, id_of, record_of
 from sinks.wire.origin import Position, WireLimits
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 
