@@ -209,7 +209,8 @@ class Collector:
         text = text_of(snapshot)
         changed, self._policies = text != self._policies, text
         if changed or done.ts >= self._repeat_due_ms:
-            records.append(encode_policies(self._source.cluster, done.ts, snapshot))
+            record = PoliciesRecord(1, self._source.cluster, done.ts, snapshot)
+            records.append(msgspec.json.encode(record))
             self._repeat_due_ms = done.ts + settings.policies_repeat_ms
         return changed, complaints
 
@@ -251,8 +252,3 @@ def encode_sweep(cluster: str, done: Pass, facts: LeaderFacts) -> bytes:
             shedding=or_unset(facts.shedding),
         )
     )
-
-
-def encode_policies(cluster: str, ts: int, snapshot: Mapping[str, Any]) -> bytes:
-    """A complete policies snapshot."""
-    return msgspec.json.encode(PoliciesRecord(1, cluster, ts, dict(snapshot)))

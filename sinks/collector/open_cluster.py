@@ -30,8 +30,6 @@ from strategies.errors import AdminError, BrokerUnavailable, Refused
 _SERVERS = 2
 #: Stands for the cluster's name in a call that does not need it.
 _UNNAMED = "unknown"
-#: The setting behind the deadline of `single_try`, for messages.
-HASTY_DEADLINE = "collector.broker_deadline_ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +79,7 @@ def opened(
     `pulsar.admin_urls`.
     """
     known = known or KnownBrokers(pulsar)
-    hurried = PulsarAdmin(
-        single_try(pulsar, collector),
-        wait,
-        keep_open=False,
-        deadline_name=HASTY_DEADLINE,
-        known=known,
-    )
+    hurried = hasty_admin(pulsar, collector, wait, known)
     with closing(PulsarAdmin(pulsar, wait, known=known)) as admin, closing(hurried) as quick:
         check_cluster_name(pulsar, pulsar.admin_urls, admin.configuration())
         brokers, manager = admin.brokers(), load_manager_of(admin, pulsar)
@@ -180,7 +172,7 @@ def opened_poll(
     """The poll for a load manager. Raises AdminError, SettingsError, SinkError.
 
     `admins`: one client for the cluster, one for single brokers, which must not retry (see
-    `single_try`).
+    `hasty_admin`).
     """
     admin, quick = admins
     at_once, off = collector.max_concurrent, collector.most_passes_off
@@ -198,8 +190,19 @@ def opened_poll(
         yield ExtensiblePoll(topics.take, alive, owners.run, collector.keep_ms, clock_ms).run
 
 
-def single_try(settings: PulsarSettings, collector: CollectorSettings) -> PulsarSettings:
-    """Settings of the admin client for calls to single brokers: a shorter deadline and no
-    retries.
+def hasty_admin(
+    settings: PulsarSettings,
+    collector: CollectorSettings,
+    wait: Callable[[float], bool] | None = None,
+    known: KnownBrokers | None = None,
+) -> PulsarAdmin:
+    """The admin client for calls to single brokers: a shorter deadline, no retries, and connections
+    for one call each. `wait`, `known`: see PulsarAdmin.
     """
-    return replace(settings, attempts=1, deadline_ms=collector.broker_deadline_ms)
+    return PulsarAdmin(
+        replace(settings, attempts=1, deadline_ms=collector.broker_deadline_ms),
+        wait,
+        keep_open=False,
+        deadline_name="collector.broker_deadline_ms",
+        known=known,
+    )

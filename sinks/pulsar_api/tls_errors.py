@@ -46,7 +46,10 @@ def tls_obstacle(error: BaseException, settings: PulsarSettings) -> str:
     if found is None:
         return ""
     if isinstance(found, ssl.SSLCertVerificationError):
-        return _untrusted(found)
+        add = "add the certificate of its authority to pulsar.tls_ca_file"
+        step = _UNTRUSTED.get(found.verify_code, add)
+        shown = found.verify_message or found
+        return f"presents a TLS certificate that is not trusted ({shown}); {step}"
     reason = getattr(found, "reason", None) or str(found)
     if any(word in reason for word in _PLAIN):
         return (
@@ -91,14 +94,6 @@ def speaks_tls(host: str, port: int, timeout_s: float) -> bool:
     ):
         return True
     return False
-
-
-def _untrusted(error: ssl.SSLCertVerificationError) -> str:
-    step = _UNTRUSTED.get(
-        error.verify_code, "add the certificate of its authority to pulsar.tls_ca_file"
-    )
-    shown = error.verify_message or error
-    return f"presents a TLS certificate that is not trusted ({shown}); {step}"
 
 
 def _own_certificate(reason: str, settings: PulsarSettings) -> str:

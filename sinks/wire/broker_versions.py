@@ -28,15 +28,10 @@ class _VersionRecord(msgspec.Struct):
     report: msgspec.Raw = msgspec.Raw(b"null")
 
 
-def versions_of(value: bytes) -> dict[str, str]:
-    """Broker → version, as one telemetry record says; empty for a record that says nothing or
-    cannot be read. Brokers have their cluster before them: `cluster/host:port`.
-    """
-    return brokers_in(value) or {}
-
-
 def brokers_in(value: bytes, *, collected: bool = True) -> dict[str, str] | None:
-    """`versions_of`; None if the record does not show that brokers have reported.
+    """Broker → version, as one telemetry record says; empty for a record that says nothing, None if
+    it cannot be read or does not show that brokers have reported. Brokers have their cluster before
+    them: `cluster/host:port`.
 
     `collected`: a collector publishes the records. Load data of the extensible load manager has no
     version, and comes before the policies that name them; the sweep comes after these.

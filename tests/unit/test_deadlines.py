@@ -24,7 +24,7 @@ import httpx  # noqa: F401  # the first call would load it, and its deadline wou
 import pytest
 
 from sinks.collector.broker_poll import BrokerPoll
-from sinks.collector.open_cluster import single_try
+from sinks.collector.open_cluster import hasty_admin
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Call
@@ -180,12 +180,8 @@ def test_a_closed_client_keeps_no_connection_open() -> None:
 
 def test_a_pass_names_the_broker_and_the_setting_that_gave_up(server: Trickler) -> None:
     server.at_once, server.slowly = TRICKLES["header"]
-    quick = single_try(
-        settings(server, deadline_ms=600_000), CollectorSettings(broker_deadline_ms=SHORT_MS)
-    )
-    with closing(
-        PulsarAdmin(quick, keep_open=False, deadline_name="collector.broker_deadline_ms")
-    ) as admin:
+    quick = CollectorSettings(broker_deadline_ms=SHORT_MS)
+    with closing(hasty_admin(settings(server, deadline_ms=600_000), quick)) as admin:
         done = BrokerPoll(admin.load_report, 4, 8, lambda: 0).run([server.address])
     assert list(done.missing) == [server.address]
     assert (

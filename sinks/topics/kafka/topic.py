@@ -222,7 +222,6 @@ class KafkaPublisher:
     def __init__(self, topic: TopicUri, access: KafkaAccess) -> None:
         """Raises SinkError, also for a topic that does not exist, and PublishTimeout."""
         self._topic, self._access = topic, access
-        self._timeout_s = access.settings.timeout_ms / 1000
         self._delivery_ms = access.settings.timeout_ms + 1_000
         self._sent: list[Any] = []
         self._client: Any = None
@@ -251,7 +250,7 @@ class KafkaPublisher:
             # asks for another: batches that were not sent yet are neither sent nor expire.
             self._client.flush(self._delivery_ms / 1000)
             for one in sent:
-                one.get(self._timeout_s)
+                one.get(self._access.settings.timeout_ms / 1000)
 
     def close(self) -> None:
         """Closes the publisher without flushing."""
