@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,21 +72,17 @@ def record(
     (`Recorded.lost`). `unread` counts unreadable records. Raises SinkError.
     """
     ending = next((known for known in ENDINGS if target.name.endswith(known)), "")
-    part = target.with_name(f".{target.name}.part{ending}")
+    opened = ColumnarRecording if ending == ENDING else Recording
     records = size = 0
     lost: list[SinkError] = []
     unread = unread or Skipped("the topic", "record")
-    try:
-        with ColumnarRecording(part) if part.suffix == ENDING else Recording(part) as recording:
-            for found in _until_lost(_blocks(reader, until, stop, outage), until, lost):
-                values = [value for _, value in readable(found, as_line, unread)]
-                recording.append(values)
-                records += len(values)
-                size += sum(len(value) + 1 for value in values)
-                log(f"{records} records")
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    with _replacing(target, ending) as part, opened(part) as recording:
+        for found in _until_lost(_blocks(reader, until, stop, outage), until, lost):
+            values = [value for _, value in readable(found, as_line, unread)]
+            recording.append(values)
+            records += len(values)
+            size += sum(len(value) + 1 for value in values)
+            log(f"{records} records")
     return Recorded(records, size, stop.by, lost[0] if lost else None)
 
 
@@ -96,20 +92,27 @@ def converted(source: str, target: Path, limits: WireLimits) -> Recorded:
     Raises SinkError, also for a recording without usable records, and SettingsError if pyarrow is
     not installed.
     """
-    part = target.with_name(f".{target.name}.part")
     records = size = 0
     lines = open_recording(source)
-    try:
+    with _replacing(target) as part:
         with ColumnarRecording(part, limits) as recording:
             for line in lines:
                 recording.append([line])
                 records += 1
                 size += len(line) + 1
         check_use(source, records, recording.rejected)
+    return Recorded(records, size, "")
+
+
+@contextmanager
+def _replacing(target: Path, ending: str = "") -> Iterator[Path]:
+    """A file that becomes the target when the block ends without an error."""
+    part = target.with_name(f".{target.name}.part{ending}")
+    try:
+        yield part
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-    return Recorded(records, size, "")
 
 
 def check_use(origin: str, records: int, rejected: int) -> None:
