@@ -93,7 +93,6 @@ class Entry:
     status: OutcomeStatus | None
     outcome: bytes | None
     published: bool
-    at_ms: int
 
 
 class JournalInUse(SinkError):
@@ -282,7 +281,7 @@ class Journal:
             )
 
     def _entries(self, where: str, *values: object) -> list[Entry]:
-        columns = "id, topic, part, place, record, owner, status, outcome, published, at_ms"
+        columns = "id, topic, part, place, record, owner, status, outcome, published"
         rows = self.rows(f"SELECT {columns} FROM commands {where}", *values)
         return [_entry(row) for row in rows]
 
@@ -306,9 +305,9 @@ class Journal:
 
 
 def _entry(
-    row: tuple[str, str, int, int, bytes, str | None, str | None, bytes | None, int, int],
+    row: tuple[str, str, int, int, bytes, str | None, str | None, bytes | None, int],
 ) -> Entry:
-    id_, topic, part, place, record, owner, recorded, outcome, published, at_ms = row
+    id_, topic, part, place, record, owner, recorded, outcome, published = row
     status = next((known for known in get_args(OutcomeStatus) if known == recorded), None)
     return Entry(
         Received(id_, Position(topic, part, place), record),
@@ -316,5 +315,4 @@ def _entry(
         status,
         outcome,
         bool(published),
-        at_ms,
     )

@@ -86,29 +86,6 @@ class Reader(Protocol):
         """Closes the reader."""
 
 
-class FilePublisher:
-    """The Publisher of a file topic. Keys are not stored: they are fields of the records."""
-
-    def __init__(self, folder: Path, retention_ms: int | None = None) -> None:
-        """`retention_ms`: see FileTopicWriter."""
-        self._writer = FileTopicWriter(folder, sync=True, retention_ms=retention_ms)
-        self._waiting: list[bytes] = []
-
-    def publish(self, key: str, value: bytes) -> None:
-        """See Publisher."""
-        self._waiting.append(value)
-
-    def flush(self) -> None:
-        """See Publisher."""
-        waiting, self._waiting = self._waiting, []
-        if waiting:
-            self._writer.append(waiting)
-
-    def close(self) -> None:
-        """See Publisher."""
-        self._writer.close()
-
-
 class FileReader:
     """The Reader of a file topic; with `follow` also of records that arrive later."""
 
@@ -173,11 +150,9 @@ def open_publisher(topic: TopicUri, access: TopicAccess = NO_SECURITY) -> Publis
     """The publisher of a topic. Raises SettingsError, SinkError."""
     if topic.scheme == "kafka":
         return KafkaPublisher(topic, kafka_access(access.kafka))
-    return (
-        PulsarPublisher(topic, access.pulsar)
-        if topic.scheme == "pulsar"
-        else FilePublisher(topic.folder, access.files.retention_ms)
-    )
+    if topic.scheme == "pulsar":
+        return PulsarPublisher(topic, access.pulsar)
+    return FileTopicWriter(topic.folder, sync=True, retention_ms=access.files.retention_ms)
 
 
 def open_reader(

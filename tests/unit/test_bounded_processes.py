@@ -18,8 +18,7 @@ from sinks.pulsar_api.answers import Unanswered
 from sinks.pulsar_api.freezes import MOST_STUCK, FrozenReports
 from sinks.pulsar_api.http import MOST_ADDRESSES, PulsarHttp
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.access import FilePublisher
-from sinks.topics.files.topic import FileTopicReader
+from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from strategies.errors import SinkError
 from strategies.executor.gate import GateRules
 
@@ -92,10 +91,10 @@ BOUNDS: Mapping[str, str] = {
     "sinks/pulsar_api/freezes.py FrozenReports._frozen": "MOST_STUCK",
     "sinks/pulsar_api/freezes.py FrozenReports._stuck_since": "MOST_STUCK",
     "sinks/pulsar_api/http.py PulsarHttp._pools": "MOST_ADDRESSES",
-    "sinks/topics/access.py FilePublisher._waiting": UNCONFIRMED,
     "sinks/topics/epochs.py History._contents": CALL,
     "sinks/topics/epochs.py History.seen": CALL,
     "sinks/topics/files/consumer.py FileConsumer._behind": UNCONFIRMED,
+    "sinks/topics/files/topic.py FileTopicWriter._waiting": UNCONFIRMED,
     "sinks/topics/kafka/errors.py _ConnectionErrors._reasons": CALL,
     "sinks/topics/kafka/topic.py KafkaPublisher._sent": UNCONFIRMED,
     "sinks/topics/kafka/topic.py KafkaTopicConsumer._handed": UNCONFIRMED,
@@ -295,7 +294,7 @@ def test_brokers_that_left_while_they_were_stuck_are_forgotten() -> None:
 def test_records_that_could_not_be_written_are_no_longer_the_publishers(tmp_path: Path) -> None:
     """Who gets an error publishes all of them again."""
     folder, aside = tmp_path / "topic", tmp_path / "aside"
-    publisher = FilePublisher(folder)
+    publisher = FileTopicWriter(folder, sync=True)
     folder.rename(aside)
     for _ in range(3):
         publisher.publish("c", b"one")

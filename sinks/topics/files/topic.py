@@ -82,6 +82,7 @@ class FileTopicWriter:
         one; None = none. `fsync`: flushes the file or folder of a file descriptor.
         """
         self._folder = folder
+        self._waiting: list[bytes] = []
         self._segment_bytes = segment_bytes
         self._sync, self._fsync = sync, fsync
         self._named = False  # whether the names of the folder and its segments are on the disk
@@ -120,6 +121,16 @@ class FileTopicWriter:
                 f"{self._folder} cannot be appended to ({error.strerror}); make room, or name "
                 "another folder."
             ) from error
+
+    def publish(self, key: str, value: bytes) -> None:
+        """See Publisher. Keys are not stored: they are fields of the records."""
+        self._waiting.append(value)
+
+    def flush(self) -> None:
+        """See Publisher."""
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self.append(waiting)
 
     def close(self) -> None:
         """Closes the writer; a second call does nothing."""
