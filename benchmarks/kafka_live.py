@@ -25,7 +25,7 @@ from benchmarks.fleet import CLUSTER, Fleet
 from benchmarks.kafka_queries import STRATEGY
 from benchmarks.kafka_records import Publisher
 from benchmarks.plain import SETTINGS
-from sinks.stopping import Stop
+from sinks.processes import Stop
 from sinks.topics.addresses import TopicUri
 from streaming.job import run_job
 from streaming.progress import BatchProgress

@@ -25,7 +25,7 @@ import httpx
 from benchmarks.fleet import Fleet
 from benchmarks.options import number, options
 from benchmarks.plain import SETTINGS
-from sinks.stopping import Stop
+from sinks.processes import Stop
 from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
 from streaming.job import run_job

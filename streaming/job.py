@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.stopping import Stop, stopping
+from sinks.processes import Stop, stopping
 from sinks.topics.addresses import Connections, Topics, TopicUri
 from sinks.topics.epochs import next_epoch
 from sinks.topics.kafka.settings import KafkaAccess, kafka_access, start_complaints

@@ -22,13 +22,13 @@ from sinks.executor.settings import (
     state_folder,
 )
 from sinks.executor.tasks import Result
+from sinks.processes import wall_clock_ms
+from sinks.pulsar_api.access import KnownBrokers
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LeaderPoll, check_cluster_name
 from sinks.pulsar_api.freezes import FreezeWatch, probing
-from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.topics.access import Consumer, Publisher, open_consumer, open_publisher
 from sinks.topics.addresses import TopicUri
-from sinks.wall_clock import wall_clock_ms
 from sinks.wire.signing import approvals_key, signing_key
 
 #: Deadline of short calls without a gate.

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pulsar_rebalancer.cli.log_lines import Level, Line
 from sinks.collector.open_cluster import hasty_admin
 from sinks.collector.settings import CollectorSettings
+from sinks.processes import wall_clock_ms
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.broker_facts import LeaderFacts, LeaderPoll
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.wall_clock import wall_clock_ms
 
 #: Switches a dynamic setting of the brokers off.
 SWITCH_OFF = "pulsar-admin brokers update-dynamic-config --config {} --value false"

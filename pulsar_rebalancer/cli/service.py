@@ -18,7 +18,7 @@ from pulsar_rebalancer.settings.load import Settings
 from sinks.metrics.disk import DiskMetrics
 from sinks.metrics.exposition import Liveness, process_registry, serving
 from sinks.metrics.settings import listen_address
-from sinks.stopping import Stop
+from sinks.processes import Stop
 
 M = TypeVar("M")
 

@@ -34,7 +34,7 @@ from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings, admission_rules
 from sinks.metrics.settings import MetricsSettings, listen_address
 from sinks.notices.settings import NoticeSettings, check_notices
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.addresses import Connections, Topics, TopicUri, parse_topic
 from strategies.errors import SettingsError
 from strategies.figures.describe import counted

@@ -14,8 +14,8 @@ from typing import Any
 from pulsar_rebalancer.settings.file_text import by_table, settings_text, toml_key
 from pulsar_rebalancer.settings.load import Settings, load
 from sinks.collector.open_cluster import DiscoveredCluster
-from sinks.full_disk import naming
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.disk import naming
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.addresses import Topics, file_topic_uri
 from strategies.errors import SettingsError
 

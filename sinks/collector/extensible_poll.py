@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sinks.collector.broker_poll import BrokerPoll, Kind, MissingReport, Pass, Report
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.pulsar.client import open_client, pulsar_errors
 from sinks.wire.checks import is_broker
 from strategies.errors import SinkError

@@ -14,6 +14,8 @@ from sinks.collector.broker_poll import BrokerPoll, OwnerPoll, Pass, Poll
 from sinks.collector.collector import Source
 from sinks.collector.extensible_poll import WITHDRAWN, ExtensiblePoll, LoadTopics
 from sinks.collector.settings import CollectorSettings
+from sinks.processes import wall_clock_ms
+from sinks.pulsar_api.access import KnownBrokers, PulsarSettings, admin_urls
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import (
     LeaderPoll,
@@ -22,9 +24,6 @@ from sinks.pulsar_api.broker_facts import (
     configured_manager,
 )
 from sinks.pulsar_api.freezes import FrozenReports
-from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.settings import PulsarSettings, admin_urls
-from sinks.wall_clock import wall_clock_ms
 from strategies.errors import AdminError, BrokerUnavailable, Refused
 
 _SERVERS = 2

@@ -33,9 +33,9 @@ from sinks.executor.tasks import (
     ResultPublisher,
     Task,
 )
+from sinks.processes import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.topics.access import Consumer, Publisher
-from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import decode_outcome, encode_outcome
 from strategies.cluster.model import Outcome
 from strategies.cluster.move_cost import MoveCost

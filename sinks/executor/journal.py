@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from sinks.topics.files.flushing import make_folder
+from sinks.disk import make_folder
 from sinks.wire.origin import Position
 from strategies.cluster.model import OutcomeStatus
 from strategies.errors import SinkError, StateVersionError

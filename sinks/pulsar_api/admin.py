@@ -18,10 +18,9 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
+from sinks.pulsar_api.access import KnownBrokers, PulsarSettings
 from sinks.pulsar_api.answers import Call, Elsewhere, Missing
 from sinks.pulsar_api.http import PulsarHttp, Wait
-from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.checks import is_broker
 from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.cluster.model import LARGEST_TIME

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Literal
 
+from sinks.pulsar_api.access import PulsarSettings, admin_urls, base_of, tls_context
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.http_exchange import HttpConnections, NotConnected, TooLarge
-from sinks.pulsar_api.settings import PulsarSettings, admin_urls, base_of, tls_context
 from strategies.errors import AdminError, SettingsError
 
 LoadManager = Literal["modular", "extensible"]

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, NamedTuple
 
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Busy, Unanswered
-from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable, CallFailed
 
 #: reads: reads of metadata succeed; stuck: the broker answers, but not reads of metadata; silent:

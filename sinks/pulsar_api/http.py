@@ -19,17 +19,9 @@ from itertools import count
 from typing import NoReturn
 from urllib.parse import urljoin, urlsplit
 
-from sinks.pulsar_api.answers import Call, Elsewhere, Unanswered, check_status
-from sinks.pulsar_api.http_exchange import (
-    Answer,
-    HttpConnections,
-    LateConnection,
-    NotConnected,
-    TooLarge,
-)
-from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.settings import (
+from sinks.pulsar_api.access import (
     AdminUrl,
+    KnownBrokers,
     PulsarSettings,
     admin_urls,
     base_of,
@@ -37,6 +29,14 @@ from sinks.pulsar_api.settings import (
     message_of,
     tls_context,
     token_header,
+)
+from sinks.pulsar_api.answers import Call, Elsewhere, Unanswered, check_status
+from sinks.pulsar_api.http_exchange import (
+    Answer,
+    HttpConnections,
+    LateConnection,
+    NotConnected,
+    TooLarge,
 )
 from sinks.pulsar_api.tls_errors import speaks_tls, tls_complaint, tls_obstacle
 from sinks.wire.checks import is_broker

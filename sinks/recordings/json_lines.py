@@ -15,7 +15,7 @@ from typing import IO, Protocol, Self, cast
 
 import zstandard
 
-from sinks.stopping import interruptible
+from sinks.processes import interruptible
 from strategies.errors import SettingsError, SinkError
 
 _BLOCK = 2**18

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sinks.printable import printable
+from sinks.processes import Stop
 from sinks.recordings.columnar import ENDING, ColumnarRecording
 from sinks.recordings.json_lines import Recording, open_recording
-from sinks.stopping import Stop
 from sinks.topics.access import Reader, TopicRecord, open_reader
 from sinks.topics.addresses import TopicAccess, TopicUri
 from sinks.topics.outages import RetryBackoff

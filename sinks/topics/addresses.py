@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import quote, unquote, urlsplit
 
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.wire.origin import WireLimits
 from sinks.wire.raw import SourceSettings

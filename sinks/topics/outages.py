@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.repeating import repeated
+from sinks.processes import repeated
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.addresses import TopicAccess, TopicUri
 from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.pulsar.partition import PulsarLink

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Call
 from sinks.pulsar_api.http import PulsarHttp
-from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.addresses import TopicUri
 from sinks.topics.kafka.errors import kafka_errors
 from sinks.topics.kafka.settings import KafkaAccess

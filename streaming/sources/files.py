@@ -17,8 +17,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from sinks.disk import Fsync
 from sinks.topics.addresses import TopicUri
-from sinks.topics.files.flushing import Fsync, ReadFlush
+from sinks.topics.files.consumer import ReadFlush
 from sinks.topics.files.topic import FileTopicReader, Offset, TopicRecord
 from sinks.wire.codec import LARGE_BYTES, PEEKED_BYTES, peek
 from sinks.wire.origin import WireLimits

@@ -41,7 +41,7 @@ from pulsar_rebalancer.doctor.token import check_expiry
 from pulsar_rebalancer.settings.load import load
 from sinks.executor.journal import Journal, Received
 from sinks.executor.settings import ExecutorSettings
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.secret_file import Secret
 from sinks.topics.addresses import Connections
 from sinks.topics.files.topic import FileTopicWriter

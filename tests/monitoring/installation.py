@@ -23,10 +23,9 @@ from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import StepResult
 from sinks.executor.journal import Received
 from sinks.executor.tasks import Done, Task
-from sinks.metrics.collector import CollectorMetrics
 from sinks.metrics.disk import DiskMetrics, DiskSpace
-from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.exposition import Liveness, process_registry
+from sinks.metrics.services import CollectorMetrics, ExecutorMetrics
 from sinks.metrics.settings import MetricsSettings
 from sinks.wire.codec import decode_command, encode_intent, read_command
 from sinks.wire.origin import Position, WireLimits

@@ -17,7 +17,7 @@ from pulsar_rebalancer.settings.load import load
 from sinks.collector.collector import encode_report, encode_sweep
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.collector.settings import CollectorSettings
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.wire.codec import decode, decode_round
 from sinks.wire.origin import Position
 from strategies.cluster.model import Figures, LoadReport, Round

@@ -20,9 +20,9 @@ from sinks.executor.executor import Executor, ExecutorTopics
 from sinks.executor.guard import RateLimiter
 from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig
-from sinks.metrics.executor import ExecutorMetrics
+from sinks.metrics.services import ExecutorMetrics
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import TopicRecord, open_consumer, open_publisher
 from sinks.wire.contracts.execution import CommandRecord
 from tests.control_topic import Control, now_ms

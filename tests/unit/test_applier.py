@@ -11,8 +11,8 @@ import pytest
 
 from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.effect import Allowance, MoveOnItsWay
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import encode_command, read_command
 from sinks.wire.contracts.execution import CommandRecord
 from tests.control_topic import command

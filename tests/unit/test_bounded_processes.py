@@ -13,11 +13,11 @@ from typing import cast
 import pytest
 
 from sinks.executor.gate import MoveGate, _Recent
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Unanswered
 from sinks.pulsar_api.freezes import MOST_STUCK, FrozenReports
 from sinks.pulsar_api.http import MOST_ADDRESSES, PulsarHttp
-from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from strategies.errors import SinkError
 from strategies.executor.gate import GateRules
@@ -86,7 +86,7 @@ BOUNDS: Mapping[str, str] = {
     "sinks/executor/guard.py UnownedBundles._looked_at": "looks of the last _LOOK_AGAIN_S",
     "sinks/executor/tasks.py Intake._waiting": "executor.at_once",
     "sinks/executor/guard.py RateLimiter._begun": "moves of a minute, executor.per_minute",
-    "sinks/metrics/collector.py CollectorMetrics._codes": SETTINGS,
+    "sinks/metrics/services.py CollectorMetrics._codes": SETTINGS,
     "sinks/metrics/exposition.py BoundedLabel._known": "its limit",
     "sinks/pulsar_api/freezes.py FrozenReports._frozen": "MOST_STUCK",
     "sinks/pulsar_api/freezes.py FrozenReports._stuck_since": "MOST_STUCK",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from sinks.processes import Stop, stopping
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import StopCondition, record
-from sinks.stopping import Stop, stopping
 from sinks.topics.access import open_reader
 from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter, TopicRecord

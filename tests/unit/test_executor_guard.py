@@ -20,8 +20,8 @@ from sinks.executor.gate import MoveGate
 from sinks.executor.guard import MoveJournal
 from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig, GuardRules
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
 from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.cluster.model import Command
 from strategies.executor.breaker import BreakerRules

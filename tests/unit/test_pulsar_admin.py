@@ -12,8 +12,8 @@ from typing import Protocol
 
 import pytest
 
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.addresses import parse_topic
 from sinks.topics.topic_admin import pulsar_topic_facts
 from strategies.errors import (

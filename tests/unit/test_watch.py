@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.addresses import TopicAccess, file_topic
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.outages import RetryBackoff, watched

@@ -34,7 +34,7 @@ from pulsar_rebalancer.watch.follow import DryRuns, follow
 from pulsar_rebalancer.watch.processes import Processes
 from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.collector.open_cluster import DiscoveredCluster, discovered
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.access import open_consumer
 from sinks.topics.addresses import file_topic
 from sinks.wire.codec import decode, decode_round

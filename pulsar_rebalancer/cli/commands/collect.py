@@ -17,11 +17,10 @@ from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
 from pulsar_rebalancer.cli.service import end, measured
 from pulsar_rebalancer.settings.load import Settings
 from sinks.collector.open_cluster import opened, run_until_complete
-from sinks.metrics.collector import CollectorMetrics
 from sinks.metrics.disk import file_topics
-from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.settings import PulsarSettings, admin_urls
-from sinks.stopping import Stop, stopping
+from sinks.metrics.services import CollectorMetrics
+from sinks.processes import Stop, stopping
+from sinks.pulsar_api.access import KnownBrokers, PulsarSettings, admin_urls
 from sinks.topics.access import open_publisher
 from sinks.topics.outages import RetryBackoff, watched
 from strategies.errors import RebalancerError

@@ -22,8 +22,8 @@ from sinks.executor.executor import Stopped
 from sinks.executor.settings import state_folder
 from sinks.executor.tasks import Answered, Done, HeldBack, Result
 from sinks.metrics.disk import file_topics
-from sinks.metrics.executor import ExecutorMetrics
-from sinks.stopping import Stop, stopping
+from sinks.metrics.services import ExecutorMetrics
+from sinks.processes import Stop, stopping
 from sinks.topics.addresses import TopicUri
 from sinks.topics.outages import RetryBackoff, watched
 from sinks.wire.codec import encode_outcome

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
+from sinks.processes import stopping
 from sinks.recordings.columnar import ENDING
 from sinks.recordings.recorder import ENDINGS, StopCondition
 from sinks.recordings.recorder import record as copy
-from sinks.stopping import stopping
 from sinks.topics.access import open_reader
 from sinks.topics.addresses import parse_topic
 from sinks.topics.outages import RetryBackoff, watched

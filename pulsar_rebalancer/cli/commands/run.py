@@ -12,7 +12,7 @@ from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
 from pulsar_rebalancer.cli.service import end, measured
 from pulsar_rebalancer.settings.load import Settings
 from sinks.metrics.disk import file_topics
-from sinks.stopping import Stop, stopping
+from sinks.processes import Stop, stopping
 from strategies.fold.engine import EngineSettings
 from strategies.java.release_defaults import PulsarRelease
 

@@ -31,7 +31,7 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
 )
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
-from sinks.stopping import handling
+from sinks.processes import handling
 from sinks.topics.access import open_publisher, open_reader
 from sinks.topics.addresses import NO_SECURITY, TopicAccess, TopicUri
 from sinks.topics.files.topic import TopicRecord

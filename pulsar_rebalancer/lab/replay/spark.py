@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sinks.stopping import stopping
+from sinks.processes import stopping
 from sinks.topics.addresses import Topics, file_topic
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicRecord
 from sinks.wire.codec import cluster_of, decode_rejected, encode_rejected

@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -109,17 +109,6 @@ class Offset(NamedTuple):
 def segment_path(folder: Path, segment: int) -> Path:
     """The file of a segment."""
     return folder / f"segment-{segment:08d}.jsonl"
-
-
-def sync_folder(folder: Path, fsync: Callable[[int], None] = os.fsync) -> None:
-    """Returns when the names in a folder are on the disk. Otherwise a power failure may lose a file
-    that was flushed itself.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def segments(folder: Path) -> list[int]:

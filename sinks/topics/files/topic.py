@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sinks.topics.files.flushing import make_folder
+from sinks.disk import make_folder, sync_folder
+from sinks.processes import wall_clock_ms
 from sinks.topics.files.segments import (
     BY_A_NEW_CHECKPOINT,
     Offset,
@@ -32,9 +33,7 @@ from sinks.topics.files.segments import (
     segment_path,
     segments,
     split_lines,
-    sync_folder,
 )
-from sinks.wall_clock import wall_clock_ms
 from sinks.wire.origin import DEFAULT_LIMITS, Position, WireLimits
 from strategies.errors import ContractError, PublishTimeout, SinkError
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.addresses import TopicUri
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.client import open_client, pulsar_errors

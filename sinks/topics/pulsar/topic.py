@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.addresses import TopicUri
 from sinks.topics.files.topic import READ_RECORDS, TopicRecord
 from sinks.topics.pulsar.partition import QUEUE, MessageId, PulsarLink, id_of, record_of

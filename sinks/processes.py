@@ -1,15 +1,19 @@
-"""Graceful stop: on SIGTERM or Ctrl-C the process finishes its current work, then ends."""
+"""What every process needs: a graceful stop (on SIGTERM or Ctrl-C it finishes its current work,
+then ends), work that is repeated in a thread, the machine's clock, and rare searches for cycles.
+"""
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import select
 import signal
 import threading
+import time
 from _thread import start_new_thread
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import IO, Any, cast
 
 
@@ -106,3 +110,56 @@ class _Interruptible(io.RawIOBase):
                 os.read(self._signalled, io.DEFAULT_BUFFER_SIZE)
             elif self._source in ready:
                 return os.readv(self._source, [buffer])
+
+
+def wall_clock_ms() -> int:
+    """Now, in ms since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+@contextmanager
+def repeated(
+    work: Callable[[threading.Event], object],
+    every_s: float,
+    name: str,
+    *,
+    used: ExitStack | None = None,
+    end_s: float = 1.0,
+) -> Iterator[None]:
+    """Does the work while the context lasts, each time after a pause of `every_s`, in a thread with
+    this name. The work gets the event that says that it has ended, and raises nothing. `used`: what
+    the work uses, which its thread closes; `end_s`: longest wait for work that is running at the
+    end.
+    """
+    ended = threading.Event()
+
+    def run() -> None:
+        with used or ExitStack():
+            while not ended.wait(every_s):
+                work(ended)
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(end_s)
+
+
+#: New objects after which Python searches, instead of its 700; a record of 8 MiB makes fewer.
+_SELDOM = 200_000
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Within it, cycles are searched for rarely. A large record makes Python search everything that
+    the process knows, the state of all clusters too, several times; a fold makes no cycles. In a
+    back-test the searches take a fifth of the time.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(max(_SELDOM, before[0]), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
