@@ -18,14 +18,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sinks.collector.collector import Collector, Source
-from sinks.collector.leader import LeaderPoll
 from sinks.collector.open_cluster import opened_poll
 from sinks.collector.settings import CollectorSettings
+from sinks.processes import wall_clock_ms
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.broker_facts import LeaderPoll
 from sinks.topics.access import open_publisher
-from sinks.topics.uri import file_topic_uri
-from sinks.wall_clock import wall_clock_ms
+from sinks.topics.addresses import file_topic_uri
 from tests.control_topic import storing
 from tests.topic_uris import topic_of
 

@@ -36,10 +36,10 @@ from benchmarks.figures import say, table
 from benchmarks.fleet import CLUSTER, Fleet
 from benchmarks.options import number, options
 from benchmarks.processes import cpu_seconds
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.load import load
-from sinks.plain_loop import PlainLoop
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 
 if TYPE_CHECKING:
     from strategies.fold.engine import EngineSettings

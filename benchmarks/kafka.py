@@ -30,8 +30,7 @@ from benchmarks.kafka_tables import (
     tables,
 )
 from benchmarks.options import options
-from sinks.topics.connections import Connections
-from sinks.topics.settings import Topics
+from sinks.topics.addresses import Connections, Topics
 from streaming.settings import JobSettings
 from tests.topic_uris import topics_of
 

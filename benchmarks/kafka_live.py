@@ -25,8 +25,8 @@ from benchmarks.fleet import CLUSTER, Fleet
 from benchmarks.kafka_queries import STRATEGY
 from benchmarks.kafka_records import Publisher
 from benchmarks.plain import SETTINGS
-from sinks.stopping import Stop
-from sinks.topics.uri import TopicUri
+from sinks.processes import Stop
+from sinks.topics.addresses import TopicUri
 from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings

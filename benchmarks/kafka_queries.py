@@ -19,8 +19,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from benchmarks.pass_through import Batch, Stage, decoding, drained, session_of
 from benchmarks.plain import SETTINGS
+from sinks.topics.addresses import TopicUri
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, kafka_access
-from sinks.topics.uri import TopicUri
 from streaming.decode import ReadRows, reading
 from streaming.job import run_job
 from streaming.outputs.output import open_output

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any, Self
 
 from benchmarks.fleet import CLUSTER, Fleet
-from sinks.topics.uri import TopicUri
+from sinks.topics.addresses import TopicUri
 from tests.topic_uris import topic_of
 
 _KEY = CLUSTER.encode()

@@ -26,11 +26,10 @@ from benchmarks.fleet import CLUSTER, Fleet
 from benchmarks.micro_batches import leave_if_stopped, session, written
 from benchmarks.options import number, options
 from benchmarks.plain import SETTINGS
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.exposition import Liveness
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.topics.connections import Connections
-from sinks.topics.uri import file_topic, file_topic_uri
-from sinks.wire.size_limits import WireLimits
+from sinks.topics.addresses import Connections, file_topic, file_topic_uri
+from sinks.wire.origin import WireLimits
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine
 from streaming.decode import reading

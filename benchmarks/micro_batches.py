@@ -20,9 +20,8 @@ from benchmarks.figures import Sample, sample, say
 from benchmarks.fleet import Fleet
 from benchmarks.pass_through import Batch, Stage, decoding, drained, session_of
 from benchmarks.plain import SETTINGS
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections, file_topic, file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.topics.uri import file_topic, file_topic_uri
 from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.session import start_session, stop_session

@@ -34,9 +34,9 @@ from benchmarks.fleet import Fleet
 from benchmarks.kafka_records import Publisher, passes
 from benchmarks.options import number, options
 from benchmarks.processes import proportional_bytes
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.load import load
-from sinks.plain_loop import PlainLoop
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from tests.faults.real_job import MARK, PROJECT, kill_marked, marked
 from tests.topic_uris import topic_of
 

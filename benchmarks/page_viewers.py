@@ -25,10 +25,9 @@ import httpx
 from benchmarks.fleet import Fleet
 from benchmarks.options import number, options
 from benchmarks.plain import SETTINGS
-from sinks.stopping import Stop
-from sinks.topics.connections import Connections
+from sinks.processes import Stop
+from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.topics.uri import file_topic_uri
 from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.session import start_session, stop_session

@@ -1,10 +1,10 @@
 """What a report and a round cost in the plain loop: decoding, folding, and the round that closes at
 the sweep.
 
-Decoding and folding are timed apart, over groups of reports, as `sinks.plain_loop` does them. Every
-strategy has a store of its own and folds the same decoded records. Times are CPU times, for the
-loop waits for nothing but its turn; only a whole pass is also given in time that passed, because
-that is what a micro-batch can be compared with.
+Decoding and folding are timed apart, over groups of reports, as `pulsar_rebalancer.lab.plain_loop`
+does them. Every strategy has a store of its own and folds the same decoded records. Times are CPU
+times, for the loop waits for nothing but its turn; only a whole pass is also given in time that
+passed, because that is what a micro-batch can be compared with.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from time import perf_counter, thread_time
 from benchmarks.figures import Sample, sample
 from benchmarks.fleet import Fleet
 from sinks.wire.codec import decode
-from sinks.wire.origin import pack_origin
+from sinks.wire.origin import Position, pack_origin
 from sinks.wire.output_rows import event_row
-from sinks.wire.position import Position
 from strategies.cluster.model import Command, TelemetryRecord
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings

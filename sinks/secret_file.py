@@ -8,7 +8,6 @@ from pathlib import Path
 from strategies.errors import SettingsError
 
 _LARGEST = 64 * 2**10
-_LARGEST_PEM = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ def read_pem(path: str, setting: str, holds: str) -> Secret:
     """A PEM file of one or more certificates or keys. `holds`: the end of a block's title. Raises
     SettingsError.
     """
-    found = read_secret(path, setting, _LARGEST_PEM)
+    found = read_secret(path, setting, 4 * 2**20)
     if f"{holds}-----".encode() not in found.reveal():
         raise SettingsError(
             [

@@ -12,16 +12,17 @@ RebalancerError
 │   ├── JournalInUse (sinks.executor.journal)
 │   └── NotifierInUse (pulsar_rebalancer.decisions.notices.outbox)
 ├── AdminError
-│   ├── BrokerUnavailable
-│   │   ├── Unanswered (sinks.pulsar_api.answers)
-│   │   ├── Busy (sinks.pulsar_api.answers)
-│   │   └── _NeverSent (sinks.pulsar_api.http)
-│   ├── NotOwned
-│   │   └── Elsewhere (sinks.pulsar_api.answers)
-│   ├── NotFound
-│   │   └── Missing (sinks.pulsar_api.answers)
-│   ├── Refused
-│   │   └── Declined (sinks.pulsar_api.answers)
+│   ├── CallFailed
+│   │   ├── BrokerUnavailable
+│   │   │   ├── Unanswered (sinks.pulsar_api.answers)
+│   │   │   ├── Busy (sinks.pulsar_api.answers)
+│   │   │   └── _NeverSent (sinks.pulsar_api.http)
+│   │   ├── NotOwned
+│   │   │   └── Elsewhere (sinks.pulsar_api.answers)
+│   │   ├── NotFound
+│   │   │   └── Missing (sinks.pulsar_api.answers)
+│   │   └── Refused
+│   │       └── Declined (sinks.pulsar_api.answers)
 │   └── Unauthorized
 ├── Stopped (sinks.executor.executor)
 ├── JobError (streaming.failures)
@@ -94,23 +95,27 @@ class AdminError(RebalancerError):
     """The admin REST API of a Pulsar broker answered with an error."""
 
 
-class BrokerUnavailable(AdminError):
+class CallFailed(AdminError):
+    """One call failed; another one may succeed, also with the same token."""
+
+
+class BrokerUnavailable(CallFailed):
     """The broker did not answer, or answered that it cannot now."""
 
     retryable = True
 
 
-class NotOwned(AdminError):
+class NotOwned(CallFailed):
     """The broker does not own the bundle, or ownership is changing."""
 
     retryable = True
 
 
-class NotFound(AdminError):
+class NotFound(CallFailed):
     """Namespace, bundle or broker does not exist."""
 
 
-class Refused(AdminError):
+class Refused(CallFailed):
     """The broker understood the call and declined it."""
 
 

@@ -21,14 +21,11 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
-from sinks.wire.codec import cluster_of, decode
-from sinks.wire.origin import pack_origin
+from sinks.wire.codec import LARGE_BYTES, Peeked, cluster_of, decode, peek
+from sinks.wire.origin import Position, WireLimits, pack_origin
 from sinks.wire.output_rows import OutputRow, rejected_row
-from sinks.wire.peek import LARGE_BYTES, Peeked, peek
-from sinks.wire.position import Position
 from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped
 from sinks.wire.signing import SigningKey, SigningSettings, intents_key
-from sinks.wire.size_limits import WireLimits
 from strategies.cluster.model import TelemetryRecord
 from strategies.cluster.quota import UnreadRecord
 from strategies.errors import WireError

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from sinks.full_disk import is_full, make_room
-from sinks.topics.retry_backoff import RetryBackoff
+from sinks.disk import is_full, make_room
+from sinks.topics.outages import RetryBackoff
 from strategies import errors
 from strategies.errors import PublishRejected, PublishTimeout, RebalancerError, SinkError
 from streaming.starting import StartPatience

@@ -19,17 +19,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.stopping import Stop, stopping
-from sinks.topics.connections import Connections
+from sinks.processes import Stop, stopping
+from sinks.topics.addresses import Connections, Topics, TopicUri
 from sinks.topics.epochs import next_epoch
-from sinks.topics.kafka.admin import missing_topics
-from sinks.topics.kafka.settings import KafkaAccess, kafka_access
+from sinks.topics.kafka.settings import KafkaAccess, kafka_access, start_complaints
+from sinks.topics.outages import RetryBackoff, watched
 from sinks.topics.pulsar.partition import PulsarLink
-from sinks.topics.retry_backoff import RetryBackoff
-from sinks.topics.settings import Topics
-from sinks.topics.start_position import start_complaints
-from sinks.topics.uri import TopicUri
-from sinks.topics.watch import watched
+from sinks.topics.topic_admin import missing_topics
 from sinks.wire.raw import check_source
 from sinks.wire.signing import intents_key, signing_key
 from strategies.errors import SettingsError, SinkError

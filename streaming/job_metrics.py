@@ -9,14 +9,14 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from sinks.metrics.labels import (
+from sinks.metrics.exposition import (
     MOST_CLUSTERS,
     BoundedLabel,
+    Liveness,
     code_of,
     remove_cluster,
     set_all,
 )
-from sinks.metrics.liveness import Liveness
 from strategies.cluster.intent_contract import LASTING
 from strategies.reason_codes import STATES
 from streaming.outputs.facts import (

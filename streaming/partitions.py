@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 
+from sinks.processes import wall_clock_ms
 from sinks.topics.access import records_of
-from sinks.topics.connections import Connections
-from sinks.wall_clock import wall_clock_ms
+from sinks.topics.addresses import Connections
 from sinks.wire.codec import cluster_of
 from streaming.checkpoint.guard_file import PARTITIONS, Guard
 from streaming.settings import JobSettings

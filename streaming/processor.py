@@ -16,8 +16,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.rare_collections import rare_collections
-from sinks.wall_clock import wall_clock_ms
+from sinks.processes import rare_collections, wall_clock_ms
 from sinks.wire.output_rows import OutputRow, event_row, over_quota_row
 from sinks.wire.signing import SigningKey, SigningSettings, signing_key
 from strategies.cluster.model import LoadReport, TelemetryRecord

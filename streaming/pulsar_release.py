@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import islice
 
+from sinks.processes import wall_clock_ms
 from sinks.topics.access import records_of
-from sinks.topics.connections import Connections
-from sinks.wall_clock import wall_clock_ms
+from sinks.topics.addresses import Connections
 from sinks.wire.broker_versions import brokers_in
 from strategies.java.broker_versions import release_of
 from strategies.java.release_defaults import PULSAR_VERSION, PulsarRelease

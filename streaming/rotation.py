@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sinks.repeating import repeated
+from sinks.processes import repeated
 
 _EVERY_S = 5.0
 #: Longest wait for a running rotation when the work ends.

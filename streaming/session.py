@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from sinks.full_disk import is_full, make_room
+from sinks.disk import is_full, make_room
 from strategies.errors import RebalancerError
 from streaming.cluster.spark_launcher import is_submitted
 from streaming.cluster.submitted import submitted_settings, take_over

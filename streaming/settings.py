@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from sinks.topics.connections import Connections
-from sinks.topics.settings import Topics
+from sinks.topics.addresses import Connections, Topics
 from strategies.errors import SettingsError
 from strategies.settings import Setting
 from streaming.jars.connector import JarSettings

@@ -13,13 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from sinks.topics.access import records_of
-from sinks.topics.connections import Connections
-from sinks.topics.ends import ends
+from sinks.processes import wall_clock_ms
+from sinks.topics.access import ends, records_of
+from sinks.topics.addresses import Connections, TopicUri
 from sinks.topics.epochs import values_of
 from sinks.topics.files.topic import FileTopicReader
-from sinks.topics.uri import TopicUri
-from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import cluster_of
 from strategies.cluster.intent_contract import LASTING
 from strategies.fold.engine import EngineSettings

@@ -96,7 +96,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark for all tests, with the Kafka connector: it takes ten seconds to start and is not
     what is tested.
     """
-    from sinks.topics.connections import Connections
+    from sinks.topics.addresses import Connections
     from streaming.jars.download import JarsMissing
     from streaming.session import start_session, stop_session
     from streaming.settings import JobSettings

@@ -11,9 +11,9 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from sinks.topics.access import Publisher, TopicAccess, open_publisher, open_reader
+from sinks.topics.access import Publisher, open_publisher, open_reader
+from sinks.topics.addresses import TopicAccess, file_topic_uri
 from sinks.topics.files.topic import FileTopicReader
-from sinks.topics.uri import file_topic_uri
 from sinks.wire.codec import decode_answer, encode_command
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeStatus

@@ -13,8 +13,7 @@ import httpx
 
 from pulsar_rebalancer.serve.process import run_page
 from pulsar_rebalancer.settings.load import load
-from sinks.metrics.labels import process_registry
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.exposition import Liveness, process_registry
 from sinks.metrics.page import PageMetrics
 from tests.live_topics import settings_of
 from tests.waiting import eventually

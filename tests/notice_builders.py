@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sinks.notices.notice import Notice, NoticeCause
+from sinks.notices.delivery import Notice, NoticeCause
 from strategies.cluster.model import Round
 from strategies.cluster.round_figures import RoundState, Spread
 from strategies.reason_codes import STATES

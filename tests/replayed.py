@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from sinks.plain_loop import PlainLoop
-from sinks.wire.position import Position
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
+from sinks.wire.origin import Position
 from strategies.fold.engine import EngineSettings
 from streaming.outputs.output_counts import KINDS
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sinks.topics.settings import Topics
-from sinks.topics.uri import TopicUri, parse_topic
+from sinks.topics.addresses import Topics, TopicUri, parse_topic
 
 
 def topics_of(**uris: str) -> Topics:

@@ -32,8 +32,8 @@ from pulsar_rebalancer.lab.replay.decisions import decide
 from pulsar_rebalancer.lab.runs import RunRequest
 from pulsar_rebalancer.lab.simulation.run import run
 from pulsar_rebalancer.settings.load import load
-from sinks.recordings.placed_lines import of_recording
-from sinks.wire.size_limits import DEFAULT_LIMITS
+from sinks.recordings.recorder import of_recording
+from sinks.wire.origin import DEFAULT_LIMITS
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from tests.golden.scenario import play, read_scenario, split_file
 

@@ -17,7 +17,7 @@ from typer.exceptions import TyperException
 
 from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.cli.lines import put
-from sinks.full_disk import is_full, make_room
+from sinks.disk import is_full, make_room
 from strategies.errors import RebalancerError, SettingsError
 
 _SPARK = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "google"})

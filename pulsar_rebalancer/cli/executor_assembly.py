@@ -8,15 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pulsar_rebalancer.settings.load import Settings
-from sinks.collector.leader import LeaderPoll
 from sinks.executor.applier import Applier, RetryPolicy
-from sinks.executor.approval_intake import Answered
 from sinks.executor.costs import CostMeter
 from sinks.executor.executor import Executor, ExecutorTopics
-from sinks.executor.intake import HeldBack, RefusedRecord
+from sinks.executor.guard import RateLimiter
 from sinks.executor.journal import Journal
-from sinks.executor.publish import Done
-from sinks.executor.rate_limiter import RateLimiter
 from sinks.executor.settings import (
     ExecutorConfig,
     admission_rules,
@@ -25,13 +21,14 @@ from sinks.executor.settings import (
     pause_file,
     state_folder,
 )
+from sinks.executor.tasks import Result
+from sinks.processes import wall_clock_ms
+from sinks.pulsar_api.access import KnownBrokers
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.cluster_name import check_cluster_name
+from sinks.pulsar_api.broker_facts import LeaderPoll, check_cluster_name
 from sinks.pulsar_api.freezes import FreezeWatch, probing
-from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.topics.access import Consumer, Publisher, open_consumer, open_publisher
-from sinks.topics.uri import TopicUri
-from sinks.wall_clock import wall_clock_ms
+from sinks.topics.addresses import TopicUri
 from sinks.wire.signing import approvals_key, signing_key
 
 #: Deadline of short calls without a gate.
@@ -60,12 +57,8 @@ def assembled(
     settings: Settings,
     apply: bool,
     wait: Callable[[float], bool],
-    on_outcome: Callable[[Done], None],
+    on_result: Callable[[Result], None],
     say: Callable[[str], None] = lambda _: None,
-    *,
-    on_refused: Callable[[RefusedRecord], None] = lambda _: None,
-    on_answer: Callable[[Answered], None] = lambda _: None,
-    on_held: Callable[[HeldBack], None] = lambda _: None,
 ) -> Iterator[Assembled]:
     """Opens everything, asks the cluster who is there, and closes everything again. Raises
     SettingsError, AdminError, SinkError.
@@ -119,10 +112,7 @@ def assembled(
             frozen=lambda live: str(watch.stuck(live) or ""),
             quick=quick,
             meter=CostMeter(quick, given.measure_ms, wait),
-            on_outcome=on_outcome,
-            on_refused=on_refused,
-            on_answer=on_answer,
-            on_held=on_held,
+            on_result=on_result,
         )
         yield Assembled(
             executor,

@@ -28,9 +28,8 @@ from pulsar_rebalancer.decisions.intents import (
 )
 from pulsar_rebalancer.decisions.status import late_after_ms
 from pulsar_rebalancer.settings.load import Settings
-from sinks.stopping import Stop, stopping
-from sinks.wall_clock import wall_clock_ms
-from sinks.wire.intents import encode_intent
+from sinks.processes import Stop, stopping, wall_clock_ms
+from sinks.wire.operator_records import encode_intent
 from sinks.wire.signing import SigningKey, intents_key
 from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus
 from strategies.cluster.model import Round

@@ -8,12 +8,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from pulsar_rebalancer.cli.log_lines import Level, Line
-from sinks.collector.leader import LeaderFacts, LeaderPoll
-from sinks.collector.open_cluster import HASTY_DEADLINE, single_try
+from sinks.collector.open_cluster import hasty_admin
 from sinks.collector.settings import CollectorSettings
-from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.wall_clock import wall_clock_ms
+from sinks.processes import wall_clock_ms
+from sinks.pulsar_api.access import PulsarSettings
+from sinks.pulsar_api.broker_facts import LeaderFacts, LeaderPoll
 
 #: Switches a dynamic setting of the brokers off.
 SWITCH_OFF = "pulsar-admin brokers update-dynamic-config --config {} --value false"
@@ -65,9 +64,7 @@ def own_shedders(
     with ExitStack() as stack:
         found = []
         for pulsar in clusters:
-            admin = PulsarAdmin(
-                single_try(pulsar, collector), keep_open=False, deadline_name=HASTY_DEADLINE
-            )
+            admin = hasty_admin(pulsar, collector)
             stack.callback(admin.close)
             look = LeaderPoll(admin, wall_clock_ms).run
             found.append(OwnShedder(look, consequence, pulsar.cluster))

@@ -16,11 +16,9 @@ from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.cli.log_lines import Line, Log
 from pulsar_rebalancer.settings.load import Settings
 from sinks.metrics.disk import DiskMetrics
-from sinks.metrics.labels import process_registry
-from sinks.metrics.liveness import Liveness
-from sinks.metrics.server import serving
+from sinks.metrics.exposition import Liveness, process_registry, serving
 from sinks.metrics.settings import listen_address
-from sinks.stopping import Stop
+from sinks.processes import Stop
 
 M = TypeVar("M")
 

@@ -16,18 +16,15 @@ from pulsar_rebalancer.decisions.status import RECENT_MS
 from sinks.topics.access import (
     Publisher,
     Reader,
-    TopicAccess,
     TopicRecord,
     open_publisher,
     open_reader,
     records_of,
 )
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections, TopicAccess, TopicUri
 from sinks.topics.readable import check_read
-from sinks.topics.uri import TopicUri
-from sinks.wire.approvals import check_person
 from sinks.wire.codec import decode_round
-from sinks.wire.intents import encode_intent
+from sinks.wire.operator_records import check_person, encode_intent
 from sinks.wire.signing import SigningKey, signing_key
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.intent_state import from_statuses

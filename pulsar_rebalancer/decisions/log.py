@@ -10,15 +10,20 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
-from sinks.recordings.placed_lines import of_recording
-from sinks.recordings.recorder import topic_records
-from sinks.topics.access import NO_SECURITY, TopicAccess, TopicRecord
-from sinks.topics.connections import Connections
+from sinks.recordings.recorder import of_recording, topic_records
+from sinks.topics.access import TopicRecord
+from sinks.topics.addresses import (
+    NO_SECURITY,
+    Connections,
+    TopicAccess,
+    TopicUri,
+    file_topic,
+    parse_topic,
+)
 from sinks.topics.files.segments import segments
-from sinks.topics.readable import Placed, Skipped, readable
-from sinks.topics.uri import TopicUri, file_topic, parse_topic
+from sinks.topics.readable import Skipped, readable
 from sinks.wire.codec import decode_answer, decode_approval, decode_command, decode_round
-from sinks.wire.command_digest import command_digest
+from sinks.wire.operator_records import command_digest
 from sinks.wire.signing import SigningKey, SigningSettings
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.errors import SettingsError, SinkError, WireError
@@ -265,9 +270,7 @@ def with_records(
     )
 
 
-def _signed(
-    records: Iterable[Placed | TopicRecord], key: SigningKey
-) -> Iterator[Placed | TopicRecord]:
+def _signed(records: Iterable[TopicRecord], key: SigningKey) -> Iterator[TopicRecord]:
     return (one for one in records if key.check(one.value) == "signed")
 
 
@@ -329,7 +332,7 @@ def values_of(kind: Kind, source: Source, access: TopicAccess = NO_SECURITY) -> 
 
 def _records(
     source: Source, access: TopicAccess, since_ms: int | None = None
-) -> Iterable[Placed | TopicRecord]:
+) -> Iterable[TopicRecord]:
     if isinstance(source, Path):
         return of_recording(str(source))
     return topic_records(source, access, since_ms=since_ms)

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pulsar_rebalancer.decisions.log import DecisionLog, read_topics, usable_key
-from sinks.topics.access import Publisher, TopicAccess, open_publisher
-from sinks.topics.connections import Connections
-from sinks.topics.uri import TopicUri
-from sinks.wire.approvals import check_person
+from sinks.topics.access import Publisher, open_publisher
+from sinks.topics.addresses import Connections, TopicAccess, TopicUri
 from sinks.wire.codec import encode_approval
+from sinks.wire.operator_records import check_person
 from sinks.wire.signing import SigningKey, approvals_key, signing_key
 from strategies.cluster.model import Command, Outcome
 from strategies.errors import RebalancerError, WireError

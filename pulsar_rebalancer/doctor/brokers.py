@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate
 from pulsar_rebalancer.cli.own_shedder import SWITCH_OFF
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import AdminError, Unauthorized
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import EXTENSIBLE, SHEDDERS

@@ -32,15 +32,12 @@ from pulsar_rebalancer.doctor.running_release import check_release, used_release
 from pulsar_rebalancer.doctor.token import check_expiry
 from pulsar_rebalancer.settings.load import Settings
 from sinks.collector.broker_poll import Pass
-from sinks.collector.collector import Source
-from sinks.collector.encoding_telemetry import encode_report
+from sinks.collector.collector import Source, encode_report
 from sinks.collector.open_cluster import opened, run_until_complete
+from sinks.pulsar_api.access import KnownBrokers, PulsarSettings, admin_urls
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_clock import broker_time_s
-from sinks.pulsar_api.cluster_name import check_cluster_name
+from sinks.pulsar_api.broker_facts import broker_time_s, check_cluster_name
 from sinks.pulsar_api.freezes import PATIENCE_MS, find_stuck, probing
-from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from sinks.wire.codec import decode
 from strategies.cluster.model import Figures, LoadReport
 from strategies.cluster.round_state import reason_of

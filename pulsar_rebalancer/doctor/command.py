@@ -18,7 +18,7 @@ from pulsar_rebalancer.doctor.check_timeouts import TimeLimit
 from pulsar_rebalancer.doctor.job import check_epochs, check_job
 from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
 from pulsar_rebalancer.settings.load import Settings
-from sinks.wall_clock import wall_clock_ms
+from sinks.processes import wall_clock_ms
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from streaming.large_records import temporary_files

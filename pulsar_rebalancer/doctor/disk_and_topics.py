@@ -10,15 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections, Topics, TopicUri
 from sinks.topics.files.segments import segments
-from sinks.topics.kafka.admin import topic_facts
 from sinks.topics.kafka.codecs import PACKAGES, broken_codecs
 from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.pulsar.partition import PulsarLink
-from sinks.topics.pulsar.topic_admin import PulsarTopicFacts, pulsar_topic_facts
-from sinks.topics.settings import Topics
-from sinks.topics.uri import TopicUri
+from sinks.topics.topic_admin import PulsarTopicFacts, pulsar_topic_facts, topic_facts
 from strategies.errors import RebalancerError, SettingsError, Unauthorized
 from strategies.figures.describe import counted
 from strategies.fold.engine import EngineSettings

@@ -13,7 +13,7 @@ from typing import Literal
 from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
 from sinks.executor.settings import ExecutorSettings, check_approval
 from sinks.topics.access import records_of
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections
 from sinks.wire.signing import (
     SigningKey,
     SigningSettings,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
-from sinks.collector.cluster_policies import collect_policies
+from sinks.collector.collector import collect_policies
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError, Unauthorized
 from strategies.filters.anti_affinity import group_of

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.secret_file import read_secret
 from strategies.errors import SettingsError
 from strategies.figures.describe import age

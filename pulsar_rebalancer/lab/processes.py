@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from multiprocessing import connection, resource_tracker
 from typing import Any, TypeVar
 
-from sinks.stopping import handling
+from sinks.processes import handling
 from strategies.errors import RebalancerError
 
 T = TypeVar("T")

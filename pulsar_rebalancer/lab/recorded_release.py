@@ -13,8 +13,8 @@ from sinks.recordings.columnar import ENDING, KINDS
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import converted
-from sinks.wire.broker_versions import versions_of
-from sinks.wire.size_limits import WireLimits
+from sinks.wire.broker_versions import brokers_in
+from sinks.wire.origin import WireLimits
 from strategies.java.broker_versions import ClusterRelease, release_of
 
 #: Number and bytes of the first records that are read: every broker reports within minutes.
@@ -41,7 +41,7 @@ def release_in(values: Iterable[bytes]) -> ClusterRelease:
         if number == _MOST_RECORDS or size > _MOST_BYTES:
             break
         size += len(value)
-        found |= versions_of(value)
+        found |= brokers_in(value) or {}
     return release_of(found)
 
 

@@ -24,7 +24,7 @@ from pulsar_rebalancer.decisions.plans import (
     plans_of,
     publish_approval,
 )
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections
 from sinks.wire.signing import SigningKey
 from strategies.errors import RebalancerError
 from strategies.executor.approvals import DONE, Approval

@@ -14,7 +14,7 @@ from pulsar_rebalancer.settings.serve import serve_address
 from sinks.executor.settings import pause_file
 from sinks.metrics.page import PageMetrics
 from sinks.metrics.settings import ListenAddress, listening_socket
-from sinks.wall_clock import wall_clock_ms
+from sinks.processes import wall_clock_ms
 from strategies.errors import SettingsError
 from streaming.checkpoint.guard import checkpoint_folder
 from streaming.starting import read_start_lines

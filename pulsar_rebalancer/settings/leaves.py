@@ -18,8 +18,7 @@ from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings
 from sinks.metrics.settings import MetricsSettings
 from sinks.notices.settings import NoticeSettings
-from sinks.topics.connections import Connections
-from sinks.topics.uri import TopicUri
+from sinks.topics.addresses import Connections, TopicUri
 from sinks.wire.signing import SigningSettings
 from strategies.cluster.drain_settings import DrainSettings
 from strategies.cluster.limit_settings import LimitSettings

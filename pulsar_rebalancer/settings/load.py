@@ -34,10 +34,8 @@ from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings, admission_rules
 from sinks.metrics.settings import MetricsSettings, listen_address
 from sinks.notices.settings import NoticeSettings, check_notices
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.connections import Connections
-from sinks.topics.settings import Topics
-from sinks.topics.uri import TopicUri, parse_topic
+from sinks.pulsar_api.access import PulsarSettings
+from sinks.topics.addresses import Connections, Topics, TopicUri, parse_topic
 from strategies.errors import SettingsError
 from strategies.figures.describe import counted
 from strategies.fold.engine import Engine, EngineSettings, placement_of

@@ -23,8 +23,7 @@ from pulsar_rebalancer.watch.folder import (
     write_settings,
 )
 from pulsar_rebalancer.watch.screen import WatchScreen
-from sinks.stopping import Stop, stopping
-from sinks.wall_clock import wall_clock_ms
+from sinks.processes import Stop, stopping, wall_clock_ms
 from strategies.errors import SettingsError
 
 app = typer.Typer()

@@ -14,10 +14,9 @@ from typing import Any
 from pulsar_rebalancer.settings.file_text import by_table, settings_text, toml_key
 from pulsar_rebalancer.settings.load import Settings, load
 from sinks.collector.open_cluster import DiscoveredCluster
-from sinks.full_disk import naming
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.settings import Topics
-from sinks.topics.uri import file_topic_uri
+from sinks.disk import naming
+from sinks.pulsar_api.access import PulsarSettings
+from sinks.topics.addresses import Topics, file_topic_uri
 from strategies.errors import SettingsError
 
 DEFAULT_FOLDER, DEMO_FOLDER = Path("rebalancer-watch"), Path("rebalancer-watch-demo")

@@ -11,11 +11,11 @@ from pulsar_rebalancer.cli.lazy import laboratory
 from pulsar_rebalancer.cli.own_shedder import OwnShedder
 from pulsar_rebalancer.watch.processes import WHAT, Processes
 from pulsar_rebalancer.watch.screen import WatchScreen
+from sinks.processes import wall_clock_ms
 from sinks.topics.access import Consumer, open_consumer, open_publisher
+from sinks.topics.addresses import Topics
 from sinks.topics.files.segments import delete_segments
 from sinks.topics.readable import Skipped, readable
-from sinks.topics.settings import Topics
-from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import decode_command, decode_round
 from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry
 from strategies.cluster.model import Command, Outcome, Round

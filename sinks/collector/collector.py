@@ -1,31 +1,122 @@
 """The collector: publishes load reports of a cluster's brokers, and less often its policies, to the
-telemetry topic.
+telemetry topic: reports verbatim in their envelope, sweep markers, notes on bundle ownership.
+
+Policies are a snapshot, each part as Pulsar's admin API returns it (format:
+strategies/filters/policies.py). It contains no topic counts: a modular broker's load report has
+them for every bundle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
-from sinks.collector.broker_poll import Pass, Poll
-from sinks.collector.cluster_policies import (
-    asked_facts,
-    collect_policies,
-    reported_facts,
-    text_of,
-    unread_policies,
-)
-from sinks.collector.encoding_telemetry import (
-    encode_owned,
-    encode_policies,
-    encode_report,
-    encode_sweep,
-)
-from sinks.collector.leader import LeaderPoll
+import msgspec
+from msgspec import UNSET
+
+from sinks.collector.broker_poll import Pass, Poll, Report, names_of
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.modular_or_extensible import LoadManager
-from strategies.errors import AdminError, Unauthorized
+from sinks.pulsar_api.broker_facts import LeaderFacts, LeaderPoll, LoadManager
+from sinks.wire.contracts.fields import or_unset
+from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
+from sinks.wire.raw import ReportEnvelope
+from strategies.errors import CallFailed, NotFound
+
+
+class _Facts(msgspec.Struct):
+    brokerVersionString: str | None = None
+    loadManagerClassName: str | None = None
+    persistentTopicsEnabled: bool = True
+    nonPersistentTopicsEnabled: bool = True
+
+
+def collect_policies(
+    admin: PulsarAdmin, brokers: Mapping[str, Any], at_once: int
+) -> dict[str, Any]:
+    """One snapshot; equal policies give equal snapshots. `brokers`: from `reported_facts` or
+    `asked_facts`.
+
+    Raises AdminError if a part cannot be read: an incomplete snapshot would lift protections.
+    """
+    return {
+        "isolation": admin.isolation_policies(),
+        "anti_affinity": dict(_groups(admin, at_once)),
+        "failure_domains": admin.failure_domains(),
+        "brokers": dict(brokers),
+    }
+
+
+def reported_facts(reports: Iterable[Report]) -> dict[str, Any]:
+    """Facts of each broker from modular load reports: broker → facts."""
+    found = {}
+    for report in sorted(reports, key=lambda report: report.broker):
+        # The job rejects a report that cannot be decoded, with a reason.
+        with suppress(ValueError, RecursionError):
+            found[report.broker] = _entry(msgspec.json.decode(report.body, type=_Facts))
+    return found
+
+
+def asked_facts(admin: PulsarAdmin, brokers: Sequence[str], at_once: int) -> dict[str, Any]:
+    """The same facts, requested from each broker, for extensible ones; without brokers that do not
+    answer. Raises Unauthorized.
+    """
+    with ThreadPoolExecutor(at_once, thread_name_prefix="facts") as pool:
+        found = zip(brokers, pool.map(lambda broker: _ask(admin, broker), brokers), strict=True)
+        return {broker: facts for broker, facts in found if facts is not None}
+
+
+def text_of(snapshot: Mapping[str, Any]) -> str:
+    """The snapshot as published, to detect changes. The order of isolation policies matters."""
+    return json.dumps(snapshot, ensure_ascii=False, separators=(",", ":"))
+
+
+def _groups(admin: PulsarAdmin, at_once: int) -> Iterator[tuple[str, str]]:
+    namespaces = sorted(
+        namespace for tenant in admin.tenants() for namespace in names_of(admin.namespaces, tenant)
+    )
+    with ThreadPoolExecutor(at_once, thread_name_prefix="policies") as pool:
+        for namespace, group in zip(
+            namespaces, pool.map(lambda name: _group(admin, name), namespaces), strict=True
+        ):
+            if group:
+                yield namespace, group
+
+
+def _group(admin: PulsarAdmin, namespace: str) -> str | None:
+    try:
+        return admin.anti_affinity(namespace)
+    except NotFound:
+        # Pulsar also answers 404 where it could not read the policies of a namespace.
+        if namespace in names_of(admin.namespaces, namespace.partition("/")[0]):
+            raise
+        return None
+
+
+def _ask(admin: PulsarAdmin, broker: str) -> dict[str, Any] | None:
+    try:
+        given = admin.configuration(broker)
+        version = admin.version(broker)
+    except CallFailed:
+        return None
+    topics = (
+        given.get(key) != "false" for key in ("enablePersistentTopics", "enableNonPersistentTopics")
+    )
+    return _entry(_Facts(version, given.get("loadManagerClassName"), *topics))
+
+
+def _entry(facts: _Facts) -> dict[str, Any]:
+    return {
+        "version": facts.brokerVersionString,
+        "load_manager": facts.loadManagerClassName,
+        "persistent": facts.persistentTopicsEnabled,
+        "non_persistent": facts.nonPersistentTopicsEnabled,
+    }
+
 
 #: Policies are read after this number of passes at the latest.
 _POLICIES_PASSES = 15
@@ -74,9 +165,7 @@ class Collector:
         cluster = self._source.cluster
         try:
             brokers = self._source.admin.brokers()
-        except Unauthorized:
-            raise
-        except AdminError as error:
+        except CallFailed as error:
             return StepResult(None, False, (str(error),))
         done = self._source.poll(brokers)
         records = [encode_report(cluster, report) for report in done.reports]
@@ -110,17 +199,56 @@ class Collector:
         try:
             snapshot = collect_policies(admin, facts, at_once)
             self._were_read = True
-        except Unauthorized:
-            raise
-        except AdminError as error:
+        except CallFailed as error:
             self._policies_due_ms = 0
             if self._were_read:
                 return False, (f"The policies could not be read and stay as they were: {error}",)
-            snapshot = unread_policies(error, facts)
+            # Without any, rounds would know of no policy and move what policies protect.
+            snapshot = {"isolation": f"could not be read: {error}", "brokers": dict(facts)}
             complaints = (f"No policies could be read; until they are, nothing moves: {error}",)
         text = text_of(snapshot)
         changed, self._policies = text != self._policies, text
         if changed or done.ts >= self._repeat_due_ms:
-            records.append(encode_policies(self._source.cluster, done.ts, snapshot))
+            record = PoliciesRecord(1, self._source.cluster, done.ts, snapshot)
+            records.append(msgspec.json.encode(record))
             self._repeat_due_ms = done.ts + settings.policies_repeat_ms
         return changed, complaints
+
+
+def encode_report(cluster: str, report: Report) -> bytes:
+    """A broker's report; its body is copied without being parsed."""
+    return msgspec.json.encode(
+        ReportEnvelope(1, report.kind, cluster, report.broker, report.ts, msgspec.Raw(report.body))
+    )
+
+
+def encode_owned(cluster: str, owned: Report) -> bytes:
+    """All bundles of a broker, as a note, which rounds ignore."""
+    return msgspec.json.encode(
+        {
+            "v": 1,
+            "kind": "note",
+            "note": "owned-bundles",
+            "cluster": cluster,
+            "broker": owned.broker,
+            "ts": owned.ts,
+            "report": msgspec.Raw(owned.body),
+        }
+    )
+
+
+def encode_sweep(cluster: str, done: Pass, facts: LeaderFacts) -> bytes:
+    """The sweep marker of a pass, with what is known about the leader."""
+    return msgspec.json.encode(
+        SweepRecord(
+            1,
+            cluster,
+            done.ts,
+            done.number,
+            list(done.answered),
+            dict(done.missing),
+            answering=list(done.answering) or UNSET,
+            leader=or_unset(facts.leader),
+            shedding=or_unset(facts.shedding),
+        )
+    )

@@ -10,29 +10,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
-from sinks.collector.broker_poll import BrokerPoll, Pass, Poll
-from sinks.collector.bundle_owners import OwnerPoll
+from sinks.collector.broker_poll import BrokerPoll, OwnerPoll, Pass, Poll
 from sinks.collector.collector import Source
-from sinks.collector.extensible_poll import ExtensiblePoll
-from sinks.collector.leader import LeaderPoll
-from sinks.collector.load_topics import WITHDRAWN, LoadTopics
+from sinks.collector.extensible_poll import WITHDRAWN, ExtensiblePoll, LoadTopics
 from sinks.collector.settings import CollectorSettings
+from sinks.processes import wall_clock_ms
+from sinks.pulsar_api.access import KnownBrokers, PulsarSettings, admin_urls
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.cluster_name import check_cluster_name
+from sinks.pulsar_api.broker_facts import (
+    LeaderPoll,
+    LoadManager,
+    check_cluster_name,
+    configured_manager,
+)
 from sinks.pulsar_api.freezes import FrozenReports
-from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.modular_or_extensible import LoadManager, configured_manager
-from sinks.pulsar_api.settings import PulsarSettings, admin_urls
-from sinks.wall_clock import wall_clock_ms
 from strategies.errors import AdminError, BrokerUnavailable, Refused
 
-_PORT = re.compile(r"\d+")
 _SERVERS = 2
-_PAUSE_S = 0.5
 #: Stands for the cluster's name in a call that does not need it.
 _UNNAMED = "unknown"
-#: The setting behind the deadline of `single_try`, for messages.
-HASTY_DEADLINE = "collector.broker_deadline_ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +78,7 @@ def opened(
     `pulsar.admin_urls`.
     """
     known = known or KnownBrokers(pulsar)
-    hurried = PulsarAdmin(
-        single_try(pulsar, collector),
-        wait,
-        keep_open=False,
-        deadline_name=HASTY_DEADLINE,
-        known=known,
-    )
+    hurried = hasty_admin(pulsar, collector, wait, known)
     with closing(PulsarAdmin(pulsar, wait, known=known)) as admin, closing(hurried) as quick:
         check_cluster_name(pulsar, pulsar.admin_urls, admin.configuration())
         brokers, manager = admin.brokers(), load_manager_of(admin, pulsar)
@@ -105,12 +95,7 @@ def run_until_complete(source: Source, limit_s: float, wait: Callable[[float], b
     until = time.monotonic() + limit_s
     while True:
         done = source.poll(source.admin.brokers())
-        if (
-            source.manager == "modular"
-            or not done.missing
-            or time.monotonic() > until
-            or wait(_PAUSE_S)
-        ):
+        if source.manager == "modular" or not done.missing or time.monotonic() > until or wait(0.5):
             return done
 
 
@@ -167,7 +152,7 @@ def _web_services(admin: PulsarAdmin, named: Sequence[str]) -> Iterator[str]:
 
 
 def _port(admin: PulsarAdmin, web: str, key: str) -> str:
-    port = _PORT.search(admin.configuration(web).get(key, ""))
+    port = re.search(r"\d+", admin.configuration(web).get(key, ""))
     if port is None:
         raise Refused(
             f"{web} has no {key}; name the binary protocol's address as pulsar.service_url"
@@ -186,7 +171,7 @@ def opened_poll(
     """The poll for a load manager. Raises AdminError, SettingsError, SinkError.
 
     `admins`: one client for the cluster, one for single brokers, which must not retry (see
-    `single_try`).
+    `hasty_admin`).
     """
     admin, quick = admins
     at_once, off = collector.max_concurrent, collector.most_passes_off
@@ -204,8 +189,19 @@ def opened_poll(
         yield ExtensiblePoll(topics.take, alive, owners.run, collector.keep_ms, clock_ms).run
 
 
-def single_try(settings: PulsarSettings, collector: CollectorSettings) -> PulsarSettings:
-    """Settings of the admin client for calls to single brokers: a shorter deadline and no
-    retries.
+def hasty_admin(
+    settings: PulsarSettings,
+    collector: CollectorSettings,
+    wait: Callable[[float], bool] | None = None,
+    known: KnownBrokers | None = None,
+) -> PulsarAdmin:
+    """The admin client for calls to single brokers: a shorter deadline, no retries, and connections
+    for one call each. `wait`, `known`: see PulsarAdmin.
     """
-    return replace(settings, attempts=1, deadline_ms=collector.broker_deadline_ms)
+    return PulsarAdmin(
+        replace(settings, attempts=1, deadline_ms=collector.broker_deadline_ms),
+        wait,
+        keep_open=False,
+        deadline_name="collector.broker_deadline_ms",
+        known=known,
+    )

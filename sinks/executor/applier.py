@@ -18,15 +18,27 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from msgspec import UNSET
-
-from sinks.executor.effect import Effect, effect_of_move, effect_of_split
-from sinks.executor.move import MOST_UNLOADS, Allowance, MoveOnItsWay, Place
+from sinks.executor.effect import (
+    MOST_UNLOADS,
+    Allowance,
+    Effect,
+    MoveOnItsWay,
+    Place,
+    effect_of_move,
+    effect_of_split,
+)
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Declined, Unanswered
 from sinks.pulsar_api.http import Wait
-from sinks.wire.contracts.commands import CommandRecord
-from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Unauthorized
+from sinks.wire.contracts.execution import CommandRecord
+from sinks.wire.contracts.fields import or_none
+from strategies.errors import (
+    AdminError,
+    BrokerUnavailable,
+    CallFailed,
+    NotFound,
+    NotOwned,
+)
 
 _FIRST_LOOK_S = 0.1
 #: Reason codes of failed calls; the first match counts.
@@ -133,17 +145,15 @@ class Applier:
             if move.is_split:
                 self._admin.split(
                     command.bundle,
-                    None if command.algorithm is UNSET else command.algorithm,
-                    None if command.boundaries is UNSET else command.boundaries,
+                    or_none(command.algorithm),
+                    or_none(command.boundaries),
                 )
             else:
                 move.allowance.begin(move.unloads + 1)
                 self._admin.unload(command.bundle, command.destination)
                 move.unloads += 1
                 move.released_s = self._clock()
-        except Unauthorized:
-            raise
-        except AdminError as error:
+        except CallFailed as error:
             move.unloads += isinstance(error, Unanswered) and not move.is_split
             return error
         return None
@@ -222,9 +232,7 @@ class Applier:
                 return Place(command.source, split=range_ not in self._admin.ranges(namespace))
             likely = filter(None, (command.destination, command.source))
             owner = self._admin.owner(command.bundle, likely)
-        except Unauthorized:
-            raise
-        except AdminError:
+        except CallFailed:
             return Place(None, known=False)
         if owner is not None and move.released_s is not None:
             move.owned_s = move.owned_s or self._clock()

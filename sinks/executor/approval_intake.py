@@ -5,15 +5,14 @@ its position is committed. Answers are published from the journal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from sinks.executor.approval_journal import ApprovalJournal
-from sinks.executor.intake import RefusedRecord
 from sinks.executor.settings import ExecutorConfig
+from sinks.executor.tasks import Answered, RefusedRecord
 from sinks.topics.access import Consumer, TopicRecord
 from sinks.topics.readable import check_complete
 from sinks.wire.codec import decode_approval, decode_approval_outcome, encode_approval_outcome
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.errors import WireError
 from strategies.executor.admission import Signature
 from strategies.executor.approvals import (
@@ -23,18 +22,6 @@ from strategies.executor.approvals import (
     ApprovalStatus,
     approval_objection,
 )
-
-_READ_RECORDS = 100
-_READ_BYTES = 8 * 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """An answer to an approval record, and the record's position."""
-
-    position: Position
-    outcome: ApprovalOutcome
-    encoded: bytes
 
 
 class ApprovalIntake:
@@ -60,10 +47,11 @@ class ApprovalIntake:
         """
         if self._records is None:
             return
-        while records := self._records.poll(_READ_RECORDS, 0, _READ_BYTES):
+        while records := self._records.poll(100, 0, 8 * 2**20):
             for record in records:
                 try:
-                    self._take(record, self._read(record))
+                    check_complete(record, self._config.limits, "approval")
+                    self._take(record, decode_approval(record.value))
                 except WireError as error:
                     refuse(RefusedRecord(record, error))
                 self._records.commit(record)
@@ -74,10 +62,6 @@ class ApprovalIntake:
         """The answers that may not be on OUTCOMES yet."""
         for _, position, encoded in self._journal.unpublished():
             yield Answered(position, decode_approval_outcome(encoded), encoded)
-
-    def _read(self, record: TopicRecord) -> Approval:
-        check_complete(record, self._config.limits, "approval")
-        return decode_approval(record.value)
 
     def _take(self, record: TopicRecord, approval: Approval) -> None:
         mine = approval.cluster == self._config.cluster

@@ -1,5 +1,5 @@
 """The part of the journal that concerns approvals: held commands, approval records and the answers
-to them, decisions on commands, and who pauses the executor.
+to them, decisions on commands, who pauses the executor, and the held commands whose time has come.
 
 A record is stored before its position is committed, its effect in the same transaction. An answer
 stays until it is on OUTCOMES.
@@ -11,11 +11,14 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from sinks.executor.journal import Journal, Received
-from sinks.wire.command_digest import command_digest
-from sinks.wire.position import Position
+from sinks.executor.journal import AT, FOREVER_MS, Journal, Received
+from sinks.executor.settings import ExecutorConfig
+from sinks.wire.operator_records import command_digest
+from sinks.wire.origin import Position
 from strategies.cluster.model import Command, OutcomeStatus
+from strategies.executor.admission import Objection
 from strategies.executor.approvals import (
     Approval,
     ApprovalStatus,
@@ -23,11 +26,8 @@ from strategies.executor.approvals import (
     PauseOrder,
     PlanRuling,
     WaitingCommand,
+    ruling_on,
 )
-
-_AT = "id = ? AND topic = ? AND part = ? AND place = ?"
-#: SQLite's integers have 64 bits.
-_FOREVER_MS = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,8 @@ class ApprovalJournal:
 
     def is_held(self, received: Received) -> bool:
         """Whether this very record is held."""
-        found = self._journal.rows(
-            f"SELECT 1 FROM held WHERE {_AT}", received.id, *received.position
-        )
-        return bool(found)
+        query = f"SELECT 1 FROM held WHERE {AT}"
+        return bool(self._journal.rows(query, received.id, *received.position))
 
     def held_count(self) -> int:
         """Number of held commands."""
@@ -90,23 +88,21 @@ class ApprovalJournal:
     def received(self, held: HeldCommand) -> Received:
         """The record of a held command."""
         ((record,),) = self._journal.rows(
-            f"SELECT record FROM held WHERE {_AT}", held.id, *held.position
+            f"SELECT record FROM held WHERE {AT}", held.id, *held.position
         )
         return Received(held.id, held.position, record)
 
     def knows(self, id_: str, position: Position) -> bool:
         """Whether this very approval record is stored."""
-        return bool(self._journal.rows(f"SELECT 1 FROM approvals WHERE {_AT}", id_, *position))
+        return bool(self._journal.rows(f"SELECT 1 FROM approvals WHERE {AT}", id_, *position))
 
     def is_repeated(self, id_: str, position: Position) -> bool:
         """Whether a signed record with this id is stored from another position."""
-        found = self._journal.rows(
+        query = (
             "SELECT 1 FROM approvals WHERE id = ? AND believed AND NOT (topic = ? AND part = ? AND "
-            "place = ?)",
-            id_,
-            *position,
+            "place = ?)"
         )
-        return bool(found)
+        return bool(self._journal.rows(query, id_, *position))
 
     def earlier(self, plan: str | None, position: Position) -> PlanRuling | None:
         """The first decision on a plan from another position that is accepted or not answered
@@ -163,7 +159,7 @@ class ApprovalJournal:
         """Stores a record, and what follows from it if the answer is `accepted`. `answer`: None
         while none of its commands has arrived.
         """
-        until_ms = min(max(now_ms, approval.expires_at_ms if believed else 0), _FOREVER_MS)
+        until_ms = min(max(now_ms, approval.expires_at_ms if believed else 0), FOREVER_MS)
         status, encoded = (None, None) if answer is None else answer
         with self._journal.writing() as db:
             db.execute(
@@ -208,7 +204,7 @@ class ApprovalJournal:
         """The answer is on OUTCOMES."""
         with self._journal.writing() as db:
             db.execute(
-                f"UPDATE approvals SET published = 1, answer = NULL WHERE {_AT}", (id_, *position)
+                f"UPDATE approvals SET published = 1, answer = NULL WHERE {AT}", (id_, *position)
             )
 
     def pause(self, cluster: str) -> PauseOrder | None:
@@ -250,3 +246,33 @@ def _held(row: tuple[object, ...]) -> HeldCommand:
         bundle,  # type: ignore[arg-type]
         WaitingCommand(epoch, expires_at_ms, ruling, bool(others)),  # type: ignore[arg-type]
     )
+
+
+class DueCommand(NamedTuple):
+    """A held command whose time has come; `objection`: None if it is approved, and judged like any
+    other.
+    """
+
+    held: HeldCommand
+    objection: Objection | None
+
+
+def next_held(
+    config: ExecutorConfig, journal: Journal, approvals: ApprovalJournal, now_ms: int
+) -> list[DueCommand]:
+    """The next held commands to work on, as many as may be worked on at once, none of them about a
+    bundle that another one is about. Raises SinkError.
+    """
+    wave: list[DueCommand] = []
+    bundles: set[str] = set()
+    waiting = approvals.held()
+    newest = journal.newest_epoch(config.cluster) if waiting and config.approval_required else 0
+    for held in waiting:
+        ruling = ruling_on(held.waiting, now_ms, newest) if config.approval_required else "approved"
+        if ruling == "waits" or held.bundle in bundles:
+            continue
+        wave.append(DueCommand(held, None if ruling == "approved" else ruling))
+        bundles.add(held.bundle)
+        if len(wave) == config.at_once:
+            break
+    return wave

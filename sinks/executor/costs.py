@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.broker_facts import LoadManager, configured_manager
 from sinks.pulsar_api.http import Wait
-from sinks.pulsar_api.modular_or_extensible import LoadManager, configured_manager
 from strategies.errors import AdminError, NotFound, NotOwned, Refused
 
 #: A topic with fewer messages a second may be silent for as long as it is looked at.

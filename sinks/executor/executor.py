@@ -16,33 +16,34 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from sinks.executor.applier import Applier
-from sinks.executor.approval_intake import Answered, ApprovalIntake
-from sinks.executor.approval_journal import ApprovalJournal
+from sinks.executor.approval_intake import ApprovalIntake
+from sinks.executor.approval_journal import ApprovalJournal, next_held
 from sinks.executor.costs import BundleUse, CostMeter
-from sinks.executor.effect import Effect, effect_of_failed_read, refusal
-from sinks.executor.facts import Facts
-from sinks.executor.guard import MoveGuard
-from sinks.executor.holding import next_held
-from sinks.executor.intake import HeldBack, Intake, RefusedRecord, Task
+from sinks.executor.effect import Allowance, Effect, effect_of_failed_read, refusal
+from sinks.executor.guard import MoveGuard, MoveJournal, RateLimiter
 from sinks.executor.journal import Journal
-from sinks.executor.judge import Judgement, judge
-from sinks.executor.move import Allowance
-from sinks.executor.move_journal import MoveJournal
-from sinks.executor.publish import Done, ResultPublisher
-from sinks.executor.rate_limiter import RateLimiter
+from sinks.executor.judge import Facts, Judgement, judge
 from sinks.executor.settings import ExecutorConfig
+from sinks.executor.tasks import (
+    Done,
+    HeldBack,
+    Intake,
+    RefusedRecord,
+    Result,
+    ResultPublisher,
+    Task,
+)
+from sinks.processes import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.topics.access import Consumer, Publisher
-from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import decode_outcome, encode_outcome
 from strategies.cluster.model import Outcome
 from strategies.cluster.move_cost import MoveCost
-from strategies.errors import AdminError, RebalancerError, SinkError, Unauthorized
+from strategies.errors import CallFailed, RebalancerError, SinkError
 from strategies.executor.admission import owner_objection
 from strategies.executor.approvals import NOT_THE_APPROVED_PLAN
 from strategies.executor.breaker import result_of
 
-_POLL_S = 0.5
 #: Characters of an outcome's reason, which may quote what brokers and policies say.
 _LONGEST_REASON = 2_000
 #: How often rounds are read while commands wait for their turn.
@@ -62,24 +63,15 @@ class ExecutorTopics:
     rejected: Publisher
     approvals: Consumer | None = None
 
-    def close(self) -> None:
-        """Closes all of them."""
-        for topic in (self.commands, self.rounds, self.outcomes, self.telemetry, self.rejected):
-            topic.close()
-        if self.approvals is not None:
-            self.approvals.close()
-
-
-#: What comes of a record. None: nothing is to be done.
-_Result = Done | HeldBack | RefusedRecord | None
-
 
 class Stopped(RebalancerError):
     """The executor ends before this command was begun; the next start receives it again."""
 
 
 class Executor:
-    """One cluster, one journal, one thread that calls `recover` and then `step` again and again."""
+    """One cluster, one journal, one thread that calls `recover` and then `step` again and again.
+    `guard`: any thread may ask for its state.
+    """
 
     def __init__(
         self,
@@ -93,18 +85,14 @@ class Executor:
         frozen: Callable[[Sequence[str]], str] = lambda _: "",
         quick: PulsarAdmin | None = None,
         meter: CostMeter | None = None,
-        on_outcome: Callable[[Done], None] = lambda _: None,
-        on_refused: Callable[[RefusedRecord], None] = lambda _: None,
-        on_answer: Callable[[Answered], None] = lambda _: None,
-        on_held: Callable[[HeldBack], None] = lambda _: None,
+        on_result: Callable[[Result], None] = lambda _: None,
         clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         """`frozen`: a sentence about those of the live brokers that are frozen, empty when none is.
         `quick`: one attempt and the gate's deadline, for the calls of the guard; None = `admin`.
         `meter`: measures what moves cost; None = nothing is measured.
-        `on_outcome` is called with every outcome after it was published, `on_refused` with every
-        record that is no command or approval, `on_answer` with every answer to an approval,
-        `on_held` with every command that waits for one. `clock_ms`: ms since the epoch.
+        `on_result` is called with what came of each record, after it was published. `clock_ms`: ms
+        since the epoch.
         """
         self._config = config
         self._commands = topics.commands
@@ -126,21 +114,20 @@ class Executor:
         )
         self._moves = MoveJournal(journal)
         quick = quick or admin
-        self._guard = MoveGuard(config.guard, self._moves, quick, clock_ms)
+        self.guard = MoveGuard(config.guard, self._moves, quick, clock_ms)
         self._meter = meter or CostMeter(quick, 0, lambda _: True)
-        self._facts = Facts(config, journal, self._held, admin, self._guard, frozen, clock_ms)
+        self._facts = Facts(config, journal, self._held, admin, self.guard, frozen, clock_ms)
         self._publisher = ResultPublisher(
             topics.outcomes,
             topics.telemetry,
             topics.rejected,
             journal,
             self._held,
-            on_outcome,
-            on_refused,
-            on_answer,
-            on_held,
+            on_result,
         )
-        self._held_count, self._paused = 0, False
+        #: Number of commands that wait for an approval, after the last step.
+        self.held = 0
+        self._paused = False
         #: Ids of the commands that are being applied.
         self._applying: set[str] = set()
 
@@ -150,26 +137,11 @@ class Executor:
         return len(self._applying)
 
     @property
-    def held(self) -> int:
-        """Number of commands that wait for an approval, after the last step; any thread may ask."""
-        return self._held_count
-
-    @property
     def is_paused(self) -> bool:
         """Whether the pause file or, since the last step, a record pauses it; any thread may
         ask.
         """
         return self._paused or self._facts.paused_by_file()
-
-    @property
-    def gate_closed_by(self) -> str:
-        """Code of the gate's last objection; empty while it is open. Any thread may ask."""
-        return self._guard.gate.closed_by
-
-    @property
-    def breaker(self) -> str:
-        """closed, open or trying; any thread may ask."""
-        return self._guard.breaker.state().code
 
     def recover(self) -> None:
         """What the last process left: looks after open commands, publishes decided ones. Raises
@@ -179,7 +151,7 @@ class Executor:
             self._publisher.publish(self._result(task))
         self._intake.forget_at_start()
 
-    def step(self, timeout_s: float = _POLL_S) -> int:
+    def step(self, timeout_s: float = 0.5) -> int:
         """Works off the next few records and held commands; how many. Raises SinkError,
         Unauthorized, Stopped; then what was not finished comes again.
         """
@@ -194,8 +166,8 @@ class Executor:
         if wave or released:
             self._intake.forget()
         elif self._config.apply:
-            self._guard.gate.keep_up()
-        self._held_count = self._held.held_count()
+            self.guard.gate.keep_up()
+        self.held = self._held.held_count()
         return len(wave) + released
 
     def _learn(self) -> None:
@@ -214,7 +186,7 @@ class Executor:
             self._publisher.publish(result.result())
         return len(wave)
 
-    def _results(self, wave: Sequence[Task | RefusedRecord | None]) -> list[Future[_Result]]:
+    def _results(self, wave: Sequence[Task | RefusedRecord | None]) -> list[Future[Result | None]]:
         """All of a wave, worked on side by side."""
         if not wave:
             return []
@@ -228,7 +200,8 @@ class Executor:
                     self._learn()
         return results
 
-    def _result(self, content: Task | RefusedRecord | None) -> _Result:
+    def _result(self, content: Task | RefusedRecord | None) -> Result | None:
+        """What came of a record; None: nothing is to be done."""
         if not isinstance(content, Task):
             return content
         if content.approved:
@@ -280,7 +253,7 @@ class Executor:
             return self._decided(task, effect, owner, took_ms, use)
         finally:
             self._applying.discard(task.command.id)
-            self._guard.breaker.end(task.command.id)
+            self.guard.breaker.end(task.command.id)
 
     def _too_late(self, task: Task, judgement: Judgement) -> Effect | None:
         """What came of a command that may not begin any more. The owner is asked again: an unload
@@ -291,14 +264,12 @@ class Executor:
         if objection is None:
             try:
                 owner = self._facts.owner(command, brokers)
-            except Unauthorized:
-                raise
-            except AdminError as error:
+            except CallFailed as error:
                 return effect_of_failed_read(error)
             objection = (
                 owner_objection(command, owner)
                 or self._facts.closed(command)
-                or self._guard.breaker.begin(command.id)
+                or self.guard.breaker.begin(command.id)
             )
         return None if objection is None else refusal(objection, owner)
 
@@ -317,7 +288,7 @@ class Executor:
             lambda: self._facts.objection(task, brokers) is None,
             lambda number: self._moves.begin_unload(task.received, number),
             self._moves.unloads(task.received),
-            lambda owner: self._guard.refuse_repair(
+            lambda owner: self.guard.refuse_repair(
                 lambda: self._facts.objection_to_repair(task, owner)
             ),
             use.had_clients,
@@ -353,7 +324,8 @@ class Executor:
             encode_outcome(outcome),
             now_ms,
             # A record that only claims to be the command must not take the command's place.
-            counts=task.believed and not _is_forged(task),
+            counts=task.believed
+            and (task.denied is None or task.denied.code != NOT_THE_APPROVED_PLAN),
         )
         return outcome
 
@@ -361,10 +333,6 @@ class Executor:
         """Reports an outcome to the guard."""
         result = result_of(outcome.status, outcome.reason, outcome.ts, is_move=is_move)
         if result is not None and self._config.apply:
-            self._guard.breaker.add(result)
+            self.guard.breaker.add(result)
         if (outcome.reason or "").startswith("unowned:"):
-            self._guard.unowned.add(outcome.bundle)
-
-
-def _is_forged(task: Task) -> bool:
-    return task.denied is not None and task.denied.code == NOT_THE_APPROVED_PLAN
+            self.guard.unowned.add(outcome.bundle)

@@ -15,7 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import Probe, probe
-from strategies.errors import AdminError, SettingsError, Unauthorized
+from strategies.errors import CallFailed, SettingsError, Unauthorized
 from strategies.executor.admission import Objection
 from strategies.executor.gate import GateFacts, GateRules, gate_objection
 
@@ -87,13 +87,9 @@ class MoveGate:
         self._lock = threading.Lock()
         self._listed: frozenset[str] = frozenset()
         self._lost_at: dict[str, float] = {}
-        self._closed_by = ""
+        #: Code of the last objection; empty if the gate was open. Any thread may ask.
+        self.closed_by = ""
         self._asked_s = -math.inf
-
-    @property
-    def closed_by(self) -> str:
-        """Code of the last objection; empty if the gate was open. Any thread may ask."""
-        return self._closed_by
 
     def saw(self, brokers: Sequence[str]) -> None:
         """Learns who is in the list of brokers now, and so who has left it."""
@@ -118,7 +114,7 @@ class MoveGate:
         which are probed if they are listed, beside the leader and others.
         """
         found = gate_objection(self._facts(concerned), self._rules)
-        self._closed_by = "" if found is None else found.code
+        self.closed_by = "" if found is None else found.code
         return found
 
     def _facts(self, concerned: Iterable[str]) -> GateFacts:
@@ -166,16 +162,12 @@ class MoveGate:
         self._asked_s = self._clock()
         try:
             self.saw(self._admin.brokers())
-        except Unauthorized:
-            raise
-        except AdminError:
+        except CallFailed:
             return False
         return True
 
     def _ask_leader(self) -> _Leader:
         try:
             return _Leader(self._admin.leader())
-        except Unauthorized:
-            raise
-        except AdminError as error:
+        except CallFailed as error:
             return _Leader(None, str(error))

@@ -1,18 +1,22 @@
-"""What guards the cluster from moves, beside the judge: the gate, the breaker, bundles without an
-owner, and the budget of repairs.
+"""Guards the cluster from moves, beside the judge: the gate, the breaker, bundles without an owner,
+the budget of repairs and the rate of commands, and the part of the journal that remembers these and
+the unloads of a bundle.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from sinks.executor.gate import MoveGate
-from sinks.executor.move_journal import KEPT, MoveJournal
+from sinks.executor.journal import AT, Journal, Received
 from sinks.executor.settings import GuardRules
 from sinks.pulsar_api.admin import PulsarAdmin
-from strategies.errors import AdminError, Unauthorized
+from strategies.cluster.budget import HOUR_MS
+from strategies.errors import CallFailed
 from strategies.executor.admission import Objection, unowned_objection
 from strategies.executor.breaker import (
     BreakerState,
@@ -21,6 +25,82 @@ from strategies.executor.breaker import (
     breaker_objection,
     breaker_state,
 )
+
+#: Results that are kept, more than any breaker looks at.
+KEPT = 256
+
+
+@dataclass(frozen=True)
+class MoveJournal:
+    """Threads may share it. Every change is on the disk when its method returns. All methods raise
+    SinkError.
+    """
+
+    journal: Journal
+
+    def unloads(self, received: Received) -> int:
+        """How often the bundle was unloaded for this record, or may have been."""
+        query = f"SELECT unloads FROM commands WHERE {AT}"
+        found = self.journal.rows(query, received.id, *received.position)
+        return int(found[0][0]) if found else 0
+
+    def begin_unload(self, received: Received, number: int) -> None:
+        """The bundle is about to be unloaded, for the `number`-th time."""
+        with self.journal.writing() as db:
+            db.execute(
+                f"UPDATE commands SET unloads = ? WHERE {AT}",
+                (number, received.id, *received.position),
+            )
+
+    def results(self) -> list[MoveResult]:
+        """The results of the newest moves, the oldest first."""
+        rows = self.journal.rows("SELECT at_ms, failed FROM results ORDER BY number")
+        return [MoveResult(at_ms, bool(failed)) for at_ms, failed in rows]
+
+    def add_result(self, result: MoveResult) -> None:
+        """A move was tried."""
+        with self.journal.writing() as db:
+            db.execute(
+                "INSERT INTO results (at_ms, failed) VALUES (?, ?)", (result.at_ms, result.failed)
+            )
+            db.execute(
+                "DELETE FROM results WHERE number <= (SELECT max(number) FROM results) - ?",
+                (KEPT,),
+            )
+
+    def take_repair(self, now_ms: int, most: int) -> bool:
+        """Takes one of the `most` repairs of an hour; False if there is none left. Those of a clock
+        that was far ahead do not count.
+        """
+        with self.journal.writing() as db:
+            db.execute(
+                "DELETE FROM repairs WHERE at_ms <= ? OR at_ms > ?",
+                (now_ms - HOUR_MS, now_ms + HOUR_MS),
+            )
+            taken = db.execute("SELECT count(*) FROM repairs").fetchone()[0]
+            if taken < most:
+                db.execute("INSERT INTO repairs (at_ms) VALUES (?)", (now_ms,))
+            return bool(taken < most)
+
+    def unowned(self, namespace: str) -> list[tuple[str, int]]:
+        """Bundles of a namespace without an owner after a move; since when, in ms since 1970."""
+        rows = self.journal.rows("SELECT bundle, since_ms FROM unowned ORDER BY since_ms, bundle")
+        return [
+            (bundle, since_ms)
+            for bundle, since_ms in rows
+            if bundle.rpartition("/")[0] == namespace
+        ]
+
+    def add_unowned(self, bundle: str, since_ms: int) -> None:
+        """No broker owns this bundle, which had clients."""
+        with self.journal.writing() as db:
+            db.execute("INSERT OR REPLACE INTO unowned VALUES (?, ?)", (bundle, since_ms))
+
+    def remove_unowned(self, bundle: str) -> None:
+        """It is owned, or no longer waited for."""
+        with self.journal.writing() as db:
+            db.execute("DELETE FROM unowned WHERE bundle = ?", (bundle,))
+
 
 #: Seconds between two looks at a bundle without an owner.
 _LOOK_AGAIN_S = 2.0
@@ -113,9 +193,7 @@ class UnownedBundles:
         self._looked_at[bundle] = now
         try:
             return self._admin.owner(bundle) is not None
-        except Unauthorized:
-            raise
-        except AdminError:
+        except CallFailed:
             return False
 
 
@@ -148,3 +226,42 @@ class MoveGuard:
         if not self._journal.take_repair(self._clock_ms(), self._rules.repairs):
             return f"the {self._rules.repairs} repairs of this hour are used up (executor.repairs)"
         return ""
+
+
+_MINUTE_S = 60.0
+_SHORTEST_WAIT_S = 0.001
+
+
+class RateLimiter:
+    """Threads may share it; they wait for each other. A limit of 0 is none."""
+
+    def __init__(
+        self,
+        per_minute: int,
+        wait: Callable[[float], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`wait` sleeps for a number of seconds; True from it means that the program is to end.
+        `clock` counts seconds.
+        """
+        self._per_minute = per_minute
+        self._wait = wait
+        self._clock = clock
+        self._begun: deque[float] = deque()
+        self._lock = threading.Lock()
+
+    def acquire(self) -> bool:
+        """Waits until one more may be begun; False when the program is to end instead."""
+        if self._per_minute == 0:
+            return True
+        with self._lock:
+            while True:
+                now = self._clock()
+                while self._begun and self._begun[0] <= now - _MINUTE_S:
+                    self._begun.popleft()
+                if len(self._begun) < self._per_minute:
+                    self._begun.append(now)
+                    return True
+                # A remainder that rounding has left would be waited for without ever passing.
+                if self._wait(max(_SHORTEST_WAIT_S, self._begun[0] + _MINUTE_S - now)):
+                    return False

@@ -18,15 +18,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from sinks.topics.files.flushing import make_folder
-from sinks.wire.position import Position
+from sinks.disk import make_folder
+from sinks.wire.origin import Position
 from strategies.cluster.model import OutcomeStatus
 from strategies.errors import SinkError, StateVersionError
 
 _FILE = "journal.sqlite"
 _VERSION = 3
+#: The rows of one record.
+AT = "id = ? AND topic = ? AND part = ? AND place = ?"
 #: SQLite's integers have 64 bits.
-_FOREVER_MS = 2**62
+FOREVER_MS = 2**62
 #: The longest that a bundle without an owner may hold back others.
 _LONGEST_HOLD_MS = 86_400_000
 _TABLES = """
@@ -91,7 +93,6 @@ class Entry:
     status: OutcomeStatus | None
     outcome: bytes | None
     published: bool
-    at_ms: int
 
 
 class JournalInUse(SinkError):
@@ -210,14 +211,10 @@ class Journal:
         with self.writing() as db:
             db.execute(
                 "UPDATE commands SET published = 1, record = x'', outcome = NULL, at_ms = "
-                "max(at_ms, ?)"
-                " WHERE id = ? AND topic = ? AND part = ? AND place = ?",
-                (min(until_ms, _FOREVER_MS), received.id, *received.position),
+                f"max(at_ms, ?) WHERE {AT}",
+                (min(until_ms, FOREVER_MS), received.id, *received.position),
             )
-            db.execute(
-                "DELETE FROM held WHERE id = ? AND topic = ? AND part = ? AND place = ?",
-                (received.id, *received.position),
-            )
+            db.execute(f"DELETE FROM held WHERE {AT}", (received.id, *received.position))
 
     def newest_epoch(self, cluster: str) -> int:
         """The newest epoch that was seen, 0 if none."""
@@ -284,7 +281,7 @@ class Journal:
             )
 
     def _entries(self, where: str, *values: object) -> list[Entry]:
-        columns = "id, topic, part, place, record, owner, status, outcome, published, at_ms"
+        columns = "id, topic, part, place, record, owner, status, outcome, published"
         rows = self.rows(f"SELECT {columns} FROM commands {where}", *values)
         return [_entry(row) for row in rows]
 
@@ -308,9 +305,9 @@ class Journal:
 
 
 def _entry(
-    row: tuple[str, str, int, int, bytes, str | None, str | None, bytes | None, int, int],
+    row: tuple[str, str, int, int, bytes, str | None, str | None, bytes | None, int],
 ) -> Entry:
-    id_, topic, part, place, record, owner, recorded, outcome, published, at_ms = row
+    id_, topic, part, place, record, owner, recorded, outcome, published = row
     status = next((known for known in get_args(OutcomeStatus) if known == recorded), None)
     return Entry(
         Received(id_, Position(topic, part, place), record),
@@ -318,5 +315,4 @@ def _entry(
         status,
         outcome,
         bool(published),
-        at_ms,
     )

@@ -10,16 +10,139 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sinks.executor.effect import Effect, effect_of_failed_read, refusal
+from sinks.executor.approval_journal import ApprovalJournal
+from sinks.executor.effect import Effect, code_of_failed_read, effect_of_failed_read, refusal
+from sinks.executor.guard import MoveGuard
+from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig
+from sinks.executor.tasks import Task
+from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.cluster.model import Command
-from strategies.errors import AdminError, Unauthorized
+from strategies.errors import CallFailed, NotFound
 from strategies.executor.admission import (
     ClusterFacts,
     CommandFacts,
+    Objection,
+    frozen_objection,
+    isolation_of,
     may_be_applied,
     may_be_considered,
 )
+from strategies.filters.contract import namespace_of
+from strategies.java.broker_versions import release_of
+from strategies.java.release_defaults import PulsarRelease, matches_ids
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Threads may share it. `frozen`: a sentence about those of the live brokers that are frozen,
+    empty when none is.
+    """
+
+    config: ExecutorConfig
+    journal: Journal
+    approvals: ApprovalJournal
+    admin: PulsarAdmin
+    guard: MoveGuard
+    frozen: Callable[[Sequence[str]], str]
+    clock_ms: Callable[[], int]
+
+    def of_command(self, task: Task) -> CommandFacts:
+        """What the executor knows without asking the cluster."""
+        return CommandFacts(
+            self.clock_ms(),
+            task.signature,
+            self.journal.newest_epoch(task.command.cluster),
+            task.earlier,
+            self.paused_by_file(),
+            self.paused_by_record(),
+            self.guard.breaker.objection(task.command.id) if self.config.apply else None,
+        )
+
+    def objection_at_arrival(self, task: Task) -> Objection | None:
+        """What speaks against holding a command until its plan is approved."""
+        return may_be_considered(task.command, self.of_command(task), self.config.rules)
+
+    def of_cluster(self, command: Command) -> ClusterFacts:
+        """What the cluster says. Raises AdminError."""
+        if closed := self.closed():
+            return ClusterFacts((), None, guard=closed)
+        brokers = self.admin.brokers()
+        self.guard.gate.saw(brokers)
+        if closed := self.closed(command) or self._held_back(command):
+            return ClusterFacts(brokers, None, guard=closed)
+        if frozen := self.frozen(brokers):
+            return ClusterFacts(brokers, None, frozen=frozen)
+        owner = self.owner(command, brokers)
+        isolation = self.admin.isolation_policies()
+        by_id = bool(isolation) and matches_ids(self._release())
+        return ClusterFacts(
+            brokers,
+            owner,
+            exists=owner is not None or self._exists(command.bundle),
+            policies=isolation_of(isolation, by_id=by_id),
+        )
+
+    def owner(self, command: Command, brokers: Sequence[str]) -> str | None:
+        """The owner of the bundle now. Raises AdminError."""
+        likely = filter(None, (command.source, command.destination))
+        return self.admin.owner(command.bundle, likely, brokers)
+
+    def objection(self, task: Task, brokers: Sequence[str]) -> Objection | None:
+        """What speaks against calling Pulsar now, after a command was judged and has waited. The
+        gate is last, because looking for frozen brokers may take long, and first, because it may
+        spare that.
+        """
+        return (
+            may_be_considered(task.command, self.of_command(task), self.config.rules)
+            or self.closed(task.command)
+            or frozen_objection(self.frozen(brokers))
+            or self.closed(task.command)
+        )
+
+    def objection_to_repair(self, task: Task, owner: str) -> Objection | None:
+        """What speaks against unloading the bundle once more, from this broker. Raises
+        Unauthorized.
+        """
+        try:
+            brokers = self.admin.brokers()
+        except CallFailed as error:
+            return Objection("refused", code_of_failed_read(error), str(error))
+        return self.closed(task.command, owner) or self.objection(task, brokers)
+
+    def closed(self, command: Command | None = None, *more: str) -> Objection | None:
+        """What the gate says; it has nothing to say about dry runs."""
+        if not self.config.apply:
+            return None
+        named = () if command is None else (command.source, command.destination)
+        return self.guard.gate.objection([name for name in (*named, *more) if name is not None])
+
+    def paused_by_file(self) -> bool:
+        """Whether the pause file exists."""
+        file = self.config.pause_file
+        return file is not None and file.exists()
+
+    def paused_by_record(self) -> str:
+        """The person who paused the executor and the reason; empty if no record pauses it."""
+        order = self.approvals.pause(self.config.cluster)
+        return f"{order.by} ({order.reason})" if order is not None and order.paused else ""
+
+    def _release(self) -> PulsarRelease:
+        """The brokers' release. Raises AdminError."""
+        return self.config.release or release_of({"a broker": self.admin.version()}).release
+
+    def _held_back(self, command: Command) -> Objection | None:
+        """Bundles of the namespace without an owner; splits move nothing."""
+        if not (self.config.apply and command.is_move):
+            return None
+        return self.guard.unowned.objection(namespace_of(command.bundle))
+
+    def _exists(self, bundle: str) -> bool:
+        namespace, _, range_ = bundle.rpartition("/")
+        try:
+            return range_ in self.admin.ranges(namespace)
+        except NotFound:
+            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +170,7 @@ def judge(
         return Judgement(refusal(objection, None))
     try:
         cluster = look(command)
-    except Unauthorized:
-        raise
-    except AdminError as error:
+    except CallFailed as error:
         return Judgement(effect_of_failed_read(error))
     objection = may_be_applied(command, cluster)
     if objection is not None:

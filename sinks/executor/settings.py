@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from sinks.wire.origin import DEFAULT_LIMITS, WireLimits
 from sinks.wire.signing import SigningKey
-from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.errors import SettingsError
 from strategies.executor.admission import AdmissionRules
 from strategies.executor.breaker import BreakerRules

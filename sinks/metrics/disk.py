@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from sinks.topics.settings import Topics
+from sinks.topics.addresses import Topics
 
 
 class DiskSpace(NamedTuple):
@@ -32,11 +32,13 @@ def disk_space(folder: Path) -> DiskSpace:
     return DiskSpace(found.total, found.free)
 
 
-def file_topics(topics: Topics, names: Container[str]) -> Iterator[tuple[str, Path]]:
+def file_topics(topics: Topics, names: Container[str]) -> dict[str, Path]:
     """Setting and folder of each of these topics that is in a folder."""
-    for name, topic in topics.named():
-        if name in names and topic.scheme == "file":
-            yield f"topics.{name}", topic.folder
+    return {
+        f"topics.{name}": topic.folder
+        for name, topic in topics.named()
+        if name in names and topic.scheme == "file"
+    }
 
 
 class DiskMetrics:

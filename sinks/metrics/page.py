@@ -6,8 +6,25 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from sinks.metrics.labels import MOST_CLUSTERS, BoundedLabel
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.exposition import MOST_CLUSTERS, BoundedLabel, Liveness, register
+
+_METRICS = (
+    (
+        Counter,
+        "page_requests",
+        "Requests to the live page, by route and class of the status",
+        ("route", "status"),
+    ),
+    (Gauge, "page_viewers", "Browsers that follow the page", ()),
+    (Gauge, "page_records", "Records that the page has read since its start", ("topic",)),
+    (
+        Gauge,
+        "page_last_round_timestamp_seconds",
+        "Time of the newest round that the page has read, by the cluster's clock",
+        ("cluster",),
+    ),
+    (Gauge, "page_topic_lost", "1 while the page cannot read the topic", ("topic",)),
+)
 
 
 class PageMetrics:
@@ -16,39 +33,13 @@ class PageMetrics:
     def __init__(self, registry: CollectorRegistry, liveness: Liveness) -> None:
         self.liveness = liveness
         self._route = BoundedLabel(50)
-        self._requests = Counter(
-            "pulsar_rebalancer_page_requests",
-            "Requests to the live page, by route and class of the status",
-            ["route", "status"],
-            registry=registry,
-        )
-        self._viewers = Gauge(
-            "pulsar_rebalancer_page_viewers", "Browsers that follow the page", registry=registry
-        )
-        self._records = Gauge(
-            "pulsar_rebalancer_page_records",
-            "Records that the page has read since its start",
-            ["topic"],
-            registry=registry,
-        )
         self._cluster = BoundedLabel(MOST_CLUSTERS)
-        self._newest = Gauge(
-            "pulsar_rebalancer_page_last_round_timestamp_seconds",
-            "Time of the newest round that the page has read, by the cluster's clock",
-            ["cluster"],
-            registry=registry,
-        )
-        self._lost = Gauge(
-            "pulsar_rebalancer_page_topic_lost",
-            "1 while the page cannot read the topic",
-            ["topic"],
-            registry=registry,
-        )
+        self._families = register(registry, *_METRICS)
 
     def answered(self, route: str, status: int) -> None:
         """Counts a request. `route`: its template; `status`: 0 if the client went away."""
         group = f"{status // 100}xx" if status else "none"
-        self._requests.labels(self._route(route), group).inc()
+        self._families["page_requests"].labels(self._route(route), group).inc()
 
     def turned(
         self,
@@ -60,10 +51,10 @@ class PageMetrics:
         `rounds`: cluster, and time of its newest round (ms since the epoch).
         """
         self.liveness.turned()
-        self._viewers.set(viewers)
+        self._families["page_viewers"].set(viewers)
         for name, records, lost in topics:
-            self._records.labels(name).set(records)
-            self._lost.labels(name).set(lost)
+            self._families["page_records"].labels(name).set(records)
+            self._families["page_topic_lost"].labels(name).set(lost)
         for cluster, ts in rounds:
             if self._cluster(cluster) == cluster:
-                self._newest.labels(cluster).set(ts / 1000)
+                self._families["page_last_round_timestamp_seconds"].labels(cluster).set(ts / 1000)

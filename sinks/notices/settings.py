@@ -17,7 +17,6 @@ from strategies.settings import Setting
 #: Kinds that are no states of a round. `test` and `ended` are always sent.
 EVENTS = ("silent", "plan", "failed", "lost-destination")
 KINDS = (*STATES, *EVENTS)
-_SCHEMES = ("http", "https")
 #: Characters that end a link in Slack's text.
 _NO_LINK = frozenset("<>|")
 _LONGEST_URL = 2_000
@@ -170,7 +169,7 @@ def _problem(url: str) -> str:
         return "has other characters than an address has; encode them with %"
     try:
         parts = urlsplit(url)
-        complete = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+        complete = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         complete = False
     return "" if complete else "is not complete; write http://host:port/path or https://…"

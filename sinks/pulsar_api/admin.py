@@ -12,25 +12,25 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
+from sinks.pulsar_api.access import KnownBrokers, PulsarSettings
 from sinks.pulsar_api.answers import Call, Elsewhere, Missing
-from sinks.pulsar_api.claims import topic_to_look_up
 from sinks.pulsar_api.http import PulsarHttp, Wait
-from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.wire.names import is_broker
+from sinks.wire.checks import is_broker
+from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.cluster.model import LARGEST_TIME
 from strategies.errors import (
     AdminError,
     BrokerUnavailable,
+    CallFailed,
     NotFound,
     NotOwned,
     Refused,
-    Unauthorized,
 )
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ _MOST_METRICS = 64 * 2**20
 
 class PulsarAdmin:
     """All methods raise AdminError: BrokerUnavailable (may be retried), NotOwned, NotFound,
-    Refused, Unauthorized.
+    Refused, Unauthorized. `http`: for calls that have no method here.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class PulsarAdmin:
         `known`: brokers to ask besides `pulsar.admin_urls`; updated from the answers of `brokers`.
         """
         self._settings = settings
-        self._http = PulsarHttp(
+        self.http = PulsarHttp(
             settings,
             lambda: frozenset(self.brokers()),
             wait,
@@ -83,37 +83,32 @@ class PulsarAdmin:
 
     def close(self) -> None:
         """Closes all connections."""
-        self._http.close()
+        self.http.close()
 
     def brokers(self) -> tuple[str, ...]:
         """Ids of the live brokers, sorted by name."""
-        call = Call("the list of brokers", "GET", _path("brokers", self._settings.cluster))
+        call = Call("the list of brokers", _path("brokers", self._settings.cluster))
         listed = self._json(call, list)
         found = tuple(sorted(name for name in listed if isinstance(name, str) and is_broker(name)))
-        self._http.known.learn(found)
+        self.http.known.learn(found)
         return found
 
     def configuration(self, broker: str | None = None) -> dict[str, str]:
         """The runtime configuration of a broker, or of any broker, by Pulsar's keys."""
-        call = Call(
-            _of("the configuration", broker),
-            "GET",
-            _path("brokers", "configuration", "runtime"),
-            at=broker,
-        )
+        path = _path("brokers", "configuration", "runtime")
+        call = Call(_of("the configuration", broker), path, at=broker)
         return {
             key: value for key, value in self._json(call, dict).items() if isinstance(value, str)
         }
 
     def version(self, broker: str | None = None) -> str:
         """The Pulsar version of a broker, or of any broker."""
-        return self._text(
-            Call(_of("the version", broker), "GET", _path("brokers", "version"), at=broker)
-        ).strip()[:100]
+        call = Call(_of("the version", broker), _path("brokers", "version"), at=broker)
+        return self._text(call).strip()[:100]
 
     def leader(self) -> str | None:
         """Id of the broker that leads the cluster; None while there is none."""
-        call = Call("the leader", "GET", _path("brokers", "leaderBroker"))
+        call = Call("the leader", _path("brokers", "leaderBroker"))
         try:
             found = self._json(call, dict)
         except NotFound:
@@ -149,11 +144,9 @@ class PulsarAdmin:
         """
         tenant = f"rebalancer-look-{uuid4().hex[:12]}"
         with suppress(NotFound):
-            self._http.ask(Call("a read of metadata", "GET", _path("tenants", tenant), at=broker))
+            self.http.ask(Call("a read of metadata", _path("tenants", tenant), at=broker))
         with suppress(NotFound):
-            self._http.ask(
-                Call("a read of metadata", "GET", _path("bookies", "racks-info"), at=broker)
-            )
+            self.http.ask(Call("a read of metadata", _path("bookies", "racks-info"), at=broker))
 
     def owner(
         self, bundle: str, likely: Iterable[str] = (), brokers: Sequence[str] | None = None
@@ -179,9 +172,7 @@ class PulsarAdmin:
                     )
             except NotFound:
                 return None
-            except Unauthorized:
-                raise
-            except AdminError as error:
+            except CallFailed as error:
                 failed[broker] = error
                 continue
             without_owner += 1
@@ -193,11 +184,8 @@ class PulsarAdmin:
 
     def ranges(self, namespace: str) -> tuple[str, ...]:
         """The ranges of a namespace's bundles, 0x…_0x…, ascending."""
-        call = Call(
-            f"the bundles of {namespace}",
-            "GET",
-            _path("namespaces", *namespace.split("/"), "bundles"),
-        )
+        path = _path("namespaces", *namespace.split("/"), "bundles")
+        call = Call(f"the bundles of {namespace}", path)
         bounds = self._json(call, dict).get("boundaries")
         if not isinstance(bounds, list) or not all(isinstance(bound, str) for bound in bounds):
             raise _unexpected_answer(call)
@@ -216,10 +204,10 @@ class PulsarAdmin:
         if topic is None:
             return False
         path = f"/lookup/v2/topic/{quote(topic)}?authoritative=true"
-        call = Call(f"the claim of {bundle}", "GET", path, at=broker, follow=False)
+        call = Call(f"the claim of {bundle}", path, at=broker, follow=False)
         found = self._json(call, dict)
         urls = map(_host_and_port, (found.get("httpUrl"), found.get("httpUrlTls")))
-        return any(url is not None and self._http.broker_at(url, [broker]) for url in urls)
+        return any(url is not None and self.http.broker_at(url, [broker]) for url in urls)
 
     def loaded_topics(self, broker: str) -> bytes:
         """Figures of all topics that a broker has loaded, verbatim: namespace → range →
@@ -227,29 +215,25 @@ class PulsarAdmin:
         metadata, and lists no namespace.
         """
         path = _path("broker-stats", "topics")
-        return self._http.ask(
-            Call(f"the topics of {broker}", "GET", path, at=broker, most=_MOST_METRICS)
-        )
+        return self.http.ask(Call(f"the topics of {broker}", path, at=broker, most=_MOST_METRICS))
 
     def topic_figures(self, topic: str, broker: str) -> dict[str, Any]:
         """Figures of a persistent topic since its owner has loaded it, from the broker that owns
         it. Raises NotOwned if that is another one.
         """
         path = _path("persistent", *topic.removeprefix("persistent://").split("/"), "stats")
-        return self._json(
-            Call(f"the figures of {topic}", "GET", path, at=broker, follow=False), dict
-        )
+        return self._json(Call(f"the figures of {topic}", path, at=broker, follow=False), dict)
 
     def unload(self, bundle: str, destination: str | None) -> None:
         """Unloads a bundle, to `destination` if given. Not retried here: check the owner before you
         try again.
         """
         query = "" if destination is None else f"?destinationBroker={quote(destination, safe=':')}"
-        self._http.ask(
+        self.http.ask(
             Call(
                 f"the unload of {bundle}",
-                "PUT",
                 _path("namespaces", *bundle.split("/"), "unload") + query,
+                "PUT",
                 repeatable=False,
                 missing=frozenset({412}),
             )
@@ -262,7 +246,7 @@ class PulsarAdmin:
         )
         body = None if boundaries is None else json.dumps(list(boundaries)).encode()
         path = _path("namespaces", *bundle.split("/"), "split") + query
-        self._http.ask(Call(f"the split of {bundle}", "PUT", path, body=body, repeatable=False))
+        self.http.ask(Call(f"the split of {bundle}", path, "PUT", body=body, repeatable=False))
 
     def isolation_policies(self) -> dict[str, Any]:
         """Policies by name, in Pulsar's order; empty only if Pulsar says that none are set. It also
@@ -284,40 +268,24 @@ class PulsarAdmin:
         body).
         """
         path = _path("namespaces", *namespace.split("/"), "antiAffinity")
-        return self._text(Call(f"the anti-affinity group of {namespace}", "GET", path)) or None
+        return self._text(Call(f"the anti-affinity group of {namespace}", path)) or None
 
     def tenants(self) -> tuple[str, ...]:
         """Names of all tenants."""
-        return self._names(Call("the list of tenants", "GET", _path("tenants")))
+        return self._names(Call("the list of tenants", _path("tenants")))
 
     def namespaces(self, tenant: str) -> tuple[str, ...]:
         """`tenant/namespace` of all namespaces of a tenant."""
-        return self._names(Call(f"the namespaces of {tenant}", "GET", _path("namespaces", tenant)))
-
-    def topics(self, namespace: str) -> tuple[str, ...]:
-        """Names of all topics of a namespace, persistent or not."""
-        return self._names(
-            Call(
-                f"the topics of {namespace}",
-                "GET",
-                _path("namespaces", *namespace.split("/"), "topics") + "?mode=ALL",
-            )
-        )
+        return self._names(Call(f"the namespaces of {tenant}", _path("namespaces", tenant)))
 
     def load_report(self, broker: str) -> bytes:
         """The load report of a modular broker, verbatim; extensible brokers refuse this call."""
-        return self._http.ask(
-            Call(
-                f"the load report of {broker}",
-                "GET",
-                _path("broker-stats", "load-report"),
-                at=broker,
-            )
-        )
+        path = _path("broker-stats", "load-report")
+        return self.http.ask(Call(f"the load report of {broker}", path, at=broker))
 
     def _process_start_ms(self, broker: str) -> int | None:
-        call = Call(f"the metrics of {broker}", "GET", "/metrics/", at=broker, most=_MOST_METRICS)
-        found = _PROCESS_START.search(self._http.ask(call))
+        call = Call(f"the metrics of {broker}", "/metrics/", at=broker, most=_MOST_METRICS)
+        found = _PROCESS_START.search(self.http.ask(call))
         started = float(found[1]) * 1000 if found else 0.0
         return int(started) if 0 < started <= LARGEST_TIME else None
 
@@ -327,16 +295,15 @@ class PulsarAdmin:
         """
         call = Call(
             f"the owner of {bundle}",
-            "GET",
             _path("non-persistent", *bundle.split("/")),
             at=broker,
             missing=frozenset({412}),
             follow=False,
         )
         try:
-            return broker if self._http.ask(call).strip() else None
+            return broker if self.http.ask(call).strip() else None
         except Elsewhere as named:
-            owner = self._http.broker_at(named.netloc, alive)
+            owner = self.http.broker_at(named.netloc, alive)
             if owner not in (None, broker):
                 return owner
             raise NotOwned(
@@ -364,13 +331,20 @@ class PulsarAdmin:
 
     def _of_cluster(self, what: str, part: str) -> dict[str, Any]:
         path = _path("clusters", self._settings.cluster, part)
-        return self._json(Call(what, "GET", path), dict)
+        return self._json(Call(what, path), dict)
 
     def _json(self, call: Call, kind: type[T]) -> T:
-        return _json(call, self._http.ask(call), kind)
+        body = self.http.ask(call)
+        try:
+            tree = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise _unexpected_answer(call) from error
+        if not isinstance(tree, kind):
+            raise _unexpected_answer(call)
+        return tree
 
     def _text(self, call: Call) -> str:
-        return self._http.ask(call).decode("utf-8", errors="replace")
+        return self.http.ask(call).decode("utf-8", errors="replace")
 
 
 def _of(what: str, broker: str | None) -> str:
@@ -386,18 +360,29 @@ def _host_and_port(url: object) -> str | None:
     return url.rpartition("://")[2].rstrip("/") if isinstance(url, str) else None
 
 
-def _json(call: Call, body: bytes, kind: type[T]) -> T:
-    try:
-        tree = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise _unexpected_answer(call) from error
-    if not isinstance(tree, kind):
-        raise _unexpected_answer(call)
-    return tree
-
-
 def _unexpected_answer(call: Call) -> Refused:
     return Refused(
         f"The answer to {call.what} is not one of Pulsar's admin API; check that "
         "pulsar.admin_urls is the web service of a broker."
     )
+
+
+#: Names to try: enough for a namespace of 10,000 bundles, with a chance of 1 in 10^8 to find none.
+_TRIES = 200_000
+
+
+@lru_cache(4_096)
+def topic_to_look_up(bundle: str) -> str | None:
+    """`non-persistent/tenant/namespace/name` whose hash is in the bundle; None for a range so
+    narrow that none was found.
+
+    A look-up of a non-persistent topic asks for no metadata of it and creates none.
+    """
+    parsed = parse_bundle(bundle)
+    if parsed is None:
+        return None
+    namespace, range_ = parsed
+    prefix = f"non-persistent://{namespace}/rebalancer-"
+    found = (number for number in range(_TRIES) if topic_hash(f"{prefix}{number}") in range_)
+    number = next(found, None)
+    return None if number is None else f"non-persistent/{namespace}/rebalancer-{number}"

@@ -60,8 +60,8 @@ class Call:
     """
 
     what: str
-    method: str
     path: str
+    method: str = "GET"
     at: str | None = None
     body: bytes | None = None
     repeatable: bool = True
@@ -114,12 +114,6 @@ _MEANINGS: Mapping[int, tuple[type[errors.AdminError], str]] = {
 }
 
 
-def check_status(call: Call, host: str, status: int, body: bytes) -> None:
-    """Returns for a success; raises the AdminError of any other status."""
-    if not 200 <= status < 300:
-        raise _error(call, host, status, body)
-
-
 def reason_of(body: bytes) -> str:
     """The line of Pulsar's answer that gives the reason, printable and short."""
     text = body.decode("utf-8", errors="replace").strip()
@@ -138,7 +132,10 @@ def reason_of(body: bytes) -> str:
     return "".join(c if c.isprintable() else " " for c in line)[:_LONGEST_REASON]
 
 
-def _error(call: Call, host: str, status: int, body: bytes) -> errors.AdminError:
+def check_status(call: Call, host: str, status: int, body: bytes) -> None:
+    """Returns for a success; raises the AdminError of any other status."""
+    if 200 <= status < 300:
+        return
     reason = reason_of(body)
     kind, step = _MEANINGS.get(404 if status in call.missing else status, _OTHER)
     if kind is errors.NotFound and not _is_of_pulsar(body):
@@ -146,7 +143,7 @@ def _error(call: Call, host: str, status: int, body: bytes) -> errors.AdminError
     if issubclass(kind, errors.Refused) and _BEING_UNLOADED.search(reason):
         kind, step = errors.NotOwned, ": ownership is changing; the next round decides again."
     said = f"{host} answered {status} to {call.what}" + (f" ({reason})" if reason else "")
-    return Missing(said + step, reason) if kind is errors.NotFound else kind(said + step)
+    raise Missing(said + step, reason) if kind is errors.NotFound else kind(said + step)
 
 
 def _is_of_pulsar(body: bytes) -> bool:

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, NamedTuple
 
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Busy, Unanswered
-from sinks.pulsar_api.settings import PulsarSettings
-from strategies.errors import AdminError, BrokerUnavailable, Unauthorized
+from strategies.errors import BrokerUnavailable, CallFailed
 
 #: reads: reads of metadata succeed; stuck: the broker answers, but not reads of metadata; silent:
 #: no answer, or a slow one; busy: an answer at once that it cannot now.
@@ -107,13 +107,11 @@ def probe(admin: PulsarAdmin, broker: str) -> Probe:
     """The same, with what came of it. Raises Unauthorized."""
     try:
         admin.read_metadata(broker)
-    except Unauthorized:
-        raise
     except Unanswered as error:
         return Probe("stuck" if _answers(admin, broker) else "silent", str(error))
     except BrokerUnavailable as error:
         return Probe("busy" if isinstance(error, Busy) else "silent", str(error))
-    except AdminError:
+    except CallFailed:
         return Probe("reads")
     return Probe("reads")
 
@@ -232,9 +230,7 @@ def _answers(admin: PulsarAdmin, broker: str) -> bool:
     began = time.monotonic()
     try:
         admin.version(broker)
-    except Unauthorized:
-        raise
-    except AdminError:
+    except CallFailed:
         return False
     return time.monotonic() - began < _QUICK_S
 

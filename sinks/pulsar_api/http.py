@@ -12,13 +12,24 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import NoReturn
 from urllib.parse import urljoin, urlsplit
 
+from sinks.pulsar_api.access import (
+    AdminUrl,
+    KnownBrokers,
+    PulsarSettings,
+    admin_urls,
+    base_of,
+    check_brackets,
+    message_of,
+    tls_context,
+    token_header,
+)
 from sinks.pulsar_api.answers import Call, Elsewhere, Unanswered, check_status
 from sinks.pulsar_api.http_exchange import (
     Answer,
@@ -27,22 +38,12 @@ from sinks.pulsar_api.http_exchange import (
     NotConnected,
     TooLarge,
 )
-from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.settings import (
-    AdminUrl,
-    PulsarSettings,
-    admin_urls,
-    base_of,
-    check_brackets,
-)
 from sinks.pulsar_api.tls_errors import speaks_tls, tls_complaint, tls_obstacle
-from sinks.secret_file import read_secret
-from sinks.wire.names import is_broker
+from sinks.wire.checks import is_broker
 from strategies.errors import (
     BrokerUnavailable,
     NotOwned,
     Refused,
-    SettingsError,
 )
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -50,8 +51,6 @@ _MOST_HOPS = 6
 _LONGEST_PAUSE_S = 30.0
 #: Addresses with connections: more than any cluster has brokers. Those of brokers that left go.
 MOST_ADDRESSES = 2_000
-#: Who calls, in the request logs of brokers.
-USER_AGENT = "pulsar-rebalancer"
 
 #: Sleeps for a number of seconds; returns True if the program is to end, which stops all retries.
 Wait = Callable[[float], bool]
@@ -202,7 +201,7 @@ class PulsarHttp:
             raise self._late(call, url, window)
         headers = {
             "Accept": "application/json, text/plain, */*",
-            "User-Agent": USER_AGENT,
+            "User-Agent": "pulsar-rebalancer",
             **token_header(self._settings),
         }
         if call.body is not None:
@@ -234,7 +233,7 @@ class PulsarHttp:
                     f"{_host(url)} {obstacle}: {call.what} was not answered."
                 ) from error
             raise Unanswered(
-                f"{_host(url)} closed the connection during {call.what} ({_cause(error)}); "
+                f"{_host(url)} closed the connection during {call.what} ({message_of(error)}); "
                 "check the broker and its log."
             ) from error
 
@@ -249,7 +248,7 @@ class PulsarHttp:
                 "check that this port is one with TLS (webServicePortTls)."
             )
         return (
-            f"{_host(url)} does not accept connections ({_cause(error)}): {call.what} was not "
+            f"{_host(url)} does not accept connections ({message_of(error)}): {call.what} was not "
             "asked; start the broker, or correct "
             "pulsar.admin_urls."
         )
@@ -363,60 +362,6 @@ class _NeverSent(BrokerUnavailable):
     """No connection was made, so the call was not executed."""
 
 
-def token_header(settings: PulsarSettings) -> Mapping[str, str]:
-    """The Authorization header with the token; empty without one. Raises SettingsError."""
-    if not settings.token_file:
-        return {}
-    token = read_secret(settings.token_file, "pulsar.token_file").reveal()
-    if not all(33 <= byte <= 126 for byte in token):
-        raise SettingsError(
-            [
-                f"pulsar.token_file: {settings.token_file} contains more than one word, or "
-                "other than ASCII; put only the token into it"
-            ]
-        )
-    return {"Authorization": f"Bearer {token.decode('ascii')}"}
-
-
-def tls_context(settings: PulsarSettings, *, secure: bool | None = None) -> ssl.SSLContext:
-    """The trusted authorities and our own certificate. Raises SettingsError.
-
-    `secure`: whether the connection uses TLS; None = as `pulsar.admin_urls` say.
-    """
-    wanted = admin_urls(settings)[0].scheme == "https" if secure is None else secure
-    if not (settings.tls_ca_file or settings.tls_cert_file or wanted):
-        # A plain connection: trusts no certificate, because loading the system's authorities takes
-        # longer than a call.
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    try:
-        context = ssl.create_default_context(cafile=settings.tls_ca_file or None)
-    except (OSError, ValueError) as error:
-        raise SettingsError(
-            [
-                f"pulsar.tls_ca_file: {settings.tls_ca_file} contains no certificates "
-                f"({_cause(error)})"
-            ]
-        ) from error
-    if settings.tls_cert_file:
-        try:
-            context.load_cert_chain(
-                settings.tls_cert_file, settings.tls_key_file or None, password=_no_password
-            )
-        except (OSError, ValueError) as error:
-            raise SettingsError(
-                [
-                    "pulsar.tls_cert_file: it and pulsar.tls_key_file are no certificate and "
-                    f"its key ({_cause(error)})"
-                ]
-            ) from error
-    return context
-
-
-def _no_password() -> str:
-    """Refuses an encrypted key; otherwise OpenSSL would prompt for its password."""
-    raise ValueError("the key is encrypted")
-
-
 def _sleep(seconds: float) -> bool:
     time.sleep(seconds)
     return False
@@ -426,7 +371,3 @@ def _host(url: str) -> str:
     with suppress(ValueError):
         return urlsplit(url).netloc.rpartition("@")[2]
     return "the broker"
-
-
-def _cause(error: Exception) -> str:
-    return str(error) or type(error).__name__

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import suppress
 
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 
 _OTHER_NAME = "use a host name that its certificate contains"
 #: X509_V_ERR_… → the next step.
@@ -26,7 +26,6 @@ _PLAIN = (
     "UNKNOWN_PROTOCOL",
     "PACKET_LENGTH_TOO_LONG",
 )
-_ALERT_WAIT_S = 0.5
 #: A missing certificate of ours, or one that the broker does not accept.
 _OWN = (
     "CERTIFICATE_REQUIRED",
@@ -47,7 +46,10 @@ def tls_obstacle(error: BaseException, settings: PulsarSettings) -> str:
     if found is None:
         return ""
     if isinstance(found, ssl.SSLCertVerificationError):
-        return _untrusted(found)
+        add = "add the certificate of its authority to pulsar.tls_ca_file"
+        step = _UNTRUSTED.get(found.verify_code, add)
+        shown = found.verify_message or found
+        return f"presents a TLS certificate that is not trusted ({shown}); {step}"
     reason = getattr(found, "reason", None) or str(found)
     if any(word in reason for word in _PLAIN):
         return (
@@ -72,7 +74,7 @@ def tls_complaint(
     """
     try:
         with context.wrap_socket(plain, server_hostname=host) as connection:
-            connection.settimeout(_ALERT_WAIT_S)
+            connection.settimeout(0.5)
             with suppress(TimeoutError):
                 # With TLS 1.3, a server refuses our certificate after the handshake.
                 connection.recv(1)
@@ -92,14 +94,6 @@ def speaks_tls(host: str, port: int, timeout_s: float) -> bool:
     ):
         return True
     return False
-
-
-def _untrusted(error: ssl.SSLCertVerificationError) -> str:
-    step = _UNTRUSTED.get(
-        error.verify_code, "add the certificate of its authority to pulsar.tls_ca_file"
-    )
-    shown = error.verify_message or error
-    return f"presents a TLS certificate that is not trusted ({shown}); {step}"
 
 
 def _own_certificate(reason: str, settings: PulsarSettings) -> str:

@@ -22,9 +22,9 @@ from sinks.recordings.columnar import (
     TRAFFIC,
     VERSION,
     VERSION_KEY,
+    pyarrow_and_parquet,
     schema,
 )
-from sinks.recordings.columnar_writing import pyarrow_and_parquet
 from sinks.recordings.json_lines import open_recorded
 from sinks.wire.codec import decode
 from strategies.bundles.bundle_loads import Floats, Ints

@@ -11,11 +11,11 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import IO, Protocol, Self, cast
 
 import zstandard
 
-from sinks.stopping import interruptible
+from sinks.processes import interruptible
 from strategies.errors import SettingsError, SinkError
 
 _BLOCK = 2**18
@@ -62,12 +62,35 @@ def open_recorded(path: Path) -> io.BufferedReader:
         ) from error
 
 
-class Recording:
+class RecordingFile:
+    """A recording being written; a context manager."""
+
+    _path: Path
+
+    def close(self) -> None:
+        """Completes the file."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _failed(self, error: OSError) -> SinkError:
+        return SinkError(
+            f"{self._path} cannot be written ({error.strerror or error}); make room, or name "
+            "another file."
+        )
+
+
+class Recording(RecordingFile):
     """A recording being written; a context manager. Lines are compressed as they arrive; the file
-    is complete after `close`.
+    is complete after `close`. The file name's ending selects the compression. Equal lines give
+    equal bytes.
     """
 
     def __init__(self, path: Path) -> None:
+        """Raises SinkError."""
         try:
             self._file = path.open("wb")
         except OSError as error:
@@ -94,24 +117,6 @@ class Recording:
             self._file.close()
         except OSError as error:
             raise self._failed(error) from error
-
-    def __enter__(self) -> Recording:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _failed(self, error: OSError) -> SinkError:
-        return SinkError(
-            f"{self._path} cannot be written ({error.strerror}); make room, or name another file."
-        )
-
-
-def write_recording(path: Path | str) -> Recording:
-    """Opens a recording for writing; the file name's ending selects the compression. Equal lines
-    give equal bytes. Raises SinkError.
-    """
-    return Recording(Path(path))
 
 
 class _Writable(Protocol):

@@ -1,31 +1,29 @@
 """Copies a topic into a recording: its present records, or new records until a signal or an idle
-timeout.
+timeout. Reads topics and recordings alike, as records with positions.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from sinks.printable import printable
-from sinks.recordings.columnar import ENDING
-from sinks.recordings.columnar_writing import ColumnarRecording
-from sinks.recordings.json_lines import open_recording, write_recording
-from sinks.stopping import Stop
-from sinks.topics.access import Reader, TopicAccess, TopicRecord, open_reader
+from sinks.processes import Stop
+from sinks.recordings.columnar import ENDING, ColumnarRecording
+from sinks.recordings.json_lines import Recording, open_recording
+from sinks.topics.access import Reader, TopicRecord, open_reader
+from sinks.topics.addresses import TopicAccess, TopicUri
+from sinks.topics.outages import RetryBackoff
 from sinks.topics.readable import Skipped, readable
-from sinks.topics.retry_backoff import RetryBackoff
-from sinks.topics.uri import TopicUri
+from sinks.wire.origin import Position, WireLimits
 from sinks.wire.raw import SourceSettings
-from sinks.wire.size_limits import WireLimits
 from strategies.errors import SinkError
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ENDING)
-_LOOK_EVERY_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +72,17 @@ def record(
     (`Recorded.lost`). `unread` counts unreadable records. Raises SinkError.
     """
     ending = next((known for known in ENDINGS if target.name.endswith(known)), "")
-    part = target.with_name(f".{target.name}.part{ending}")
+    opened = ColumnarRecording if ending == ENDING else Recording
     records = size = 0
     lost: list[SinkError] = []
     unread = unread or Skipped("the topic", "record")
-    try:
-        with (
-            ColumnarRecording(part) if part.suffix == ENDING else write_recording(part)
-        ) as recording:
-            for found in _until_lost(_blocks(reader, until, stop, outage), until, lost):
-                values = [value for _, value in readable(found, as_line, unread)]
-                recording.append(values)
-                records += len(values)
-                size += sum(len(value) + 1 for value in values)
-                log(f"{records} records")
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    with _replacing(target, ending) as part, opened(part) as recording:
+        for found in _until_lost(_blocks(reader, until, stop, outage), until, lost):
+            values = [value for _, value in readable(found, as_line, unread)]
+            recording.append(values)
+            records += len(values)
+            size += sum(len(value) + 1 for value in values)
+            log(f"{records} records")
     return Recorded(records, size, stop.by, lost[0] if lost else None)
 
 
@@ -100,20 +92,27 @@ def converted(source: str, target: Path, limits: WireLimits) -> Recorded:
     Raises SinkError, also for a recording without usable records, and SettingsError if pyarrow is
     not installed.
     """
-    part = target.with_name(f".{target.name}.part")
     records = size = 0
     lines = open_recording(source)
-    try:
+    with _replacing(target) as part:
         with ColumnarRecording(part, limits) as recording:
             for line in lines:
                 recording.append([line])
                 records += 1
                 size += len(line) + 1
         check_use(source, records, recording.rejected)
+    return Recorded(records, size, "")
+
+
+@contextmanager
+def _replacing(target: Path, ending: str = "") -> Iterator[Path]:
+    """A file that becomes the target when the block ends without an error."""
+    part = target.with_name(f".{target.name}.part{ending}")
+    try:
+        yield part
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-    return Recorded(records, size, "")
 
 
 def check_use(origin: str, records: int, rejected: int) -> None:
@@ -159,7 +158,7 @@ def _blocks(
         ):
             return
         else:
-            stop.wait(_LOOK_EVERY_S)
+            stop.wait(0.2)
 
 
 def _until_lost(
@@ -206,3 +205,25 @@ def topic_records(
                 yield from found
 
     return records()
+
+
+def positioned(lines: Iterable[bytes], topic: str) -> Iterator[TopicRecord]:
+    """Numbers lines as in a file topic of one segment: partition 0, offset = byte in the
+    uncompressed recording.
+    """
+    offset = 0
+    for line in lines:
+        yield TopicRecord(Position(topic, 0, offset), line, len(line))
+        offset += len(line) + 1
+
+
+def topic_name(recording: Path | str) -> str:
+    """The topic of rejected rows: the recording's file name, so that rows do not depend on the
+    folder.
+    """
+    return "-" if str(recording) == "-" else Path(recording).name
+
+
+def of_recording(recording: Path | str) -> Iterator[TopicRecord]:
+    """The lines of a recording with their positions. Raises SinkError."""
+    return positioned(open_recording(recording), topic_name(recording))

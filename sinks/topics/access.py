@@ -1,37 +1,34 @@
 """Topics for processes without Spark: open a consumer that commits, a reader, or a publisher that
-flushes, for any kind of topic.
+flushes, and find the present end, for any kind of topic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.addresses import NO_SECURITY, TopicAccess, TopicUri
 from sinks.topics.files.consumer import FileConsumer
-from sinks.topics.files.settings import FileSettings
+from sinks.topics.files.segments import segments
 from sinks.topics.files.topic import (
     FileTopicReader,
     FileTopicWriter,
     TopicRecord,
 )
-from sinks.topics.kafka.settings import KafkaSettings, kafka_access
+from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.kafka.topic import KafkaPublisher, KafkaTopicConsumer
-from sinks.topics.pulsar.partition import QUEUE
+from sinks.topics.pulsar.partition import QUEUE, PulsarLink
 from sinks.topics.pulsar.topic import PulsarPublisher, PulsarReader, PulsarTopicConsumer
-from sinks.topics.uri import TopicUri
+from sinks.wire.origin import DEFAULT_LIMITS, WireLimits
 from sinks.wire.raw import SourceSettings, check_source
-from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.errors import SinkError
 
 __all__ = [
     "Consumer",
     "Publisher",
     "Reader",
-    "TopicAccess",
     "TopicRecord",
     "open_consumer",
     "open_publisher",
@@ -41,19 +38,6 @@ __all__ = [
 #: For recordings, whose values are already decompressed.
 WHOLE = WireLimits(max_record_bytes=2**40)
 _READ_BYTES = 16 * 2**20
-_READ_RECORDS = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class TopicAccess:
-    """Settings for reaching the servers of topics, and of topics in folders."""
-
-    kafka: KafkaSettings = KafkaSettings()
-    pulsar: PulsarSettings = PulsarSettings()
-    files: FileSettings = FileSettings()
-
-
-NO_SECURITY = TopicAccess()
 
 
 class Consumer(Protocol):
@@ -102,29 +86,6 @@ class Reader(Protocol):
         """Closes the reader."""
 
 
-class FilePublisher:
-    """The Publisher of a file topic. Keys are not stored: they are fields of the records."""
-
-    def __init__(self, folder: Path, retention_ms: int | None = None) -> None:
-        """`retention_ms`: see FileTopicWriter."""
-        self._writer = FileTopicWriter(folder, sync=True, retention_ms=retention_ms)
-        self._waiting: list[bytes] = []
-
-    def publish(self, key: str, value: bytes) -> None:
-        """See Publisher."""
-        self._waiting.append(value)
-
-    def flush(self) -> None:
-        """See Publisher."""
-        waiting, self._waiting = self._waiting, []
-        if waiting:
-            self._writer.append(waiting)
-
-    def close(self) -> None:
-        """See Publisher."""
-        self._writer.close()
-
-
 class FileReader:
     """The Reader of a file topic; with `follow` also of records that arrive later."""
 
@@ -154,27 +115,6 @@ class FileReader:
 
     def close(self) -> None:
         """Does nothing: no file is open between two reads."""
-
-
-class KafkaReader:
-    """The Reader of a Kafka topic: without `follow` partition by partition, with `follow` in order
-    of arrival.
-    """
-
-    def __init__(self, consumer: KafkaTopicConsumer, follow: bool) -> None:
-        self._consumer, self._follow = consumer, follow
-
-    def read(self) -> Sequence[TopicRecord]:
-        """See Reader."""
-        return (
-            self._consumer.poll(_READ_RECORDS, 0.05)
-            if self._follow
-            else self._consumer.rest(_READ_RECORDS)
-        )
-
-    def close(self) -> None:
-        """See Reader."""
-        self._consumer.close()
 
 
 def open_consumer(
@@ -210,11 +150,9 @@ def open_publisher(topic: TopicUri, access: TopicAccess = NO_SECURITY) -> Publis
     """The publisher of a topic. Raises SettingsError, SinkError."""
     if topic.scheme == "kafka":
         return KafkaPublisher(topic, kafka_access(access.kafka))
-    return (
-        PulsarPublisher(topic, access.pulsar)
-        if topic.scheme == "pulsar"
-        else FilePublisher(topic.folder, access.files.retention_ms)
-    )
+    if topic.scheme == "pulsar":
+        return PulsarPublisher(topic, access.pulsar)
+    return FileTopicWriter(topic.folder, sync=True, retention_ms=access.files.retention_ms)
 
 
 def open_reader(
@@ -234,16 +172,12 @@ def open_reader(
     """
     check_source(str(topic), source)
     if topic.scheme == "kafka":
-        return KafkaReader(
-            KafkaTopicConsumer(
-                topic, None, kafka_access(access.kafka), limits, source, since_ms=since_ms
-            ),
-            follow,
+        given = kafka_access(access.kafka)
+        return KafkaTopicConsumer(
+            topic, None, given, limits, source, follow=follow, since_ms=since_ms
         )
     if topic.scheme == "pulsar":
-        return PulsarReader(
-            topic, access.pulsar, limits, follow, most=_READ_RECORDS, since_ms=since_ms
-        )
+        return PulsarReader(topic, access.pulsar, limits, follow, since_ms=since_ms)
     if not follow and not topic.folder.is_dir():
         raise SinkError(
             f"{topic}: the topic does not exist; correct its name, or start its writer "
@@ -269,3 +203,27 @@ def records_of(
     ) as reader:
         while records := reader.read():
             yield from records
+
+
+#: Greater than all offsets: nothing is appended to a segment that has a successor.
+_FULL = 2**63 - 1
+
+
+def ends(topic: TopicUri, access: TopicAccess = NO_SECURITY) -> dict[int, int]:
+    """Partition → a number greater than the offsets of all its records, and at most that of the
+    next one. Partitions of a file topic are its segments; empty ones may be absent. Raises
+    SettingsError, SinkError, PublishTimeout.
+    """
+    if topic.scheme == "kafka":
+        consumer = KafkaTopicConsumer(topic, None, kafka_access(access.kafka), DEFAULT_LIMITS)
+        with closing(consumer):
+            return consumer.ends
+    if topic.scheme == "pulsar":
+        with closing(PulsarLink(topic, access.pulsar)) as link:
+            newest = {number: link.last(name) for number, name in enumerate(link.partitions())}
+        return {number: id_.offset + 1 for number, id_ in newest.items() if id_ is not None}
+    end = FileTopicReader(topic.folder).end()
+    return {
+        **dict.fromkeys((one for one in segments(topic.folder) if one < end.segment), _FULL),
+        end.segment: end.byte,
+    }

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from sinks.topics.access import NO_SECURITY, TopicAccess, records_of
+from sinks.topics.access import records_of
+from sinks.topics.addresses import NO_SECURITY, TopicAccess, TopicUri
 from sinks.topics.readable import Skipped, readable
-from sinks.topics.uri import TopicUri
 from sinks.wire.complaints import complaint
 from sinks.wire.contracts.fields import LARGEST_INTEGER, Count, Version
 from strategies.errors import SinkError

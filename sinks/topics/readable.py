@@ -9,38 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TypeVar
 
 from sinks.topics.files.topic import TopicRecord
-from sinks.topics.pulsar.message_id import id_at, is_shared
-from sinks.wire.position import Position
-from sinks.wire.size_limits import WireLimits
+from sinks.topics.pulsar.partition import id_at, is_shared
+from sinks.wire.origin import Position, WireLimits
 from strategies.errors import WireError
 
 T = TypeVar("T")
 #: Positions in a message before the rest is only counted.
 _PLACES = 3
-
-
-class Placed(NamedTuple):
-    """The bytes of a record and its position."""
-
-    position: Position
-    value: bytes
-
-    @property
-    def unread(self) -> str:
-        """Always empty: the record was read."""
-        return ""
-
-
-class _Record(Protocol):
-    @property
-    def position(self) -> Position: ...
-    @property
-    def value(self) -> bytes: ...
-    @property
-    def unread(self) -> str: ...
 
 
 @dataclass(slots=True)
@@ -83,7 +61,7 @@ class Skipped:
 
 
 def readable(
-    records: Iterable[_Record], decode: Callable[[bytes], T], skipped: Skipped
+    records: Iterable[TopicRecord], decode: Callable[[bytes], T], skipped: Skipped
 ) -> Iterator[tuple[Position, T]]:
     """The decoded records with their positions. A record that is unread, or for which `decode`
     raises WireError, goes to `skipped`.
@@ -98,7 +76,7 @@ def readable(
             yield record.position, decoded
 
 
-def check_read(record: _Record) -> None:
+def check_read(record: TopicRecord) -> None:
     """Raises WireError for a position of the topic that cannot be read."""
     if record.unread:
         raise WireError("unreadable-batch", record.unread)

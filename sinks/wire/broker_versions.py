@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from sinks.wire.nesting_limits import check_shape
+from sinks.wire.checks import check_shape
 from strategies.errors import WireError
 
 
@@ -28,30 +28,21 @@ class _VersionRecord(msgspec.Struct):
     report: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_RECORD = msgspec.json.Decoder(_VersionRecord)
-_REPORT = msgspec.json.Decoder(_Versioned)
-
-
-def versions_of(value: bytes) -> dict[str, str]:
-    """Broker → version, as one telemetry record says; empty for a record that says nothing or
-    cannot be read. Brokers have their cluster before them: `cluster/host:port`.
-    """
-    return brokers_in(value) or {}
-
-
 def brokers_in(value: bytes, *, collected: bool = True) -> dict[str, str] | None:
-    """`versions_of`; None if the record does not show that brokers have reported.
+    """Broker → version, as one telemetry record says; empty for a record that says nothing, None if
+    it cannot be read or does not show that brokers have reported. Brokers have their cluster before
+    them: `cluster/host:port`.
 
     `collected`: a collector publishes the records. Load data of the extensible load manager has no
     version, and comes before the policies that name them; the sweep comes after these.
     """
     try:
         check_shape(value)
-        record = _RECORD.decode(value)
+        record = msgspec.json.decode(value, type=_VersionRecord)
         if record.kind not in ("load-report", "policies"):
             shows = bool(record.brokers) if record.kind == "sweep" else not collected
             return {} if shows else None
-        versions = dict(_named(record, _REPORT.decode(record.report)))
+        versions = dict(_named(record, msgspec.json.decode(record.report, type=_Versioned)))
         return versions if versions or record.kind == "load-report" else None
     except (WireError, ValueError, RecursionError):
         return None

@@ -1,26 +1,35 @@
 """Encodes and decodes the records of the six topics. A record that cannot be decoded raises
-WireError; no other error is raised.
+WireError; no other error is raised. Peeks at cluster and time without decoding, so that a record
+beyond its cluster's quota costs little.
 """
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from sinks.wire.approvals import (
-    encode_approval,
-    encode_approval_outcome,
-    to_approval,
-    to_approval_outcome,
+from sinks.wire.checks import (
+    check_broker,
+    check_bundles,
+    check_cluster,
+    check_shape,
+    check_utf8,
+    is_cluster,
+    other_unit,
+    quoted,
 )
-from sinks.wire.complaints import Contract, complaint
-from sinks.wire.contracts.approvals import ApprovalOutcomeRecord, ApprovalRecord
-from sinks.wire.contracts.commands import CommandRecord
-from sinks.wire.contracts.outcomes import OutcomeRecord
-from sinks.wire.contracts.rejected import RejectedRecord
-from sinks.wire.contracts.rounds import RoundRecord
+from sinks.wire.complaints import complaint
+from sinks.wire.contracts.execution import (
+    ApprovalOutcomeRecord,
+    ApprovalRecord,
+    CommandRecord,
+    OutcomeRecord,
+)
+from sinks.wire.contracts.job_output import RejectedRecord, RoundRecord
 from sinks.wire.contracts.telemetry import KINDS, TelemetryMessage
 from sinks.wire.decoding import to_outcome, to_record
 from sinks.wire.encoding import (
@@ -32,15 +41,26 @@ from sinks.wire.encoding import (
     to_command,
     to_round,
 )
-from sinks.wire.intents import encode_intent
 from sinks.wire.mending import TABLE, mended
-from sinks.wire.names import check_broker, check_bundles, check_cluster, is_cluster, quoted
-from sinks.wire.nesting_limits import check_shape, check_utf8
-from sinks.wire.origin import origin_size
+from sinks.wire.operator_records import (
+    encode_approval,
+    encode_approval_outcome,
+    encode_intent,
+    to_approval,
+    to_approval_outcome,
+)
+from sinks.wire.origin import DEFAULT_LIMITS, WireLimits, clip, origin_size
+from sinks.wire.plain_numbers import with_plain_numbers
 from sinks.wire.signing import SigningKey, check_intent_signature
-from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
 from strategies.cluster.intent_contract import Intent
-from strategies.cluster.model import Command, LoadReport, Outcome, Round, TelemetryRecord
+from strategies.cluster.model import (
+    LARGEST_TIME,
+    Command,
+    LoadReport,
+    Outcome,
+    Round,
+    TelemetryRecord,
+)
 from strategies.errors import WireError
 from strategies.executor.approvals import Approval, ApprovalOutcome
 
@@ -81,14 +101,6 @@ class _AnswerHead(msgspec.Struct):
 
 
 _TELEMETRY = msgspec.json.Decoder(TelemetryMessage)
-_CLUSTER = msgspec.json.Decoder(_ClusterOnly)
-_ANSWER = msgspec.json.Decoder(_AnswerHead)
-_COMMAND = msgspec.json.Decoder(CommandRecord)
-_ROUND = msgspec.json.Decoder(RoundRecord)
-_OUTCOME = msgspec.json.Decoder(OutcomeRecord)
-_REJECTED = msgspec.json.Decoder(RejectedRecord)
-_APPROVAL = msgspec.json.Decoder(ApprovalRecord)
-_APPROVAL_OUTCOME = msgspec.json.Decoder(ApprovalOutcomeRecord)
 
 
 def decode(
@@ -129,7 +141,7 @@ def cluster_of(value: bytes) -> str:
     """
     try:
         check_shape(value)
-        name = _CLUSTER.decode(value).cluster
+        name = msgspec.json.decode(value, type=_ClusterOnly).cluster
     except (WireError, ValueError, RecursionError):
         return ""
     return name if is_cluster(name) else ""
@@ -137,14 +149,14 @@ def cluster_of(value: bytes) -> str:
 
 def decode_command(value: bytes) -> Command:
     """Decodes one record of the COMMANDS topic. Raises WireError."""
-    return to_command(_decode(_COMMAND, value, CommandRecord))
+    return to_command(_decode(value, CommandRecord))
 
 
 def read_command(value: bytes) -> CommandRecord:
     """Decodes one record of the COMMANDS topic with all fields, and checks its names; used by
     executors. Raises WireError.
     """
-    record = _decode(_COMMAND, value, CommandRecord)
+    record = _decode(value, CommandRecord)
     check_cluster(record.cluster)
     check_bundles([record.bundle], "$.bundle: {}")
     check_broker(record.source, "$.source")
@@ -155,22 +167,22 @@ def read_command(value: bytes) -> CommandRecord:
 
 def decode_round(value: bytes) -> Round:
     """Decodes one record of the ROUNDS topic. Raises WireError."""
-    return to_round(_decode(_ROUND, value, RoundRecord))
+    return to_round(_decode(value, RoundRecord))
 
 
 def decode_outcome(value: bytes) -> Outcome:
     """Decodes the outcome of a command, a record of the OUTCOMES topic. Raises WireError."""
-    return to_outcome(_decode(_OUTCOME, value, OutcomeRecord))
+    return to_outcome(_decode(value, OutcomeRecord))
 
 
 def decode_approval(value: bytes) -> Approval:
     """Decodes one record of the APPROVALS topic; checks no signature. Raises WireError."""
-    return to_approval(_decode(_APPROVAL, value, ApprovalRecord))
+    return to_approval(_decode(value, ApprovalRecord))
 
 
 def decode_approval_outcome(value: bytes) -> ApprovalOutcome:
     """Decodes the answer to an approval. Raises WireError."""
-    return to_approval_outcome(_decode(_APPROVAL_OUTCOME, value, ApprovalOutcomeRecord))
+    return to_approval_outcome(_decode(value, ApprovalOutcomeRecord))
 
 
 def decode_answer(value: bytes) -> Outcome | ApprovalOutcome:
@@ -183,14 +195,14 @@ def _answers_approval(value: bytes) -> bool:
         return False
     try:
         check_shape(value)
-        return _ANSWER.decode(value).approval_id is not None
+        return msgspec.json.decode(value, type=_AnswerHead).approval_id is not None
     except (WireError, ValueError, RecursionError):
         return False
 
 
 def decode_rejected(value: bytes) -> RejectedRecord:
     """Decodes one record of the REJECTED topic; `original` is bytes. Raises WireError."""
-    return _decode(_REJECTED, value, RejectedRecord)
+    return _decode(value, RejectedRecord)
 
 
 def _telemetry(value: bytes, origin: bytes) -> TelemetryRecord:
@@ -223,11 +235,65 @@ def _mended(value: bytes, origin: bytes) -> TelemetryRecord | None:
     return replace(record, bundles=bundles, left_out=tuple(found.left_out.values()))
 
 
-def _decode(decoder: msgspec.json.Decoder[T], value: bytes, contract: Contract) -> T:
+def _decode(value: bytes, contract: type[T]) -> T:
     check_shape(value)
     try:
         check_utf8(value)  # msgspec checks only the strings that it keeps
-        return decoder.decode(value)
+        return msgspec.json.decode(value, type=contract)
     except (ValueError, RecursionError) as error:
         # `from None`: the decoder's own error holds the whole record.
         raise complaint(value, contract, str(error)) from None
+
+
+#: As much as `peek` reads of a record in the usual order.
+PEEKED_BYTES = 2 * 2**10
+#: Above this size, a source may pass on the beginning of a record only.
+LARGE_BYTES = 2**18
+#: The order that brokers' collectors write, with or without blanks.
+_USUAL = re.compile(
+    rb'\{"v": ?1, ?"kind": ?"([a-z-]{1,32})", ?"cluster": ?"([^"\\\x80-\xff]{1,512})", ?'
+    rb'(?:"broker": ?"[^"\\]{1,512}", ?)?"ts": ?([0-9]{1,16})[,}]'
+)
+
+
+class Peeked(NamedTuple):
+    """`cluster`: empty if it cannot be read. `ts`: ms since the epoch. `has_quota`: the cluster's
+    quota applies: not to an intent, which a person sends, nor where either is unusable.
+    """
+
+    cluster: str
+    ts: int = 0
+    has_quota: bool = False
+
+
+class _Skimmed(msgspec.Struct):
+    kind: str
+    cluster: str
+    ts: int
+
+
+_SKIM = msgspec.json.Decoder(_Skimmed)
+
+
+def peek(value: bytes) -> Peeked:
+    """Cluster and time of a record. One in another order is read to its end for them, which is a
+    small part of decoding it.
+    """
+    usual = _USUAL.match(value)
+    if usual is None:
+        found = _skimmed(value)
+    else:
+        kind, cluster, ts = usual.groups()
+        found = _Skimmed(kind.decode(), cluster.decode(), int(ts))
+    if found is None or not is_cluster(found.cluster):
+        return Peeked(cluster_of(value))
+    usable = 0 <= found.ts <= LARGEST_TIME and not other_unit(found.ts)
+    return Peeked(found.cluster, found.ts, usable and found.kind != "intent")
+
+
+def _skimmed(value: bytes) -> _Skimmed | None:
+    with suppress(ValueError, RecursionError):
+        return _SKIM.decode(value)
+    with suppress(ValueError, RecursionError):  # decoding mends numbers that are no JSON
+        return _SKIM.decode(with_plain_numbers(value))
+    return None

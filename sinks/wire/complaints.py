@@ -12,29 +12,31 @@ import json
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from sinks.wire.contracts.commands import CommandRecord
+from sinks.wire.checks import MILLISECONDS, check_time, check_utf8, quoted, too_deep
+from sinks.wire.contracts.execution import CommandRecord
 from sinks.wire.contracts.telemetry import PoliciesRecord
-from sinks.wire.names import quoted
-from sinks.wire.nesting_limits import check_utf8, too_deep
-from sinks.wire.times import MILLISECONDS, check_time
+from sinks.wire.json_paths import (
+    HALF_A_CHARACTER,
+    Steps,
+    leaves,
+    path_of,
+    steps_in,
+    value_at,
+)
 from strategies.errors import WireError
 
-_PLACE = re.compile(r" - at `\$([^`]*)`$")
-_STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 _MISSING = re.compile(r"missing required field `([^`]*)`")
 _EXPECTED = re.compile(r"Expected `([^`]*)`")
-_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 #: Without one of these in its bytes, a record holds no NaN, no infinity and no unpaired surrogate.
 _SUSPICIOUS = re.compile(rb"NaN|Infinity|\\u[dD]")
 #: A field of every load report.
 _OF_REPORTS = b'"bandwidthIn"'
-_NUMBERS_AS_TEXT = frozenset({"NaN", "Infinity", "-Infinity"})
 _TYPES = {
     str: "a string",
     bool: "true or false",
@@ -44,19 +46,15 @@ _TYPES = {
     dict: "an object",
     type(None): "null",
 }
+#: The same by the decoder's names.
 _EXPECTED_TYPES = {
-    "str": "a string",
-    "int": "an integer",
-    "float": "a number",
+    **{kind.__name__: said for kind, said in _TYPES.items()},
     "array": "an array",
     "object": "an object",
-    "bool": "true or false",
 }
 _EMPTY = {"cluster": "cluster-empty", "broker": "broker-empty"}
 #: Fields whose content the contract leaves open; nothing in them is refused.
 _OPEN: Mapping[type[Any], str] = {PoliciesRecord: "report", CommandRecord: "limits"}
-#: A path shows this many steps at its beginning and at its end.
-_SHOWN_STEPS = 8
 #: The decoder's message may quote the record; it is cut to this number of characters.
 _LONGEST_QUOTE = 200
 
@@ -65,7 +63,6 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 #: A type of the contract, or one type per kind of record.
 Contract = type[Any] | Mapping[str, type[Any]]
-_Steps = Sequence[str | int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +156,11 @@ def _unexplained(tree: dict[str, Any], decoder_message: str) -> WireError:
     """For a record that fits the contract and is refused: an infinite number in an open field, or a
     key that occurs twice.
     """
-    for steps, leaf, _ in _leaves(tree):
+    for steps, leaf, _ in leaves(tree):
         if isinstance(leaf, float) and not math.isfinite(leaf):
-            return _out_of_range(_path(steps), leaf)
-    decoder_message = (
-        decoder_message
-        if len(decoder_message) <= _LONGEST_QUOTE
-        else f"{decoder_message[:_LONGEST_QUOTE]}…"
-    )
+            return _out_of_range(path_of(steps), leaf)
+    if len(decoder_message) > _LONGEST_QUOTE:
+        decoder_message = f"{decoder_message[:_LONGEST_QUOTE]}…"
     return WireError(
         "not-json",
         f"The record is not JSON as its contract means it ({decoder_message}); write every "
@@ -185,17 +179,17 @@ def _check_characters(tree: dict[str, Any]) -> None:
     """Refuses values that JSON cannot hold. Runs before the version check, which must not report
     the fields of a later version.
     """
-    for steps, leaf, halved in _leaves(tree):
+    for steps, leaf, halved in leaves(tree):
         if isinstance(leaf, _NoNumber):
             raise WireError(
                 "not-finite",
-                f"{_path(steps)} is {leaf.text}, which is no JSON number; leave the record "
+                f"{path_of(steps)} is {leaf.text}, which is no JSON number; leave the record "
                 "out or send a figure.",
             )
-        if halved or (isinstance(leaf, str) and _HALF_A_CHARACTER.search(leaf)):
+        if halved or (isinstance(leaf, str) and HALF_A_CHARACTER.search(leaf)):
             raise WireError(
                 "not-utf8",
-                f"{_path(steps)} holds half of a surrogate pair; write whole characters.",
+                f"{path_of(steps)} holds half of a surrogate pair; write whole characters.",
             )
 
 
@@ -213,8 +207,14 @@ def _check_version(tree: dict[str, Any]) -> None:
 
 def _check_kind(tree: dict[str, Any], contract: Mapping[str, type[Any]], value: bytes) -> None:
     if "kind" not in tree:
-        alone = _OF_REPORTS in value and "report" not in tree
-        raise _bare_report() if alone else _missing("$.kind")
+        if _OF_REPORTS not in value or "report" in tree:
+            raise _missing("$.kind")
+        raise WireError(
+            "missing-field",
+            "The record is a bare load report, as a broker answers it: $.kind, $.cluster, $.broker "
+            "and $.ts are missing, and the report belongs into $.report; write it so, as "
+            "`rebalancer collect` does.",
+        )
     kind = tree["kind"]
     if not isinstance(kind, str):
         raise _wrong_type("$.kind", kind, "a string")
@@ -224,45 +224,6 @@ def _check_kind(tree: dict[str, Any], contract: Mapping[str, type[Any]], value: 
             f"$.kind is {quoted(kind)}; known are {', '.join(contract)}. Update this program, or "
             "do not send that kind to it.",
         )
-
-
-def _bare_report() -> WireError:
-    return WireError(
-        "missing-field",
-        "The record is a bare load report, as a broker answers it: $.kind, $.cluster, $.broker and "
-        "$.ts are missing, and the report belongs into $.report; write it so, as `rebalancer "
-        "collect` does.",
-    )
-
-
-def _leaves(tree: Any) -> Iterator[tuple[_Steps, Any, bool]]:
-    """All values without children (empty arrays and objects too), depth first in the order of the
-    record; without recursion.
-
-    Each comes with its path, valid until the next value is taken, and whether a new key on that
-    path has an unpaired surrogate.
-    """
-    steps: list[str | int] = []
-    waiting: list[Iterator[tuple[Any, Any]]] = [iter([("", tree)])]
-    halved = False
-    while waiting:
-        for step, node in waiting[-1]:
-            if len(waiting) > 1:
-                steps.append(step)
-                halved = halved or (
-                    isinstance(step, str)
-                    and not step.isascii()
-                    and _HALF_A_CHARACTER.search(step) is not None
-                )
-            if isinstance(node, (dict, list)) and node:
-                waiting.append(iter(node.items() if isinstance(node, dict) else enumerate(node)))
-                break
-            yield steps, node, halved
-            halved = False
-            del steps[-1:]
-        else:
-            waiting.pop()
-            del steps[-1:]
 
 
 def _check_fields(tree: dict[str, Any], expected: type[Any]) -> None:
@@ -275,11 +236,11 @@ def _check_fields(tree: dict[str, Any], expected: type[Any]) -> None:
     message = _refusal(tree, expected)
     if message is None:
         return
-    steps = _steps(message)
+    steps = steps_in(message)
     if "..." in steps:
         at = steps.index("...")
         key, message = _first_refused(tree, expected, steps[:at], message)
-        steps = (*steps[:at], key, *_steps(message)[at + 1 :])
+        steps = (*steps[:at], key, *steps_in(message)[at + 1 :])
     raise _judge(tree, steps, message)
 
 
@@ -292,7 +253,7 @@ def _refusal(tree: dict[str, Any], expected: type[Any]) -> str | None:
 
 
 def _first_refused(
-    tree: dict[str, Any], expected: type[Any], steps: _Steps, message: str
+    tree: dict[str, Any], expected: type[Any], steps: Steps, message: str
 ) -> tuple[str, str]:
     """The key of the refused entry and the decoder's message about it alone; `tree` keeps only that
     entry.
@@ -300,7 +261,7 @@ def _first_refused(
     Bisects the entries, so that the number of decoder calls grows with the logarithm of their
     number.
     """
-    holder, above = _at(tree, steps), _at(tree, steps[:-1])
+    holder, above = value_at(tree, steps), value_at(tree, steps[:-1])
     entries = list(holder.items())
 
     def refusal(some: Sequence[tuple[str, Any]]) -> str | None:
@@ -309,7 +270,7 @@ def _first_refused(
         return (
             decoder_message
             if decoder_message is not None
-            and _steps(decoder_message)[: len(steps) + 1] == (*steps, "...")
+            and steps_in(decoder_message)[: len(steps) + 1] == (*steps, "...")
             else None
         )
 
@@ -319,10 +280,10 @@ def _first_refused(
     return entries[first][0], refusal([entries[first]]) or message
 
 
-def _judge(tree: dict[str, Any], steps: _Steps, message: str) -> WireError:
+def _judge(tree: dict[str, Any], steps: Steps, message: str) -> WireError:
     if missing := _MISSING.search(message):
-        return _missing(_path((*steps, missing[1])))
-    value, place = _at(tree, steps), _path(steps)
+        return _missing(path_of((*steps, missing[1])))
+    value, place = value_at(tree, steps), path_of(steps)
     if place == "$.ts" and isinstance(value, int | float):
         check_time(value)
     expected = _EXPECTED.search(message)
@@ -333,7 +294,7 @@ def _judge(tree: dict[str, Any], steps: _Steps, message: str) -> WireError:
             "for what it allows.",
         )
     numeric = "float" in expected[1] or "int" in expected[1]
-    if isinstance(value, str) and numeric and value in _NUMBERS_AS_TEXT:
+    if isinstance(value, str) and numeric and value in ("NaN", "Infinity", "-Infinity"):
         return WireError(
             "not-finite",
             f"{place} is {quoted(value)}, no figure; leave the record out until the broker "
@@ -367,7 +328,7 @@ def _out_of_range(place: str, value: float) -> WireError:
     )
 
 
-def _bad_length(place: str, value: str, steps: _Steps) -> WireError:
+def _bad_length(place: str, value: str, steps: Steps) -> WireError:
     if not value:
         return WireError(_EMPTY.get(str(steps[-1]), "empty"), f"{place} is empty; name it.")
     return WireError(
@@ -387,37 +348,6 @@ def _missing(place: str) -> WireError:
     return WireError(
         "missing-field",
         f"{place} is missing; send it, docs/schemas names every field of the contract.",
-    )
-
-
-def _steps(message: str) -> _Steps:
-    place = _PLACE.search(message)
-    if place is None:
-        return ()
-    return tuple(
-        name or (index if index == "..." else int(index)) for name, index in _STEP.findall(place[1])
-    )
-
-
-def _at(tree: Any, steps: _Steps) -> Any:
-    for step in steps:
-        tree = tree[step]
-    return tree
-
-
-def _path(steps: _Steps) -> str:
-    if len(steps) > 2 * _SHOWN_STEPS:
-        return f"{_path(steps[:_SHOWN_STEPS])}…{_path(steps[-_SHOWN_STEPS:])[1:]}"
-    return "$" + "".join(_step(step) for step in steps)
-
-
-def _step(step: str | int) -> str:
-    if isinstance(step, int):
-        return f"[{step}]"
-    return (
-        f".{step}"
-        if step.isidentifier() and step.isascii() and len(step) <= 80
-        else f"[{quoted(step)}]"
     )
 
 

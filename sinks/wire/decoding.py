@@ -13,10 +13,18 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec import UNSET, UnsetType
 
-from sinks.wire.contracts.fields import is_measured_or_not
-from sinks.wire.contracts.outcomes import OutcomeRecord
+from sinks.wire.checks import (
+    check_broker,
+    check_bundles,
+    check_cluster,
+    check_time,
+    is_broker,
+    is_bundle,
+    quoted,
+)
+from sinks.wire.contracts.execution import OutcomeRecord
+from sinks.wire.contracts.fields import is_measured_or_not, or_none
 from sinks.wire.contracts.telemetry import (
     BrokerFigures,
     BrokerLoadRecord,
@@ -31,16 +39,7 @@ from sinks.wire.contracts.telemetry import (
     SweepRecord,
     TopBundlesRecord,
 )
-from sinks.wire.intents import to_intent
-from sinks.wire.names import (
-    check_broker,
-    check_bundles,
-    check_cluster,
-    is_broker,
-    is_bundle,
-    quoted,
-)
-from sinks.wire.times import check_time
+from sinks.wire.operator_records import to_intent
 from strategies.cluster import model
 from strategies.cluster.move_cost import MoveCost
 from strategies.errors import WireError
@@ -138,7 +137,7 @@ def _sweep(message: SweepRecord, origin: bytes) -> model.Sweep:
             f"The sweep lists broker {quoted(twice)} twice; list each as answered or as "
             "missing, once.",
         )
-    answering = () if message.answering is UNSET else tuple(message.answering)
+    answering = tuple(message.answering or ())
     for index, broker in enumerate(answering):
         if broker not in message.missing:
             raise WireError(
@@ -146,7 +145,7 @@ def _sweep(message: SweepRecord, origin: bytes) -> model.Sweep:
                 f"$.answering[{index}] is {quoted(broker)}, which $.missing does not contain; "
                 "list only brokers without figures.",
             )
-    leader = None if message.leader is UNSET else message.leader
+    leader = or_none(message.leader)
     if leader is not None:
         check_broker(leader, "$.leader")
     return model.Sweep(
@@ -158,7 +157,7 @@ def _sweep(message: SweepRecord, origin: bytes) -> model.Sweep:
         origin,
         answering,
         leader,
-        None if message.shedding is UNSET else message.shedding,
+        or_none(message.shedding),
     )
 
 
@@ -216,17 +215,13 @@ def to_outcome(record: OutcomeRecord, place: str = "$") -> model.Outcome:
         record.took_ms,
         record.ts,
         MoveCost(
-            _measured(record.unowned_ms),
-            _measured(record.first_message_ms),
-            _measured(record.topics),
-            _measured(record.unloads),
-            None if record.manager is UNSET else record.manager,
+            or_none(record.unowned_ms),
+            or_none(record.first_message_ms),
+            or_none(record.topics),
+            or_none(record.unloads),
+            or_none(record.manager),
         ),
     )
-
-
-def _measured(cost: int | UnsetType) -> int | None:
-    return None if isinstance(cost, UnsetType) else cost
 
 
 _READERS: dict[type, Callable[[Any, bytes], model.TelemetryRecord]] = {

@@ -9,15 +9,16 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
+from msgspec.structs import astuple
 
-from sinks.wire.contracts.commands import CommandRecord, ExpectedUsage, Reason
-from sinks.wire.contracts.outcomes import OutcomeRecord
-from sinks.wire.contracts.rejected import RejectedRecord
-from sinks.wire.contracts.rounds import (
+from sinks.wire.contracts.execution import CommandRecord, ExpectedUsage, OutcomeRecord, Reason
+from sinks.wire.contracts.fields import or_none, or_unset
+from sinks.wire.contracts.job_output import (
     CertificateRecord,
     ForecastRecord,
     IntentStatusRecord,
+    RejectedRecord,
     RoundRecord,
     SkipRecord,
     SpreadRecord,
@@ -58,10 +59,10 @@ def encode_command(command: Command) -> bytes:
         ),
         issued_at_ms=command.issued_at_ms,
         expires_at_ms=command.expires_at_ms,
-        algorithm=UNSET if command.algorithm is None else command.algorithm,
+        algorithm=or_unset(command.algorithm),
         limits=UNSET if command.limits is None else dict(command.limits),
     )
-    _check_finite(msgspec.structs.astuple(record.expected), "expected usage of a command")
+    _check_finite(astuple(record.expected), "expected usage of a command")
     return _ENCODER.encode(record)
 
 
@@ -72,6 +73,7 @@ def encode_round(done: Round) -> bytes:
     _check_finite(done.usage.values(), "usage of a round")
     _check_finite(done.usage_after.values(), "usage after a round")
     _check_finite(done.measured.values(), "measured usage of a round")
+    bounds = done.certificate
     record = RoundRecord(
         v=1,
         cluster=done.cluster,
@@ -88,13 +90,24 @@ def encode_round(done: Round) -> bytes:
         spread_after=_spread(done.spread_after),
         throughput_spread=_spread(done.throughput_spread),
         commands=list(done.commands),
-        skips=[_skip(skip) for skip in done.skips],
+        skips=[
+            SkipRecord(s.subject, list(s.names), s.code, s.text, s.broker, _evidence(s.evidence))
+            for s in done.skips
+        ],
         digest=done.digest,
         version=done.version,
-        certificate=UNSET if done.certificate is None else _certificate(done.certificate),
+        certificate=UNSET
+        if bounds is None
+        else CertificateRecord(
+            bounds.spread, bounds.best_spread, bounds.gap, bounds.moved, bounds.least_to_move
+        ),
         forecast=UNSET if done.forecast is None else ForecastRecord(**asdict(done.forecast)),
         state=UNSET if done.state is None else StateRecord(**asdict(done.state)),
-        intents=[_intent(status) for status in done.intents] if done.intents else UNSET,
+        intents=[
+            IntentStatusRecord(**{**asdict(status), "phases": dict(status.phases)})
+            for status in done.intents
+        ]
+        or UNSET,
         counted=done.counted or UNSET,
         measured=dict(done.measured) or UNSET,
     )
@@ -161,13 +174,14 @@ def to_command(record: CommandRecord) -> Command:
         ),
         issued_at_ms=record.issued_at_ms,
         expires_at_ms=record.expires_at_ms,
-        algorithm=None if record.algorithm is UNSET else record.algorithm,
-        limits=None if record.limits is UNSET else record.limits,
+        algorithm=or_none(record.algorithm),
+        limits=or_none(record.limits),
     )
 
 
 def to_round(record: RoundRecord) -> Round:
     """The inverse of `encode_round`."""
+    bounds = record.certificate
     return Round(
         cluster=record.cluster,
         round=record.round,
@@ -179,9 +193,9 @@ def to_round(record: RoundRecord) -> Round:
         stale=record.stale,
         usage=record.usage,
         usage_after=record.usage_after,
-        spread=_to_spread(record.spread),
-        spread_after=_to_spread(record.spread_after),
-        throughput_spread=_to_spread(record.throughput_spread),
+        spread=Spread(*astuple(record.spread)),
+        spread_after=Spread(*astuple(record.spread_after)),
+        throughput_spread=Spread(*astuple(record.throughput_spread)),
         commands=tuple(record.commands),
         skips=tuple(
             Skip(s.subject, tuple(s.names), s.code, s.text, s.broker, s.evidence)
@@ -189,31 +203,15 @@ def to_round(record: RoundRecord) -> Round:
         ),
         digest=record.digest,
         version=record.version,
-        certificate=None if record.certificate is UNSET else _to_certificate(record.certificate),
-        forecast=None
-        if record.forecast is UNSET
-        else Forecast(*msgspec.structs.astuple(record.forecast)),
-        state=None if record.state is UNSET else RoundState(*msgspec.structs.astuple(record.state)),
-        intents=()
-        if record.intents is UNSET
-        else tuple(IntentStatus(**msgspec.structs.asdict(one)) for one in record.intents),
+        certificate=None
+        if bounds is UNSET
+        else Certificate(bounds.spread, bounds.best_spread, bounds.moved, bounds.least_to_move),
+        forecast=None if record.forecast is UNSET else Forecast(*astuple(record.forecast)),
+        state=None if record.state is UNSET else RoundState(*astuple(record.state)),
+        intents=tuple(IntentStatus(**msgspec.structs.asdict(one)) for one in record.intents or ()),
         counted=record.counted or 0,
         measured=record.measured or {},
     )
-
-
-def _intent(status: IntentStatus) -> IntentStatusRecord:
-    return IntentStatusRecord(**{**asdict(status), "phases": dict(status.phases)})
-
-
-def _certificate(bounds: Certificate) -> CertificateRecord:
-    return CertificateRecord(
-        bounds.spread, bounds.best_spread, bounds.gap, bounds.moved, bounds.least_to_move
-    )
-
-
-def _to_certificate(record: CertificateRecord) -> Certificate:
-    return Certificate(record.spread, record.best_spread, record.moved, record.least_to_move)
 
 
 def _outcome(outcome: Outcome) -> OutcomeRecord:
@@ -228,31 +226,17 @@ def _outcome(outcome: Outcome) -> OutcomeRecord:
         owner_after=outcome.owner_after,
         took_ms=outcome.took_ms,
         ts=outcome.ts,
-        unowned_ms=_set(outcome.cost.unowned_ms),
-        first_message_ms=_set(outcome.cost.first_message_ms),
-        topics=_set(outcome.cost.topics),
-        unloads=_set(outcome.cost.unloads),
-        manager=UNSET if outcome.cost.manager is None else outcome.cost.manager,
-    )
-
-
-def _set(cost: int | None) -> int | UnsetType:
-    return UNSET if cost is None else cost
-
-
-def _skip(skip: Skip) -> SkipRecord:
-    return SkipRecord(
-        skip.subject, list(skip.names), skip.code, skip.text, skip.broker, _evidence(skip.evidence)
+        unowned_ms=or_unset(outcome.cost.unowned_ms),
+        first_message_ms=or_unset(outcome.cost.first_message_ms),
+        topics=or_unset(outcome.cost.topics),
+        unloads=or_unset(outcome.cost.unloads),
+        manager=or_unset(outcome.cost.manager),
     )
 
 
 def _spread(spread: Spread) -> SpreadRecord:
     _check_finite((spread.range, spread.std, spread.max_over_mean), "spread of a round")
     return SpreadRecord(spread.range, spread.std, spread.max_over_mean)
-
-
-def _to_spread(record: SpreadRecord) -> Spread:
-    return Spread(record.range, record.std, record.max_over_mean)
 
 
 def _evidence(evidence: Evidence) -> dict[str, Scalar]:

@@ -15,19 +15,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from sinks.wire.checks import check_utf8, quoted
 from sinks.wire.contracts.fields import (
     LARGEST_FIGURE,
     LARGEST_INTEGER,
     NOT_MEASURED,
-    Broker,
-    Cluster,
-    Milliseconds,
-    Version,
     is_measured_or_not,
 )
 from sinks.wire.contracts.telemetry import (
     BrokerLoadData,
     BrokerLoadRecord,
+    BrokerRecord,
     LoadReportRecord,
     LocalBrokerData,
     NamespaceBundleStats,
@@ -37,8 +35,6 @@ from sinks.wire.contracts.telemetry import (
     TopBundlesLoadData,
     TopBundlesRecord,
 )
-from sinks.wire.names import quoted
-from sinks.wire.nesting_limits import check_utf8
 from sinks.wire.plain_numbers import NOT_A_NUMBER, with_plain_numbers
 from strategies.cluster.model import LARGEST_TIME
 from strategies.ordered_sum import ordered_sum
@@ -68,14 +64,10 @@ class Mended:
     left_out: Mapping[str, str]
 
 
-class _UnparsedReport(Struct):
+class _UnparsedReport(BrokerRecord):
     """Any report; its fields are not parsed."""
 
-    v: Version
     kind: Literal["load-report", "broker-load-data", "top-bundles-load-data"]
-    cluster: Cluster
-    broker: Broker
-    ts: Milliseconds
     report: Raw
 
 

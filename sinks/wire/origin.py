@@ -1,16 +1,55 @@
-"""A record's position and original bytes, packed into one value that travels with the decoded
-record to the rejected topic.
+"""The position of a record in its topic, and limits of its size. Packed with the original bytes
+into one value, the position travels with the decoded record to the rejected topic.
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import Annotated, NamedTuple
 
 import zstandard
 
-from sinks.wire.position import Position
 from strategies.errors import ContractError
+from strategies.settings import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class WireLimits:
+    """Limits of the wire format. Readers cut a record larger than `max_record_bytes` to
+    `kept_bytes` and pass on its true size.
+    """
+
+    max_record_bytes: Annotated[
+        int,
+        Setting(
+            "Largest record that is decoded; a larger one goes to the rejected topic",
+            "bytes",
+            ge=1024,
+            le=2**30,
+        ),
+    ] = 8 * 2**20
+    #: Part of a too large record that the rejected topic keeps.
+    kept_bytes: int = 64 * 2**10
+
+
+DEFAULT_LIMITS = WireLimits()
+
+
+def clip(value: bytes, limits: WireLimits) -> bytes:
+    """The value itself, or its beginning if it is too large."""
+    return value if len(value) <= limits.max_record_bytes else value[: limits.kept_bytes]
+
+
+class Position(NamedTuple):
+    """Sorted by topic, partition, offset. In a file topic: segment number and byte offset in the
+    segment.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+
 
 #: Version, flags, length of the topic's name, partition, offset, true size of the record.
 _HEADER = struct.Struct(">BBHqqq")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
+from sinks.wire.contracts.execution import OutcomeRecord
 from sinks.wire.contracts.fields import LARGEST_INTEGER
-from sinks.wire.contracts.outcomes import OutcomeRecord
 from sinks.wire.contracts.telemetry import (
     KINDS,
     BrokerLoadData,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from sinks.wire.names import is_broker
+from sinks.wire.checks import is_broker
 from strategies.errors import SettingsError
 from strategies.settings import Setting
 
@@ -18,7 +18,6 @@ Format = Literal["envelope", "raw"]
 RawKind = Literal["load-report", "broker-load-data", "top-bundles-load-data"]
 #: Withdrawing a report of this kind makes the job forget the broker.
 _FIGURES: RawKind = "broker-load-data"
-_ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +78,6 @@ class ReportEnvelope(msgspec.Struct):
     report: msgspec.Raw
 
 
-_ENVELOPED = msgspec.json.Decoder(_Enveloped)
-
-
 def enveloped(value: bytes | None, metadata: RecordMetadata, source: SourceSettings) -> bytes:
     """The record in our envelope. A record with a `kind`, or one that is not JSON, stays as it is;
     an unknown name is empty.
@@ -104,14 +100,14 @@ def enveloped(value: bytes | None, metadata: RecordMetadata, source: SourceSetti
         report = b"null" if value is None or withdrawn else msgspec.json.format(value, indent=-1)
     except (ValueError, RecursionError):
         return value or b""
-    return _ENCODER.encode(
+    return msgspec.json.encode(
         ReportEnvelope(1, kind, cluster, broker, _ts(metadata), msgspec.Raw(report))
     )
 
 
 def _is_enveloped(value: bytes) -> bool:
     try:
-        _ENVELOPED.decode(value)
+        msgspec.json.decode(value, type=_Enveloped)
     except (ValueError, RecursionError):
         return False
     return True

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sinks.topics.files.flushing import write_durably
+from sinks.disk import write_durably
 from strategies.errors import StateVersionError
 from strategies.fold.engine import EngineSettings, placement_of
 from strategies.java.release_defaults import PULSAR_VERSION, RELEASES

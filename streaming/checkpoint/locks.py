@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sinks.wall_clock import wall_clock_ms
+from sinks.processes import wall_clock_ms
 from strategies.errors import RebalancerError, SettingsError
 
 _LOCK = ".rebalancer.lock"

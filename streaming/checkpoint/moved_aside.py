@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping
 from itertools import count
 from pathlib import Path
 
-from sinks.topics.files.flushing import write_durably
-from sinks.topics.files.segments import sync_folder
+from sinks.disk import sync_folder, write_durably
 
 _DRAFT = "moved.draft"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from sinks.full_disk import naming
+from sinks.disk import naming
 
 _FOLDER = re.compile(r'file:[^"]*?(?=/state/\d+/_stateSchema/)')
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sinks.topics.pulsar.message_id import MessageId
+from sinks.topics.pulsar.partition import MessageId
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from sinks.topics.kafka.admin import topic_facts
+from sinks.topics.addresses import TopicUri
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, KafkaAccess
-from sinks.topics.uri import TopicUri
-from sinks.wire.fitting import LARGEST_ROUND
+from sinks.topics.topic_admin import topic_facts
+from sinks.wire.output_rows import LARGEST_ROUND
 from strategies.errors import PublishRejected, RebalancerError
 from streaming.outputs.output_counts import KINDS
 from streaming.sources.kafka import client_options

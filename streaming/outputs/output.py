@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from sinks.topics.access import Publisher, open_publisher
+from sinks.topics.addresses import TopicUri
 from sinks.topics.kafka.settings import KafkaAccess
-from sinks.topics.uri import TopicUri
 from strategies.errors import RebalancerError
 from streaming.outputs.kafka import KafkaOutput
 from streaming.outputs.output_counts import KINDS

@@ -17,11 +17,12 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from sinks.topics.files.flushing import Fsync, ReadFlush
+from sinks.disk import Fsync
+from sinks.topics.addresses import TopicUri
+from sinks.topics.files.consumer import ReadFlush
 from sinks.topics.files.topic import FileTopicReader, Offset, TopicRecord
-from sinks.topics.uri import TopicUri
-from sinks.wire.peek import LARGE_BYTES, PEEKED_BYTES, peek
-from sinks.wire.size_limits import WireLimits
+from sinks.wire.codec import LARGE_BYTES, PEEKED_BYTES, peek
+from sinks.wire.origin import WireLimits
 from streaming.large_records import record_again
 from streaming.sources.backlog import count_lines
 from streaming.sources.file_start import offset_since

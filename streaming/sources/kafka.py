@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sinks.topics.kafka.settings import KafkaAccess
-from sinks.topics.start_position import start_ms
-from sinks.topics.uri import TopicUri
+from sinks.topics.addresses import TopicUri
+from sinks.topics.kafka.settings import KafkaAccess, start_ms
 from streaming.settings import JobSettings
 
 

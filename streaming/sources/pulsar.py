@@ -18,11 +18,11 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
+from sinks.topics.addresses import TopicUri
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.partition import PulsarLink
-from sinks.topics.uri import TopicUri
-from sinks.wire.size_limits import WireLimits
+from sinks.wire.origin import WireLimits
 from strategies.errors import SinkError
 from streaming.sources.pulsar_plan import DELETED, PulsarPlanner, ReadPlan, kept_begin
 from streaming.sources.records import RECORDS, record_batch

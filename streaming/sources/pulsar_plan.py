@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sinks.topics.files.flushing import write_durably
-from sinks.topics.pulsar.message_id import MessageId
-from sinks.topics.pulsar.partition import PartitionReader, PulsarLink
-from sinks.topics.start_position import start_ms
+from sinks.disk import write_durably
+from sinks.topics.kafka.settings import start_ms
+from sinks.topics.pulsar.partition import MessageId, PartitionReader, PulsarLink
 from strategies.errors import PublishTimeout, SinkError
 from streaming.sources.records import WORTH_A_TASK
 

@@ -198,7 +198,6 @@ _WRITERS = {
     "pulsar_rebalancer/cli/lines.py",
     "pulsar_rebalancer/cli/console.py",
     "sinks/recordings/recorder.py",
-    "sinks/wire/schemas.py",
     "streaming/raised_log.py",
 }
 

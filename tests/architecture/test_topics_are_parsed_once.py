@@ -11,8 +11,7 @@ from types import FrameType
 
 import pytest
 
-from sinks.topics.settings import Topics
-from sinks.topics.uri import parse_topic
+from sinks.topics.addresses import Topics, parse_topic
 from tests.architecture.layers import PACKAGES, modules, parsed
 from tests.calls import watched_calls
 from tests.control_topic import TOPICS, Control

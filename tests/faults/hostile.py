@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.fold.engine import EngineSettings
 from tests.control_topic import TOPICS, Control, command
 from tests.faults.installation import running

@@ -25,7 +25,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.recordings.json_lines import open_recording
 from sinks.topics.files.topic import FileTopicReader
 from tests.faults.kill_options import START_TAKES_S, options, say, verdict

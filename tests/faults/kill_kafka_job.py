@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 
 from sinks.recordings.json_lines import open_recording
-from sinks.topics.uri import parse_topic
+from sinks.topics.addresses import parse_topic
 from sinks.wire.codec import cluster_of
 from tests.faults.kill_job import newest_batch, newest_commit
 from tests.faults.kill_options import BATCHES_TAKE_S, START_TAKES_S, options, say, scratch, verdict

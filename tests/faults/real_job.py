@@ -17,9 +17,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from pulsar_rebalancer.settings.load import load
+from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
-from sinks.topics.uri import file_topic_uri
-from sinks.wire.size_limits import WireLimits
+from sinks.wire.origin import WireLimits
 from strategies.fold.engine import EngineSettings
 from tests.spark_classes import JAVA_OPTIONS, short_java
 

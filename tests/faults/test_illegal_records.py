@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected
+from sinks.wire.origin import DEFAULT_LIMITS, Position
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.position import Position
-from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.fold.engine import EngineSettings
 from tests.faults.placing import PLACEMENTS, Bad, Mixed, lines, mix, places
 from tests.faults.real_job import RealJob, eager, recording

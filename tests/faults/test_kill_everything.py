@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import encode_outcome
 from tests.control_topic import command, outcome
 from tests.faults.installation import VICTIMS, Running, started_by_java

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.topics.files.segments import segment_path
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.wire.codec import decode_rejected

@@ -41,12 +41,12 @@ from pulsar_rebalancer.doctor.token import check_expiry
 from pulsar_rebalancer.settings.load import load
 from sinks.executor.journal import Journal, Received
 from sinks.executor.settings import ExecutorSettings
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.secret_file import Secret
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.kafka.settings import KafkaSettings
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from sinks.wire.signing import SigningKey, SigningSettings
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.fold.engine import EngineSettings

@@ -14,13 +14,11 @@ import pytest
 from pulsar_rebalancer.cli.commands.status import status_lines
 from pulsar_rebalancer.cli.pause import Pause
 from pulsar_rebalancer.decisions.status import read_status
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.topics.uri import file_topic_uri
 from sinks.wire.codec import decode_command, decode_round, encode_rejected, encode_round
 from sinks.wire.encoding import encode_outcome
-from sinks.wire.origin import Origin
-from sinks.wire.position import Position
+from sinks.wire.origin import Origin, Position
 from strategies.cluster.round_figures import Certificate
 from strategies.errors import WireError
 from strategies.settings import RoundSettings

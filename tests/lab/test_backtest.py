@@ -18,8 +18,8 @@ from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult, Loop
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from pulsar_rebalancer.settings.load import load
 from sinks.recordings.columnar_reading import read_blocks
+from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.topics.uri import file_topic_uri
 from strategies.bundles.bundle_loads import THROUGHPUT_IN
 from strategies.cluster.model import LoadReport
 from strategies.errors import SinkError

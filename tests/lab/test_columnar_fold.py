@@ -14,18 +14,17 @@ import pytest
 from pyarrow import parquet
 
 from pulsar_rebalancer.lab.backtest.columnar_fold import ColumnarFold, Quiet
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
 from pulsar_rebalancer.lab.simulation.clusters import MACHINE
 from pulsar_rebalancer.lab.simulation.noise import Wobble
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
-from sinks.plain_loop import PlainLoop
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import converted
 from sinks.wire.codec import decode_round
+from sinks.wire.origin import DEFAULT_LIMITS, Position
 from sinks.wire.output_rows import OutputRow, event_row
-from sinks.wire.position import Position
-from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import EngineSettings

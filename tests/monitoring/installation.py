@@ -21,19 +21,15 @@ from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster, outcome_
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import StepResult
-from sinks.executor.intake import Task
 from sinks.executor.journal import Received
-from sinks.executor.publish import Done
-from sinks.metrics.collector import CollectorMetrics
+from sinks.executor.tasks import Done, Task
 from sinks.metrics.disk import DiskMetrics, DiskSpace
-from sinks.metrics.executor import ExecutorMetrics
-from sinks.metrics.labels import process_registry
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.exposition import Liveness, process_registry
+from sinks.metrics.services import CollectorMetrics, ExecutorMetrics
 from sinks.metrics.settings import MetricsSettings
 from sinks.wire.codec import decode_command, encode_intent, read_command
-from sinks.wire.position import Position
+from sinks.wire.origin import Position, WireLimits
 from sinks.wire.signing import SigningSettings
-from sinks.wire.size_limits import WireLimits
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import Outcome, OutcomeStatus, Sweep
 from strategies.fold.engine import EngineSettings
@@ -203,7 +199,7 @@ class Installation:
         commands = list(map(decode_command, records))
         outcomes = self.cluster.carry_out(commands, 1_000 * now_s)
         for done in _done(records, outcomes):
-            self.executor.published(done)
+            self.executor.add(done)
         return outcomes
 
     def answered(
@@ -215,7 +211,7 @@ class Installation:
             for one in map(decode_command, records)
         ]
         for done in _done(records, outcomes):
-            self.executor.published(done)
+            self.executor.add(done)
         return outcomes
 
 

@@ -11,12 +11,10 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from sinks.metrics.collector import CollectorMetrics
 from sinks.metrics.disk import DiskMetrics
-from sinks.metrics.executor import ExecutorMetrics
-from sinks.metrics.labels import process_registry
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.exposition import Liveness, process_registry
 from sinks.metrics.page import PageMetrics
+from sinks.metrics.services import CollectorMetrics, ExecutorMetrics
 from streaming.job_metrics import JobMetrics
 from tests.monitoring.boards import BOARDS, Expression, expressions, metrics_in, panels
 from tests.monitoring.promtool import ROOT, RULES

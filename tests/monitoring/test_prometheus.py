@@ -19,7 +19,7 @@ import pytest
 from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, outcome_reports
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.wire.intents import encode_intent
+from sinks.wire.operator_records import encode_intent
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import LoadReport, Outcome
 from strategies.fold.engine import EngineSettings

@@ -10,8 +10,7 @@ from random import Random
 
 import numpy as np
 
-from sinks.wire.origin import pack_origin
-from sinks.wire.position import Position
+from sinks.wire.origin import Position, pack_origin
 from strategies.cluster import model
 from strategies.cluster.store import InMemoryStore, StateStore
 from strategies.fold.engine import Engine, EngineSettings

@@ -13,7 +13,7 @@ from random import Random
 
 import numpy as np
 
-from sinks.recordings.columnar_writing import ColumnarRecording
+from sinks.recordings.columnar import ColumnarRecording
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import (
     BundleStats,

@@ -17,7 +17,7 @@ from pulsar_rebalancer.decisions.notices.decide import (
     after_records,
     after_silence,
 )
-from sinks.notices.notice import Notice
+from sinks.notices.delivery import Notice
 from strategies.cluster.model import Round
 from strategies.reason_codes import STATES
 from tests.notice_builders import MINUTE, T0, a_round

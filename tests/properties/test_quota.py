@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
 
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
+from sinks.wire.origin import Position, WireLimits
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.position import Position
-from sinks.wire.size_limits import WireLimits
 from strategies.cluster.quota import EMPTY, UnreadRecord, admit
 from strategies.cluster.quota_settings import BulkheadSettings
 from strategies.cluster.store import InMemoryStore

@@ -19,6 +19,7 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import Row
 
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.lab.simulation.closed_loop import (
     EngineDecider,
     PolledCluster,
@@ -29,11 +30,9 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
 from pulsar_rebalancer.settings.load import load as settings_of
-from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode_command
+from sinks.wire.origin import Position, WireLimits
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.position import Position
-from sinks.wire.size_limits import WireLimits
 from strategies.cluster.budget import HOUR_MS
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import (

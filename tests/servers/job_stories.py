@@ -11,8 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.topics.connections import Connections
-from sinks.topics.settings import Topics
+from sinks.topics.addresses import Connections, Topics
 from strategies.fold.engine import EngineSettings
 from streaming.job import run_job
 from streaming.progress import BatchProgress

@@ -11,7 +11,7 @@ import zstandard
 from crc32c import crc32c
 from kafka.record.util import encode_varint
 
-from sinks.topics.uri import TopicUri
+from sinks.topics.addresses import TopicUri
 from tests.topic_uris import topic_of
 
 _ZSTD = 4

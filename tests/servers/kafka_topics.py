@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sinks.topics.uri import TopicUri
+from sinks.topics.addresses import TopicUri
 from sinks.wire.codec import cluster_of
 from tests.topic_uris import topic_of
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.access import Reader, TopicAccess, open_reader
+from sinks.pulsar_api.access import PulsarSettings
+from sinks.topics.access import Reader, open_reader
+from sinks.topics.addresses import TopicAccess
 from sinks.wire.codec import decode_answer, decode_command, decode_round
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.executor.approvals import ApprovalOutcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 
-from sinks.topics.uri import TopicUri
+from sinks.topics.addresses import TopicUri
 from sinks.wire.codec import cluster_of
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.topic_uris import topic_of

@@ -11,8 +11,8 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
 from tests.control_topic import TOPICS, Control
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.unit.command_line import Answer, rebalancer

@@ -16,7 +16,7 @@ from pulsar_rebalancer.cli.finding import Finding
 from pulsar_rebalancer.doctor.cluster import check_cluster
 from pulsar_rebalancer.doctor.token import check_expiry
 from pulsar_rebalancer.settings.load import Settings, load
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.epochs import newest_rounds
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.access import TopicAccess
+from sinks.topics.addresses import TopicAccess
 from tests.architecture.readme import shown_commands
 from tests.control_topic import TOPICS, Control
 from tests.faults.real_job import environment_of_a_short_run

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.access import TopicAccess, open_reader
+from sinks.topics.access import open_reader
+from sinks.topics.addresses import TopicAccess
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import put as put_on_kafka
 from tests.servers.pulsar_cluster import PulsarCluster

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from sinks.topics.kafka.admin import topic_facts
+from sinks.topics.addresses import parse_topic
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
-from sinks.topics.uri import parse_topic
+from sinks.topics.topic_admin import topic_facts
 from tests.control_topic import TOPICS
 from tests.servers.kafka_broker import KafkaBroker
 from tests.unit.command_line import rebalancer

@@ -18,10 +18,8 @@ from pyspark.sql import SparkSession
 
 from pulsar_rebalancer.cli import exit_codes
 from sinks.topics.access import TopicRecord, open_consumer, open_reader
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections, Topics, TopicUri
 from sinks.topics.epochs import next_epoch
-from sinks.topics.settings import Topics
-from sinks.topics.uri import TopicUri
 from sinks.wire.codec import decode_rejected
 from strategies.errors import SinkError
 from streaming.settings import JobSettings

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections
 from streaming.job import run_job
 from streaming.settings import JobSettings
 from tests.servers.execute_once import execute_once

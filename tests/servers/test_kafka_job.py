@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.metrics.settings import MetricsSettings
+from sinks.topics.addresses import Topics
 from sinks.topics.kafka.settings import KafkaSettings
-from sinks.topics.settings import Topics
 from strategies.errors import SinkError
 from streaming.job import run_job
 from streaming.outputs.output_counts import KINDS

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from strategies.errors import PublishRejected
 from streaming.job import _run_with_restarts, run_job

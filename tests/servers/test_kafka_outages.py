@@ -13,7 +13,8 @@ from threading import Thread
 
 import pytest
 
-from sinks.topics.access import Publisher, TopicAccess, open_publisher
+from sinks.topics.access import Publisher, open_publisher
+from sinks.topics.addresses import TopicAccess
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.errors import PublishTimeout, SinkError
 from tests.control_topic import TOPICS, Control, command

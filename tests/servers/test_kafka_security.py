@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections
 from sinks.topics.kafka.settings import kafka_access
 from streaming.settings import JobSettings
 from tests.control_topic import TOPICS

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.wire.raw import SourceSettings
 from streaming.settings import JobSettings

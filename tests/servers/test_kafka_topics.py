@@ -15,18 +15,12 @@ from typing import cast
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from sinks.topics.access import (
-    Consumer,
-    TopicAccess,
-    TopicRecord,
-    open_consumer,
-    open_publisher,
-    open_reader,
-)
+from sinks.topics.access import Consumer, TopicRecord, open_consumer, open_publisher, open_reader
+from sinks.topics.addresses import TopicAccess
 from sinks.topics.epochs import histories, next_epoch
 from sinks.topics.kafka.settings import KafkaSettings, Mechanism, kafka_access
 from sinks.topics.kafka.topic import KafkaTopicConsumer
-from sinks.wire.size_limits import WireLimits
+from sinks.wire.origin import WireLimits
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 from tests.servers.jvm import free_ports
 from tests.servers.kafka_broker import USER, USER_PASSWORD, KafkaBroker, Listener

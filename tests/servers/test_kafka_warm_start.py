@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from streaming.job import run_job
 from tests.replayed import replayed

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.wire.codec import decode
 from strategies.cluster.model import Sweep
 from tests.control_topic import Control

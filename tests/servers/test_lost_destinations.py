@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from sinks.executor.applier import Applier, RetryPolicy
-from sinks.executor.effect import Effect
-from sinks.executor.move import Allowance
+from sinks.executor.effect import Allowance, Effect
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.wire.codec import encode_command, read_command
 from tests.control_topic import command

@@ -11,7 +11,7 @@ import pytest
 
 from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.costs import BundleUse, CostMeter
-from sinks.executor.move import Allowance
+from sinks.executor.effect import Allowance
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.wire.codec import encode_command, read_command
 from tests.control_topic import command

@@ -21,8 +21,8 @@ from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import Collector
 from sinks.collector.open_cluster import opened
 from sinks.collector.settings import CollectorSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import open_publisher
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Policies, Sweep

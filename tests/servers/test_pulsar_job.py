@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.connections import Connections
-from sinks.topics.settings import Topics
-from sinks.topics.uri import TopicUri
+from sinks.pulsar_api.access import PulsarSettings
+from sinks.topics.addresses import Connections, Topics, TopicUri
 from strategies.errors import SinkError
 from streaming.outputs.output_counts import KINDS
 from streaming.settings import JobSettings

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.uri import TopicUri
+from sinks.topics.addresses import TopicUri
 from strategies.bundles.ranges import parse_bundle, topic_hash
 from streaming.outputs.output_counts import KINDS
 from tests.faults.real_job import EAGER, eager

@@ -16,7 +16,7 @@ import pytest
 
 from pulsar_rebalancer.cli import exit_codes
 from sinks.secret_file import Secret
-from sinks.topics.access import TopicAccess
+from sinks.topics.addresses import TopicAccess
 from sinks.wire.codec import decode
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import LoadReport, Sweep

@@ -12,14 +12,14 @@ import pytest
 
 from pulsar_rebalancer.cli.finding import Finding
 from pulsar_rebalancer.doctor.cluster import check_cluster
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.load import load
-from sinks.collector.encoding_telemetry import encode_report, encode_sweep
+from sinks.collector.collector import encode_report, encode_sweep
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.collector.settings import CollectorSettings
-from sinks.plain_loop import PlainLoop
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.wire.codec import decode, decode_round
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.cluster.model import Figures, LoadReport, Round
 from strategies.figures.usage import percent
 from strategies.fold.engine import EngineSettings

@@ -21,9 +21,9 @@ import pytest
 from pulsar_rebalancer.doctor.cluster import check_freezes
 from sinks.collector.broker_poll import BrokerPoll
 from sinks.executor.costs import WaveFigures
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import FrozenReports, Stuck, find_stuck, look, probing
-from sinks.pulsar_api.settings import PulsarSettings
 from tests.control_topic import now_ms
 from tests.faults.real_executor import RealExecutor
 from tests.servers.jvm import java

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from sinks.stopping import stopping
+from sinks.processes import stopping
 from tests.servers.connections import connections_log
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import look, probing
-from sinks.pulsar_api.settings import PulsarSettings
 from tests.servers.jvm import Server, java
 
 #: A broker on a machine with 60 busy processes answers within seconds.

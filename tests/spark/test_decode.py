@@ -17,14 +17,11 @@ from pyspark.sql import Row
 
 from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.wire.codec import decode, decode_rejected
-from sinks.wire.origin import LARGEST_ORIGINAL, unpack_origin
+from sinks.wire.codec import LARGE_BYTES, Peeked, decode, decode_rejected
+from sinks.wire.origin import LARGEST_ORIGINAL, Position, WireLimits, unpack_origin
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.peek import LARGE_BYTES, Peeked
-from sinks.wire.position import Position
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningKey, SigningSettings
-from sinks.wire.size_limits import WireLimits
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import LoadReport, Sweep, TelemetryRecord
 from strategies.cluster.packing import pack_record

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.retry_backoff import RetryBackoff
+from sinks.topics.outages import RetryBackoff
 from strategies.errors import PublishRejected, PublishTimeout, SinkError, StateVersionError
 from streaming.failures import (
     JobError,

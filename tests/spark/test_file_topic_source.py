@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from sinks.topics.addresses import file_topic
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.topics.uri import file_topic
-from sinks.wire.peek import PEEKED_BYTES, peek
-from sinks.wire.position import Position
-from sinks.wire.size_limits import WireLimits
+from sinks.wire.codec import PEEKED_BYTES, peek
+from sinks.wire.origin import Position, WireLimits
 from strategies.errors import SinkError
 from streaming.large_records import record_again
 from streaming.sources.files import (

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.stopping import Stop
+from sinks.processes import Stop
 from sinks.wire.codec import decode_rejected
 from sinks.wire.signing import SigningSettings, intents_key
 from strategies.errors import SettingsError

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.exposition import Liveness
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from strategies.reason_codes import STATES
 from streaming.job import run_job

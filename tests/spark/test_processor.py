@@ -18,13 +18,12 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
 from sinks.wire.codec import decode_command, decode_round
 from sinks.wire.encoding import encode_outcome_telemetry
-from sinks.wire.position import Position
+from sinks.wire.origin import Position, WireLimits
 from sinks.wire.signing import SigningSettings, signing_key
-from sinks.wire.size_limits import WireLimits
 from strategies.cluster.model import Outcome, OutcomeStatus
 from strategies.fold.engine import EngineSettings
 from streaming.decode import ReadRows, packer, reading, unpacking

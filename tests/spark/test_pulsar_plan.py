@@ -13,9 +13,8 @@ from typing import cast
 import pytest
 
 from sinks.topics.files.topic import TopicRecord
-from sinks.topics.pulsar.message_id import MessageId
-from sinks.topics.pulsar.partition import PulsarLink, Read
-from sinks.wire.position import Position
+from sinks.topics.pulsar.partition import MessageId, PulsarLink, Read
+from sinks.wire.origin import Position
 from strategies.errors import PublishTimeout, SinkError
 from streaming.sources.pulsar_plan import Offsets, PulsarPlanner, ReadPlan, kept_begin
 

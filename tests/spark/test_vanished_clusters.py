@@ -15,8 +15,8 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from sinks.metrics.settings import MetricsSettings
 from sinks.topics.files.topic import FileTopicReader
+from sinks.wire.origin import WireLimits
 from sinks.wire.signing import SigningSettings
-from sinks.wire.size_limits import WireLimits
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint_state.reader import read_state
 from streaming.decode import reading

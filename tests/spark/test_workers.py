@@ -17,10 +17,8 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.connections import Connections
-from sinks.topics.settings import Topics
-from sinks.topics.uri import parse_topic
+from sinks.pulsar_api.access import PulsarSettings
+from sinks.topics.addresses import Connections, Topics, parse_topic
 from streaming.cluster.shipping import python_name
 from streaming.cluster.worker_check import content_of, report_missing
 from streaming.cluster.workers import (

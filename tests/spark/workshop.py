@@ -11,10 +11,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from sinks.plain_loop import PlainLoop
-from sinks.topics.connections import Connections
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
+from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
-from sinks.topics.uri import file_topic_uri
 from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.registry import SHEDDERS

@@ -15,17 +15,16 @@ from typing import Any, Literal
 
 from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.costs import CostMeter
-from sinks.executor.effect import Effect
+from sinks.executor.effect import Allowance, Effect
 from sinks.executor.executor import Executor, ExecutorTopics
+from sinks.executor.guard import RateLimiter
 from sinks.executor.journal import Journal
-from sinks.executor.move import Allowance
-from sinks.executor.rate_limiter import RateLimiter
 from sinks.executor.settings import ExecutorConfig
-from sinks.metrics.executor import ExecutorMetrics
+from sinks.metrics.services import ExecutorMetrics
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import TopicRecord, open_consumer, open_publisher
-from sinks.wire.contracts.commands import CommandRecord
+from sinks.wire.contracts.execution import CommandRecord
 from tests.control_topic import Control, now_ms
 from tests.pulsar_fake.server import FakePulsar
 from tests.topic_uris import topic_of
@@ -201,7 +200,8 @@ def executor(
         topics = ExecutorTopics(
             consumer("commands"), consumer("rounds"), outcomes, telemetry, rejected, approvals
         )
-        stack.callback(topics.close)
+        for topic in filter(None, vars(topics).values()):
+            stack.callback(topic.close)
         time = StoryTime()
         patience_ms = config.guard.gate.facts_ms or 30_000
         quick = stack.enter_context(
@@ -222,9 +222,7 @@ def executor(
             limiter=life.limiter or RateLimiter(life.per_minute, wait=lambda _: True),
             frozen=frozen,
             clock_ms=lambda: clock_ms() + life.later_ms,
-            on_outcome=metrics.published if metrics else lambda _: None,
-            on_refused=metrics.refused if metrics else lambda _: None,
-            on_answer=metrics.answered if metrics else lambda _: None,
+            on_result=metrics.add if metrics else lambda _: None,
         )
 
 

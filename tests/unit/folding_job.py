@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.load import load
-from sinks.plain_loop import PlainLoop
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
 from sinks.wire.codec import (
     decode_command,

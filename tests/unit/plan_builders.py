@@ -6,7 +6,7 @@ import itertools
 
 from sinks.secret_file import Secret
 from sinks.wire.codec import encode_approval, encode_command
-from sinks.wire.command_digest import command_digest
+from sinks.wire.operator_records import command_digest
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import Command
 from strategies.executor.approvals import Approval, ApprovalAction, ApprovedCommand, plan_id

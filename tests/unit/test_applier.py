@@ -10,11 +10,11 @@ from itertools import count
 import pytest
 
 from sinks.executor.applier import Applier, RetryPolicy
-from sinks.executor.move import Allowance, MoveOnItsWay
+from sinks.executor.effect import Allowance, MoveOnItsWay
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import encode_command, read_command
-from sinks.wire.contracts.commands import CommandRecord
+from sinks.wire.contracts.execution import CommandRecord
 from tests.control_topic import command
 from tests.pulsar_fake.model import Answer, Request
 from tests.pulsar_fake.server import FakePulsar, Fault

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import pytest
 
 from sinks.executor.approval_journal import ApprovalJournal
+from sinks.executor.guard import KEPT, MoveJournal
 from sinks.executor.journal import Journal, Received
-from sinks.executor.move_journal import KEPT, MoveJournal
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.executor.approvals import ApprovedCommand
 from strategies.executor.breaker import MoveResult
 from tests.unit.test_wire_encoding import APPROVAL, COMMAND, PAUSE

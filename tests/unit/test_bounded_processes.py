@@ -13,13 +13,12 @@ from typing import cast
 import pytest
 
 from sinks.executor.gate import MoveGate, _Recent
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Unanswered
 from sinks.pulsar_api.freezes import MOST_STUCK, FrozenReports
 from sinks.pulsar_api.http import MOST_ADDRESSES, PulsarHttp
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.access import FilePublisher
-from sinks.topics.files.topic import FileTopicReader
+from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from strategies.errors import SinkError
 from strategies.executor.gate import GateRules
 
@@ -73,11 +72,11 @@ BOUNDS: Mapping[str, str] = {
     "pulsar_rebalancer/serve/tokens.py Sessions._open": "_MOST_SESSIONS",
     "pulsar_rebalancer/serve/viewer_news.py ViewerNews._waiting": "MOST_VIEWERS",
     "sinks/collector/broker_poll.py BrokerPoll._failures": LISTED,
-    "sinks/collector/bundle_owners.py OwnerPoll._owner": "bundles of the last turn",
-    "sinks/collector/bundle_owners.py OwnerPoll._published": LISTED,
+    "sinks/collector/broker_poll.py OwnerPoll._owner": "bundles of the last turn",
+    "sinks/collector/broker_poll.py OwnerPoll._published": LISTED,
     "sinks/collector/extensible_poll.py ExtensiblePoll._newest": LISTED,
-    "sinks/collector/load_topics.py LoadTopics._arrived": CALL,
-    "sinks/collector/load_topics.py LoadTopics._threads": "the two load topics",
+    "sinks/collector/extensible_poll.py LoadTopics._arrived": CALL,
+    "sinks/collector/extensible_poll.py LoadTopics._threads": "the two load topics",
     "sinks/executor/costs.py WaveFigures._asked": "brokers of one wave of moves",
     "sinks/executor/executor.py Executor._applying": "commands that are carried out now",
     "sinks/executor/gate.py MoveGate._lost_at": "brokers that left within executor.settle_ms",
@@ -85,22 +84,22 @@ BOUNDS: Mapping[str, str] = {
     "sinks/executor/gate.py _Recent._asking": "the same, and questions that are asked now",
     "sinks/executor/guard.py Breaker._results": "KEPT",
     "sinks/executor/guard.py UnownedBundles._looked_at": "looks of the last _LOOK_AGAIN_S",
-    "sinks/executor/intake.py Intake._waiting": "executor.at_once",
-    "sinks/executor/rate_limiter.py RateLimiter._begun": "moves of a minute, executor.per_minute",
-    "sinks/metrics/collector.py CollectorMetrics._codes": SETTINGS,
-    "sinks/metrics/labels.py BoundedLabel._known": "its limit",
+    "sinks/executor/tasks.py Intake._waiting": "executor.at_once",
+    "sinks/executor/guard.py RateLimiter._begun": "moves of a minute, executor.per_minute",
+    "sinks/metrics/services.py CollectorMetrics._codes": SETTINGS,
+    "sinks/metrics/exposition.py BoundedLabel._known": "its limit",
     "sinks/pulsar_api/freezes.py FrozenReports._frozen": "MOST_STUCK",
     "sinks/pulsar_api/freezes.py FrozenReports._stuck_since": "MOST_STUCK",
     "sinks/pulsar_api/http.py PulsarHttp._pools": "MOST_ADDRESSES",
-    "sinks/topics/access.py FilePublisher._waiting": UNCONFIRMED,
     "sinks/topics/epochs.py History._contents": CALL,
     "sinks/topics/epochs.py History.seen": CALL,
     "sinks/topics/files/consumer.py FileConsumer._behind": UNCONFIRMED,
+    "sinks/topics/files/topic.py FileTopicWriter._waiting": UNCONFIRMED,
     "sinks/topics/kafka/errors.py _ConnectionErrors._reasons": CALL,
     "sinks/topics/kafka/topic.py KafkaPublisher._sent": UNCONFIRMED,
     "sinks/topics/kafka/topic.py KafkaTopicConsumer._handed": UNCONFIRMED,
     "sinks/topics/kafka/topic.py KafkaTopicConsumer._partitions": PARTITIONS,
-    "sinks/topics/pulsar/probe.py PulsarProbe._readers": PARTITIONS,
+    "sinks/topics/outages.py PulsarProbe._readers": PARTITIONS,
     "sinks/topics/pulsar/topic.py PulsarPublisher._failed": UNCONFIRMED,
     "sinks/topics/pulsar/topic.py PulsarReader._ends": PARTITIONS,
     "sinks/topics/pulsar/topic.py PulsarReader._readers": PARTITIONS,
@@ -295,7 +294,7 @@ def test_brokers_that_left_while_they_were_stuck_are_forgotten() -> None:
 def test_records_that_could_not_be_written_are_no_longer_the_publishers(tmp_path: Path) -> None:
     """Who gets an error publishes all of them again."""
     folder, aside = tmp_path / "topic", tmp_path / "aside"
-    publisher = FilePublisher(folder)
+    publisher = FileTopicWriter(folder, sync=True)
     folder.rename(aside)
     for _ in range(3):
         publisher.publish("c", b"one")

@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import AdminError, BrokerUnavailable, Refused
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault

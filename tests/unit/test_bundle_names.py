@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sinks.wire.names import check_bundles, is_bundle
+from sinks.wire.checks import check_bundles, is_bundle
 from strategies.errors import WireError
 from tests.calls import watched_calls
 

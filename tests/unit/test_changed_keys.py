@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sinks.notices.delivery import headers_of, signature
-from sinks.notices.notice import Notice, NoticeCause
+from sinks.notices.delivery import Notice, NoticeCause, headers_of, signature
 from sinks.notices.settings import NoticeSettings, webhook
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode, encode_intent
+from sinks.wire.origin import DEFAULT_LIMITS
 from sinks.wire.output_rows import event_row
 from sinks.wire.signing import (
     SigningKey,
@@ -22,7 +22,6 @@ from sinks.wire.signing import (
     intents_key,
     signing_key,
 )
-from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.errors import SettingsError, WireError
 from tests.control_topic import Control, command
 from tests.pulsar_fake.server import FakePulsar

@@ -13,10 +13,9 @@ from pulsar_rebalancer.doctor.disk_and_topics import (
     check_checkpoint,
 )
 from pulsar_rebalancer.doctor.keys import check_signing
-from sinks.topics.connections import Connections
+from sinks.processes import wall_clock_ms
+from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.kafka.settings import KafkaSettings
-from sinks.topics.uri import file_topic_uri
-from sinks.wall_clock import wall_clock_ms
 from sinks.wire.signing import SigningSettings
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.locks import locked

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from sinks.processes import Stop, stopping
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import StopCondition, record
-from sinks.stopping import Stop, stopping
 from sinks.topics.access import open_reader
+from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter, TopicRecord
-from sinks.topics.uri import file_topic_uri
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.errors import SinkError
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer

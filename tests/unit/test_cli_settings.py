@@ -16,7 +16,7 @@ from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import load
 from pulsar_rebalancer.settings.removed import REMOVED
 from pulsar_rebalancer.settings.tree import json_schema
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import SHEDDERS

@@ -12,8 +12,8 @@ import pytest
 
 from pulsar_rebalancer.settings.load import load
 from sinks.collector.open_cluster import discovered
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import AdminError, SettingsError
 from tests.control_topic import TOPICS, Control
 from tests.pulsar_fake.model import Answer, Cluster, Request

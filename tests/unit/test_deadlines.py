@@ -24,14 +24,14 @@ import httpx  # noqa: F401  # the first call would load it, and its deadline wou
 import pytest
 
 from sinks.collector.broker_poll import BrokerPoll
-from sinks.collector.open_cluster import single_try
+from sinks.collector.open_cluster import hasty_admin
 from sinks.collector.settings import CollectorSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Call
-from sinks.pulsar_api.broker_clock import broker_time_s
+from sinks.pulsar_api.broker_facts import broker_time_s
 from sinks.pulsar_api.http import PulsarHttp
 from sinks.pulsar_api.http_exchange import HttpConnections
-from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
@@ -139,7 +139,7 @@ def test_the_connections_of_others_stay_usable(server: Trickler) -> None:
 
 def test_a_body_that_is_taken_byte_by_byte_is_cut_off(server: Trickler) -> None:
     server.reads_slowly, server.slowly = True, bytes(LONG)
-    call = Call("making a topic", "PUT", "/admin/v2/x", body=bytes(32 * 2**20))
+    call = Call("making a topic", "/admin/v2/x", "PUT", body=bytes(32 * 2**20))
     with (
         closing(PulsarHttp(settings(server), frozenset)) as http,
         pytest.raises(BrokerUnavailable, match=r"within 0\.75 s"),
@@ -180,12 +180,8 @@ def test_a_closed_client_keeps_no_connection_open() -> None:
 
 def test_a_pass_names_the_broker_and_the_setting_that_gave_up(server: Trickler) -> None:
     server.at_once, server.slowly = TRICKLES["header"]
-    quick = single_try(
-        settings(server, deadline_ms=600_000), CollectorSettings(broker_deadline_ms=SHORT_MS)
-    )
-    with closing(
-        PulsarAdmin(quick, keep_open=False, deadline_name="collector.broker_deadline_ms")
-    ) as admin:
+    quick = CollectorSettings(broker_deadline_ms=SHORT_MS)
+    with closing(hasty_admin(settings(server, deadline_ms=600_000), quick)) as admin:
         done = BrokerPoll(admin.load_report, 4, 8, lambda: 0).run([server.address])
     assert list(done.missing) == [server.address]
     assert (

@@ -11,7 +11,7 @@ import pytest
 from pulsar_rebalancer.cli.finding import Finding
 from pulsar_rebalancer.doctor.cluster import check_clocks, cluster_checks
 from pulsar_rebalancer.settings.load import Settings, load
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.command_line import rebalancer

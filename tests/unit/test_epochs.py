@@ -6,7 +6,7 @@ from dataclasses import astuple
 
 import pytest
 
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.exposition import Liveness
 from sinks.topics.epochs import histories, next_epoch
 from strategies.errors import SinkError
 from tests.control_topic import Control, command

@@ -13,12 +13,12 @@ from dataclasses import replace
 import pytest
 
 from sinks.executor.executor import Stopped
+from sinks.executor.guard import RateLimiter
 from sinks.executor.journal import Journal, Received
-from sinks.executor.rate_limiter import RateLimiter
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode, decode_rejected, encode_command
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import Command, OutcomeReport
 from strategies.executor.admission import AdmissionRules

@@ -10,8 +10,8 @@ from itertools import islice
 import pytest
 
 from sinks.executor.costs import WaveFigures
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
 from strategies.cluster.move_cost import NOT_MEASURED
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Request

@@ -17,11 +17,11 @@ import pytest
 
 from sinks.executor.executor import Executor
 from sinks.executor.gate import MoveGate
+from sinks.executor.guard import MoveJournal
 from sinks.executor.journal import Journal
-from sinks.executor.move_journal import MoveJournal
 from sinks.executor.settings import ExecutorConfig, GuardRules
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
 from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.cluster.model import Command
 from strategies.executor.breaker import BreakerRules
@@ -367,9 +367,9 @@ class TestTheBreaker:
         Trouble(pulsar)
         control.send(*self.moves(pulsar)[:2])
         with executor(pulsar, control, BREAKS) as at_work:
-            assert at_work.breaker == "closed"
+            assert at_work.guard.breaker.state().code == "closed"
             work_off(at_work)
-            assert at_work.breaker == "open"
+            assert at_work.guard.breaker.state().code == "open"
 
 
 @pytest.mark.heavy

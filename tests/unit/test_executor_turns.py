@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sinks.executor.rate_limiter import RateLimiter
+from sinks.executor.guard import RateLimiter
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer
 from tests.pulsar_fake.server import FakePulsar, Fault

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.files.consumer import FileConsumer
-from sinks.topics.files.flushing import ReadFlush, make_folder
+from sinks.disk import make_folder
+from sinks.topics.files.consumer import FileConsumer, ReadFlush
 from sinks.topics.files.segments import Offset, segment_path
 from sinks.topics.files.topic import FileTopicWriter
 from strategies.errors import SinkError

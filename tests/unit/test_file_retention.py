@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.access import TopicAccess, open_consumer, open_publisher, open_reader
+from sinks.processes import wall_clock_ms
+from sinks.topics.access import open_consumer, open_publisher, open_reader
+from sinks.topics.addresses import FileSettings, TopicAccess, TopicUri, file_topic
 from sinks.topics.files.segments import segment_path, segments
-from sinks.topics.files.settings import FileSettings
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.topics.uri import TopicUri, file_topic
-from sinks.wall_clock import wall_clock_ms
 from strategies.errors import SinkError
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000

@@ -18,11 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinks.topics.files.lines import split_lines
-from sinks.topics.files.segments import delete_segments, segment_path, segments
+from sinks.topics.files.segments import delete_segments, segment_path, segments, split_lines
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset, TopicRecord
-from sinks.wire.position import Position
-from sinks.wire.size_limits import WireLimits
+from sinks.wire.origin import Position, WireLimits
 from strategies.errors import ContractError, PublishTimeout, SinkError
 
 ROOT = Path(__file__).parents[2]

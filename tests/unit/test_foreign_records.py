@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.pulsar.message_id import MessageId, id_at
-from sinks.topics.readable import Placed, Skipped, place, readable
+from sinks.topics.files.topic import TopicRecord
+from sinks.topics.pulsar.partition import MessageId, id_at
+from sinks.topics.readable import Skipped, place, readable
 from sinks.wire.codec import decode_command, encode_command
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.cluster.model import LARGEST_TIME
 from tests.control_topic import Control, command
 from tests.telemetry_lines import bundle, load_report, sweep
@@ -194,7 +195,7 @@ def test_what_is_readable_keeps_its_position() -> None:
     good = command("t/ns/0x00000000_0xffffffff", "hot:1")
     skipped = Skipped("kafka://h:1/t", "command")
     records = [
-        Placed(Position("kafka://h:1/t", 0, number), value)
+        TopicRecord(Position("kafka://h:1/t", 0, number), value, len(value))
         for number, value in enumerate([b"x", encode_command(good)])
     ]
 

@@ -10,9 +10,9 @@ from contextlib import closing
 import pytest
 
 from pulsar_rebalancer.doctor.cluster import check_freezes
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import FreezeWatch, FrozenReports, Stuck, find_stuck, look, probing
-from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Cluster, Request

@@ -15,10 +15,9 @@ import typer
 from pulsar_rebalancer.cli.errors import reported
 from pulsar_rebalancer.lab.replay.decisions import Decisions, write
 from pulsar_rebalancer.lab.report.page import write_page
-from sinks.full_disk import is_full
-from sinks.recordings.json_lines import write_recording
+from sinks.disk import is_full, write_durably
+from sinks.recordings.json_lines import Recording
 from sinks.topics.files.consumer import FileConsumer
-from sinks.topics.files.flushing import write_durably
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.output_rows import OutputRow
 
@@ -70,7 +69,7 @@ def positions(folder: Path) -> None:
 
 
 def recording(folder: Path) -> None:
-    with write_recording(linked(folder / "all.jsonl")) as file:
+    with Recording(linked(folder / "all.jsonl")) as file:
         file.append([b"{}"])
 
 

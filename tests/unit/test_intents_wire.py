@@ -10,8 +10,8 @@ import pytest
 
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode, decode_round, encode_intent, encode_round
+from sinks.wire.origin import DEFAULT_LIMITS
 from sinks.wire.signing import SigningKey, SigningSettings, intents_key
-from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.packing import pack_record, unpack_record
 from strategies.errors import SettingsError, WireError

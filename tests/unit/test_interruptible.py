@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-from sinks.stopping import interruptible
+from sinks.processes import interruptible
 
 ROOT = Path(__file__).parents[2]
 #: Signals itself from a second thread as it begins to read, again and again. On one core the two
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 #: An ordinary read misses about one signal in fifteen, and then waits for ever.
 SIGNALLED = """
 import os, signal, sys, threading
-from sinks.stopping import interruptible
+from sinks.processes import interruptible
 
 class Signalled(Exception):
     pass

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from sinks.executor.approval_journal import ApprovalJournal
+from sinks.executor.guard import MoveJournal
 from sinks.executor.journal import Journal, Received, unfinished_commands
-from sinks.executor.move_journal import MoveJournal
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.errors import SinkError, StateVersionError
 from strategies.executor.breaker import MoveResult
 from tests.unit.test_wire_encoding import APPROVAL, COMMAND, PAUSE
@@ -37,12 +37,11 @@ def test_a_command_goes_from_open_to_decided_to_published_across_restarts(tmp_pa
         one.intend(received(), "a:1", 5)
     with journal(tmp_path) as one:
         (entry,) = one.unfinished()
-        assert (entry.received, entry.owner, entry.status, entry.outcome, entry.at_ms) == (
+        assert (entry.received, entry.owner, entry.status, entry.outcome) == (
             received(),
             "a:1",
             None,
             None,
-            5,
         )
         one.decide(received(), "applied", b"outcome", 6)
     with journal(tmp_path) as one:

@@ -11,8 +11,8 @@ from kafka import codec as codecs
 from kafka.errors import CorruptRecordError
 
 from pulsar_rebalancer.doctor.disk_and_topics import check_codecs
+from sinks.topics.addresses import Topics
 from sinks.topics.kafka.codecs import PACKAGES, broken_codecs, unpacked
-from sinks.topics.settings import Topics
 from tests.topic_uris import topics_of
 
 KAFKA = topics_of(telemetry="kafka://h:9092/t")

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.kafka.settings import KafkaSettings, kafka_access
-from sinks.topics.start_position import start_ms
+from sinks.topics.kafka.settings import KafkaSettings, kafka_access, start_ms
 from strategies.errors import SettingsError
 
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from sinks.pulsar_api.access import MOST_FALLBACKS, KnownBrokers, PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.known_brokers import MOST_FALLBACKS, KnownBrokers
-from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable, Refused
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault

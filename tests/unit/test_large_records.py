@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from streaming.large_records import LargeRecords, spill_folder
 
 

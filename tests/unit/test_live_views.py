@@ -16,8 +16,8 @@ from pulsar_rebalancer.decisions.live.plan_views import PlanSettings, plans
 from pulsar_rebalancer.decisions.live.search import answer
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, TopicHealth
 from pulsar_rebalancer.decisions.status import CollectionPass
-from sinks.wire.command_digest import command_digest
 from sinks.wire.encoding import encode_command
+from sinks.wire.operator_records import command_digest
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.executor.approvals import ApprovalOutcome
 from tests.live_topics import MadeUpCluster

@@ -20,7 +20,7 @@ from pulsar_rebalancer.lab.tune.search import drawn, search
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import Settings, load
 from pulsar_rebalancer.settings.tree import json_schema
-from sinks.recordings.placed_lines import of_recording
+from sinks.recordings.recorder import of_recording
 from sinks.wire.codec import decode_command, decode_round
 from strategies.errors import SettingsError
 from strategies.fold.engine import Engine

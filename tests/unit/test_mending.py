@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from pulsar_rebalancer.decisions.explain.sentences import explain
 from pulsar_rebalancer.decisions.explain.subject import locate
 from pulsar_rebalancer.decisions.log import DecisionLog
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.codec import decode, decode_rejected, decode_round
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.cluster.model import Figures, LoadReport, Policies, Resource, Round, Skip, Tombstone
 from strategies.cluster.packing import pack_record, unpack_record
 from strategies.errors import WireError

@@ -10,8 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from sinks.metrics.disk import DiskMetrics, DiskSpace, disk_space, file_topics
-from sinks.topics.settings import Topics
-from sinks.topics.uri import file_topic, parse_topic
+from sinks.topics.addresses import Topics, file_topic, parse_topic
 from tests.unit.metric_samples import samples
 
 
@@ -38,6 +37,6 @@ def test_a_folder_that_cannot_be_read_has_no_figure(tmp_path: Path) -> None:
 @pytest.mark.parametrize("names", [["telemetry"], ["telemetry", "rounds", "commands"]])
 def test_only_topics_in_folders_have_a_disk(names: list[str], tmp_path: Path) -> None:
     topics = Topics(telemetry=file_topic(tmp_path / "t"), rounds=parse_topic("kafka://h:1/rounds"))
-    found = dict(file_topics(topics, names))
+    found = file_topics(topics, names)
     assert found["topics.telemetry"] == tmp_path / "t"
     assert found.keys() == {f"topics.{name}" for name in names if name != "rounds"}

@@ -14,13 +14,10 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from pulsar_rebalancer.settings.leaves import all_leaves
-from sinks.metrics.collector import CollectorMetrics
 from sinks.metrics.disk import DiskMetrics
-from sinks.metrics.executor import ExecutorMetrics
-from sinks.metrics.labels import process_registry
-from sinks.metrics.liveness import Liveness
-from sinks.metrics.notifier import NotifierMetrics
+from sinks.metrics.exposition import Liveness, process_registry
 from sinks.metrics.page import PageMetrics
+from sinks.metrics.services import CollectorMetrics, ExecutorMetrics, NotifierMetrics
 from streaming.job_metrics import JobMetrics
 
 ROOT = Path(__file__).parents[2]

@@ -14,10 +14,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import StepResult
-from sinks.metrics.collector import CollectorMetrics
-from sinks.metrics.executor import ExecutorMetrics
-from sinks.metrics.labels import MOST_CLUSTERS
-from sinks.metrics.liveness import Liveness
+from sinks.metrics.exposition import MOST_CLUSTERS, Liveness
+from sinks.metrics.services import CollectorMetrics, ExecutorMetrics
 from sinks.wire.output_rows import OutputRow
 from strategies.cluster.intent_contract import LASTING
 from strategies.reason_codes import STATES

@@ -12,9 +12,7 @@ from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as openmetrics_families,
 )
 
-from sinks.metrics.labels import BoundedLabel, code_of, process_registry
-from sinks.metrics.liveness import Liveness
-from sinks.metrics.server import serving
+from sinks.metrics.exposition import BoundedLabel, Liveness, code_of, process_registry, serving
 from sinks.metrics.settings import ListenAddress, MetricsSettings, listen_address
 from strategies.errors import SettingsError, SinkError
 from tests.unit.metric_samples import get, scraped

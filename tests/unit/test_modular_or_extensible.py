@@ -8,9 +8,9 @@ from contextlib import closing
 
 import pytest
 
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.modular_or_extensible import LoadManager, configured_manager
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.broker_facts import LoadManager, configured_manager
 from tests.pulsar_fake.server import FakePulsar
 
 _PACKAGE = "org.apache.pulsar.broker.loadbalance"

@@ -18,7 +18,7 @@ from pulsar_rebalancer.decisions.notices.decide import (
     after_silence,
 )
 from pulsar_rebalancer.decisions.notices.picture import picture_of
-from sinks.notices.notice import Notice
+from sinks.notices.delivery import Notice
 from sinks.notices.settings import NoticeSettings, notice_kinds
 from strategies.cluster.model import Outcome, OutcomeStatus, Round
 from strategies.executor.approvals import ApprovedCommand, plan_id

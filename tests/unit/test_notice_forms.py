@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.notices.notice import HEADER, MESSAGE, SECTION, NoticeCause, as_json, as_slack, clipped
+from sinks.notices.delivery import HEADER, MESSAGE, SECTION, NoticeCause, as_json, as_slack, clipped
 from tests.notice_builders import HOSTILE, T0, a_notice
 
 #: What Slack interprets in a text: everything between these signs.

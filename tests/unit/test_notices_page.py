@@ -17,8 +17,7 @@ from pulsar_rebalancer.cli.commands.notify import rules_of
 from pulsar_rebalancer.decisions.notices.decide import NoticeMemory, after_records
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import load
-from sinks.notices.delivery import Delivery
-from sinks.notices.notice import Notice, as_json, as_slack
+from sinks.notices.delivery import Delivery, Notice, as_json, as_slack
 from sinks.notices.settings import KINDS, NoticeSettings, webhook
 from sinks.wire.codec import decode_round
 from tests.unit.command_line import rebalancer

@@ -16,13 +16,12 @@ from pulsar_rebalancer.decisions.log import Kind
 from pulsar_rebalancer.decisions.notices.decide import NoticeMemory, NoticeRules
 from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier
 from pulsar_rebalancer.decisions.notices.outbox import Outbox, Stored
-from sinks.notices.delivery import Delivery, Fate
-from sinks.notices.notice import Notice
+from sinks.notices.delivery import Delivery, Fate, Notice
 from sinks.notices.settings import NoticeSettings, webhook
 from sinks.topics.access import Consumer, TopicRecord, open_consumer
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.codec import encode_command, encode_outcome, encode_round
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.cluster.model import Outcome
 from tests.control_topic import command
 from tests.notice_builders import MINUTE, T0, a_round

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 
-from sinks.metrics.liveness import Liveness
-from sinks.topics.connections import Connections
+from sinks.metrics.exposition import Liveness
+from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.kafka.settings import kafka_access
-from sinks.topics.retry_backoff import RetryBackoff
-from sinks.topics.uri import file_topic_uri
+from sinks.topics.outages import RetryBackoff
 from strategies.errors import PublishTimeout, SinkError
 from streaming.job import _run_with_restarts
 from streaming.settings import JobSettings

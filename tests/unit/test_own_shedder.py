@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli.own_shedder import OwnShedder, own_shedders
-from sinks.collector.leader import NO_FACTS, LeaderFacts
 from sinks.collector.settings import CollectorSettings
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
+from sinks.pulsar_api.broker_facts import NO_FACTS, LeaderFacts
 from tests.control_topic import TOPICS, Control
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault

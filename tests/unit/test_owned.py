@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sinks.collector.broker_poll import Report
-from sinks.collector.encoding_telemetry import encode_owned
+from sinks.collector.collector import encode_owned
 from sinks.wire.codec import decode
 from strategies.cluster.model import Note, Owned, Round, TelemetryRecord, Tombstone
 from strategies.cluster.packing import pack_record, unpack_record

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.settings.load import load
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections
 from sinks.topics.files.topic import FileTopicWriter
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from sinks.wire.codec import decode
-from sinks.wire.peek import Peeked, peek
+from sinks.wire.codec import Peeked, decode, peek
 from strategies.cluster.intent_contract import Intent
 from tests.telemetry_lines import T0, line, load_report, one_of_each
 

@@ -17,7 +17,7 @@ from pulsar_rebalancer.decisions.plans import (
     plans_of,
 )
 from sinks.wire.codec import encode_command
-from sinks.wire.command_digest import command_digest
+from sinks.wire.operator_records import command_digest
 from strategies.cluster.model import Command, Outcome, OutcomeStatus
 from strategies.executor.approvals import (
     Approval,

@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from pulsar_rebalancer.decisions.notices.outbox import Outbox
+from sinks.disk import make_folder, write_durably
 from sinks.executor.journal import Journal
 from sinks.topics.files.consumer import FileConsumer
-from sinks.topics.files.flushing import make_folder, write_durably
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from strategies.errors import SinkError
 from tests.forgetful_disk import ForgetfulDisk, Image, written

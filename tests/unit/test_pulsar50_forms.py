@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from sinks.collector.broker_poll import Kind, Report
-from sinks.collector.collector import Collector
-from sinks.collector.encoding_telemetry import encode_report
-from sinks.collector.load_topics import one_line
+from sinks.collector.collector import Collector, encode_report
+from sinks.collector.extensible_poll import one_line
 from sinks.collector.open_cluster import opened
 from sinks.collector.settings import CollectorSettings
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.access import open_publisher
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Policies

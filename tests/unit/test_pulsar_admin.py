@@ -12,10 +12,10 @@ from typing import Protocol
 
 import pytest
 
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.pulsar.topic_admin import pulsar_topic_facts
-from sinks.topics.uri import parse_topic
+from sinks.topics.addresses import parse_topic
+from sinks.topics.topic_admin import pulsar_topic_facts
 from strategies.errors import (
     AdminError,
     BrokerUnavailable,

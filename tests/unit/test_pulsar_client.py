@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.pulsar.client import open_client, token_supplier
 from strategies.errors import SettingsError
 from tests.unit.client_complaint import client_says

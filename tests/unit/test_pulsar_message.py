@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.topics.pulsar.message_id import MessageId, id_at
+from sinks.topics.pulsar.partition import MessageId, id_at
 from strategies.errors import SinkError
 
 

@@ -16,10 +16,10 @@ from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
 from pulsar_rebalancer.lab.recorded_release import recorded_release
 from pulsar_rebalancer.settings.load import load
 from sinks.recordings.recorder import converted
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.wire.broker_versions import versions_of
-from sinks.wire.size_limits import WireLimits
+from sinks.wire.broker_versions import brokers_in
+from sinks.wire.origin import WireLimits
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from strategies.java.broker_versions import read_version, release_of
@@ -133,8 +133,8 @@ def load_data(broker: str) -> bytes:
 
 
 def test_versions_are_in_load_reports_and_in_policies() -> None:
-    assert versions_of(report("b1:1", "5.0.1")) == {"pulsar/b1:1": "5.0.1"}
-    assert versions_of(policies({"b1:1": "5.0.1", "b2:1": None}, "east")) == {"east/b1:1": "5.0.1"}
+    assert brokers_in(report("b1:1", "5.0.1")) == {"pulsar/b1:1": "5.0.1"}
+    assert brokers_in(policies({"b1:1": "5.0.1", "b2:1": None}, "east")) == {"east/b1:1": "5.0.1"}
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_versions_are_in_load_reports_and_in_policies() -> None:
     ],
 )
 def test_other_records_say_nothing(value: bytes) -> None:
-    assert versions_of(value) == {}
+    assert not brokers_in(value)
 
 
 def a_job(folder: Path, lines: Sequence[bytes]) -> JobSettings:

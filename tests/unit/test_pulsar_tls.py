@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.pulsar.client import open_client, pulsar_errors
 from strategies.errors import BrokerUnavailable, PublishTimeout
 from tests.python_process import python
@@ -122,7 +122,7 @@ def test_whom_an_authority_of_the_machine_signed_is_trusted_too(
     broker: str, ours: Path, scheme: str
 ) -> None:
     code = (
-        "from sinks.pulsar_api.admin import PulsarAdmin; from sinks.pulsar_api.settings import "
+        "from sinks.pulsar_api.admin import PulsarAdmin; from sinks.pulsar_api.access import "
         f"PulsarSettings; print(*PulsarAdmin(PulsarSettings('c', '{scheme}://{broker}')).brokers())"
     )
     told = python(code, environment=os.environ | {"SSL_CERT_FILE": str(ours)})
@@ -234,7 +234,7 @@ def test_with_plain_admin_urls_topics_by_tls_are_judged_by_the_authorities_of_th
     fault.
     """
     code = (
-        "from tests.unit.client_complaint import client_says; from sinks.pulsar_api.settings "
+        "from tests.unit.client_complaint import client_says; from sinks.pulsar_api.access "
         "import PulsarSettings;"
         f"print(client_says('pulsar+ssl://{broker}', PulsarSettings('c', "
         "'http://127.0.0.1:1', connect_timeout_ms=10_000)))"

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected, decode_round
+from sinks.wire.origin import Position
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.position import Position
 from strategies.cluster.model import Round
 from strategies.cluster.quota import (
     EMPTY,

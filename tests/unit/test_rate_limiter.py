@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.executor.rate_limiter import RateLimiter
+from sinks.executor.guard import RateLimiter
 
 
 class Clock:

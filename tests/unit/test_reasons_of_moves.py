@@ -26,8 +26,8 @@ from pulsar_rebalancer.decisions.status import ClusterStatus, Status
 from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, Step, closed_loop
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.watch.screen import WatchScreen
-from sinks.wire.command_digest import command_digest
 from sinks.wire.encoding import encode_command
+from sinks.wire.operator_records import command_digest
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import Command, Round
 from strategies.figures.describe import describe_round

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.codec import (
     decode_rejected,
     decode_round,
@@ -18,9 +18,8 @@ from sinks.wire.codec import (
     encode_round,
     read_command,
 )
-from sinks.wire.fitting import LARGEST_ROUND, encode_fitting
-from sinks.wire.output_rows import OutputRow
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
+from sinks.wire.output_rows import LARGEST_ROUND, OutputRow, encode_fitting
 from strategies.cluster.model import Skip
 from strategies.errors import WireError
 from strategies.filters.isolation import isolated

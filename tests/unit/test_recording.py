@@ -23,10 +23,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsar_rebalancer.lab.replay import decisions
-from sinks.recordings.json_lines import open_recording, write_recording
-from sinks.wire.origin import pack_origin
+from sinks.recordings.json_lines import Recording, open_recording
+from sinks.wire.origin import Position, pack_origin
 from sinks.wire.output_rows import rejected_row
-from sinks.wire.position import Position
 from strategies.errors import SettingsError, SinkError, WireError
 
 PROJECT = Path(__file__).parents[2]
@@ -36,7 +35,7 @@ LINES = [b'{"n":1}', b"", "größe".encode(), b"x" * 1_000_000, b"\r"]
 
 
 def recorded(path: Path, lines: list[bytes]) -> Path:
-    with write_recording(path) as recording:
+    with Recording(path) as recording:
         recording.append(lines)
     return path
 
@@ -146,7 +145,7 @@ def test_a_recording_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> No
     with pytest.raises(SettingsError, match="cannot be read"):
         open_recording(tmp_path)
     with pytest.raises(SinkError, match=r"cannot be written \(No such file"):
-        write_recording(tmp_path / "no" / "folder.jsonl")
+        Recording(tmp_path / "no" / "folder.jsonl")
 
 
 def test_a_last_line_needs_no_newline(tmp_path: Path) -> None:

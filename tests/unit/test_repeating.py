@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack
 
-from sinks.repeating import repeated
+from sinks.processes import repeated
 
 
 def test_work_is_repeated_until_the_end_which_it_can_see() -> None:

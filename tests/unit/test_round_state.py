@@ -7,7 +7,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from sinks.wire.contracts.rounds import StateRecord
+from sinks.wire.contracts.job_output import StateRecord
 from strategies.cluster.model import Skip
 from strategies.cluster.round_figures import RoundState
 from strategies.cluster.round_state import RoundFacts, state_of

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from sinks.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
+from scripts.schemas import schemas
 from sinks.recordings.json_lines import open_recording
 from sinks.wire.codec import (
     decode,
@@ -21,9 +22,8 @@ from sinks.wire.codec import (
     encode_outcome,
     encode_round,
 )
+from sinks.wire.origin import Position
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.position import Position
-from sinks.wire.schemas import schemas
 from strategies.errors import WireError
 from strategies.fold.engine import EngineSettings
 from tests.illegal_records import (
@@ -62,12 +62,12 @@ def test_the_files_are_those_the_code_makes() -> None:
         for path in (ROOT / "docs" / "schemas").glob("*.schema.json")
         if path.name in schemas()
     }
-    assert written == schemas(), "run: python -m sinks.wire.schemas docs/schemas"
+    assert written == schemas(), "run: python -m scripts.schemas docs/schemas"
 
 
 @pytest.mark.heavy
 def test_the_program_that_writes_them(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "sinks.wire.schemas"]
+    command = [sys.executable, "-m", "scripts.schemas"]
     done = subprocess.run(
         [*command, str(tmp_path / "new")], cwd=ROOT, capture_output=True, check=True
     )

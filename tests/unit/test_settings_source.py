@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.uri import file_topic_uri
+from sinks.topics.addresses import file_topic_uri
 from tests.unit.command_line import rebalancer
 
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes", "approvals")

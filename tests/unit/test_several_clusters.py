@@ -14,9 +14,9 @@ from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.cli.collect.several_clusters import collect_all
 from pulsar_rebalancer.cli.log_lines import Line
 from pulsar_rebalancer.settings.load import Settings, load
-from sinks.pulsar_api.known_brokers import KnownBrokers
+from sinks.pulsar_api.access import KnownBrokers
 from sinks.topics.access import Publisher, open_publisher
-from sinks.topics.retry_backoff import RetryBackoff
+from sinks.topics.outages import RetryBackoff
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Sweep
 from strategies.errors import PublishTimeout, SettingsError, SinkError, Unauthorized

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sinks.stopping import Stop, stopping
+from sinks.processes import Stop, stopping
 
 _SOON_S, _LONG_S = 0.5, 60.0
 

@@ -22,8 +22,8 @@ from pulsar_rebalancer.cli.lines import put
 from pulsar_rebalancer.cli.log_lines import Line, Log
 from pulsar_rebalancer.settings.log import LogSettings
 from sinks.printable import printable
+from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.topics.uri import file_topic_uri
 from sinks.wire.codec import (
     decode,
     decode_answer,
@@ -32,8 +32,7 @@ from sinks.wire.codec import (
     decode_round,
 )
 from sinks.wire.encoding import encode_outcome, encode_rejected
-from sinks.wire.origin import Origin
-from sinks.wire.position import Position
+from sinks.wire.origin import Origin, Position
 from strategies.errors import WireError
 from tests.control_topic import TOPICS, now_ms, outcome
 from tests.pulsar_fake.model import Answer as Reply

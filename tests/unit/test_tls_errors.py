@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.tls_errors import tls_obstacle
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.uri import TopicUri, file_topic_uri, parse_topic
+from sinks.topics.addresses import TopicUri, file_topic_uri, parse_topic
 from strategies.errors import SettingsError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sinks.topics.access import Consumer, open_consumer, open_publisher
-from sinks.topics.uri import file_topic_uri
+from sinks.topics.addresses import file_topic_uri
 from strategies.errors import SinkError
 from tests.topic_uris import topic_of
 

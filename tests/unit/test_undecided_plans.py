@@ -21,14 +21,13 @@ from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.notices.picture import picture_of
 from pulsar_rebalancer.decisions.plans import approval_for, plans_of
 from pulsar_rebalancer.decisions.status import ClusterStatus, Status, read_status
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.load import load
-from sinks.plain_loop import PlainLoop
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.topics.uri import file_topic_uri
 from sinks.wire.codec import decode_command, decode_round, encode_command, encode_round
-from sinks.wire.command_digest import command_digest
-from sinks.wire.position import Position
+from sinks.wire.operator_records import command_digest
+from sinks.wire.origin import Position
 from strategies.cluster.model import Command, Round
 from strategies.figures.reported import reported_spread, reported_usage
 from strategies.settings import RoundSettings

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.load import load
-from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode_command, decode_round, encode_outcome_telemetry
-from sinks.wire.position import Position
+from sinks.wire.origin import Position
 from strategies.cluster.model import Command, Outcome, OutcomeStatus, Round
 from tests.telemetry_lines import T0, bundle, load_report, sweep
 from tests.unit.uneven_log import EAGER

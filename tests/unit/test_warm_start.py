@@ -11,13 +11,12 @@ from shutil import copytree, rmtree
 import pytest
 
 from pulsar_rebalancer.doctor.disk_and_topics import check_checkpoint
-from sinks.topics.connections import Connections
-from sinks.topics.ends import ends
+from sinks.topics.access import ends
+from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.files.segments import segments
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset
 from sinks.topics.kafka.settings import KafkaSettings
-from sinks.topics.pulsar.message_id import MessageId
-from sinks.topics.uri import file_topic_uri
+from sinks.topics.pulsar.partition import MessageId
 from strategies.errors import SinkError
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import guarded

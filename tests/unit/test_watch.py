@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.access import TopicAccess
+from sinks.pulsar_api.access import PulsarSettings
+from sinks.topics.addresses import TopicAccess, file_topic
 from sinks.topics.kafka.settings import KafkaSettings
-from sinks.topics.retry_backoff import RetryBackoff
-from sinks.topics.uri import file_topic
-from sinks.topics.watch import watched
+from sinks.topics.outages import RetryBackoff, watched
 from tests.topic_uris import topic_of
 from tests.waiting import eventually
 

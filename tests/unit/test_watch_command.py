@@ -21,6 +21,7 @@ import pytest
 from pulsar_rebalancer.cli.own_shedder import OwnShedder
 from pulsar_rebalancer.lab.demo.installation import DemoTopics, modelled_cluster
 from pulsar_rebalancer.lab.demo.plan import CLUSTER
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
 from pulsar_rebalancer.settings.load import load
 from pulsar_rebalancer.watch.folder import (
@@ -33,10 +34,9 @@ from pulsar_rebalancer.watch.follow import DryRuns, follow
 from pulsar_rebalancer.watch.processes import Processes
 from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.collector.open_cluster import DiscoveredCluster, discovered
-from sinks.plain_loop import PlainLoop
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.access import open_consumer
-from sinks.topics.uri import file_topic
+from sinks.topics.addresses import file_topic
 from sinks.wire.codec import decode, decode_round
 from strategies.cluster.intent_contract import IntentStateCode, IntentStatus
 from strategies.cluster.model import OutcomeReport, Round

@@ -12,9 +12,7 @@ import pytest
 
 from sinks.recordings.json_lines import open_recording
 from sinks.wire.codec import cluster_of, decode
-from sinks.wire.origin import pack_origin
-from sinks.wire.position import Position
-from sinks.wire.size_limits import WireLimits, clip
+from sinks.wire.origin import Position, WireLimits, clip, pack_origin
 from strategies.cluster import model
 from strategies.errors import WireError
 from strategies.figures.usage import percent

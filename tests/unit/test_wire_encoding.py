@@ -33,10 +33,16 @@ from sinks.wire.codec import (
     encode_rejected,
     encode_round,
 )
-from sinks.wire.command_digest import command_digest
-from sinks.wire.origin import LARGEST_ORIGINAL, Origin, origin_size, pack_origin, unpack_origin
+from sinks.wire.operator_records import command_digest
+from sinks.wire.origin import (
+    LARGEST_ORIGINAL,
+    Origin,
+    Position,
+    origin_size,
+    pack_origin,
+    unpack_origin,
+)
 from sinks.wire.output_rows import OutputRow, event_row
-from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import (
     Command,

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from sinks.wire.checks import check_shape, check_utf8
 from sinks.wire.codec import decode
 from sinks.wire.complaints import complaint
 from sinks.wire.contracts.telemetry import KINDS
-from sinks.wire.nesting_limits import check_shape, check_utf8
 from strategies.cluster.model import LoadReport, Policies
 from strategies.cluster.packing import pack_record
 from strategies.errors import WireError

@@ -15,10 +15,9 @@ from pulsar_rebalancer.cli.log_lines import Line, LogLine
 from sinks.collector.collector import Collector, PublishPass, Source, StepResult
 from sinks.collector.open_cluster import opened
 from sinks.collector.settings import CollectorSettings
-from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import KnownBrokers, PulsarSettings
 from sinks.topics.access import Publisher
-from sinks.topics.retry_backoff import RetryBackoff
+from sinks.topics.outages import RetryBackoff
 from strategies.errors import RebalancerError, SinkError, Unauthorized
 
 Known = Callable[[PulsarSettings], KnownBrokers]

@@ -11,7 +11,7 @@ import msgspec
 
 from pulsar_rebalancer.cli import console
 from sinks.collector.broker_poll import Pass, Report
-from sinks.collector.encoding_telemetry import encode_report
+from sinks.collector.collector import encode_report
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport
 from strategies.errors import WireError

@@ -17,14 +17,12 @@ from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
 from pulsar_rebalancer.cli.service import end, measured
 from pulsar_rebalancer.settings.load import Settings
 from sinks.collector.open_cluster import opened, run_until_complete
-from sinks.metrics.collector import CollectorMetrics
 from sinks.metrics.disk import file_topics
-from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.settings import PulsarSettings, admin_urls
-from sinks.stopping import Stop, stopping
+from sinks.metrics.services import CollectorMetrics
+from sinks.processes import Stop, stopping
+from sinks.pulsar_api.access import KnownBrokers, PulsarSettings, admin_urls
 from sinks.topics.access import open_publisher
-from sinks.topics.retry_backoff import RetryBackoff
-from sinks.topics.watch import watched
+from sinks.topics.outages import RetryBackoff, watched
 from strategies.errors import RebalancerError
 
 app = typer.Typer()
@@ -93,7 +91,7 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
             still_s=(_STILL_MS + _STILL_INTERVALS * settings.collector.pass_interval_ms) / 1000,
             ready_after="a pass",
             loops=names,
-            folders=dict(file_topics(connections.topics, ["telemetry"])),
+            folders=file_topics(connections.topics, ["telemetry"]),
         ) as metrics,
         closing(open_publisher(connections.topics.telemetry, connections.access)) as publisher,
     ):

@@ -18,7 +18,7 @@ from pulsar_rebalancer.cli.intents import (
     without_durations,
 )
 from pulsar_rebalancer.decisions.intents import IntentError, until_ms
-from sinks.wall_clock import wall_clock_ms
+from sinks.processes import wall_clock_ms
 from strategies.cluster.intent_contract import ENDED, Intent, IntentStatus
 from strategies.figures.describe import age
 

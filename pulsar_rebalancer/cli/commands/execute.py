@@ -18,17 +18,14 @@ from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
 from pulsar_rebalancer.cli.own_shedder import OwnShedder
 from pulsar_rebalancer.cli.service import end, measured
 from pulsar_rebalancer.settings.load import Settings
-from sinks.executor.approval_intake import Answered
 from sinks.executor.executor import Stopped
-from sinks.executor.intake import HeldBack
-from sinks.executor.publish import Done
 from sinks.executor.settings import state_folder
+from sinks.executor.tasks import Answered, Done, HeldBack, Result
 from sinks.metrics.disk import file_topics
-from sinks.metrics.executor import ExecutorMetrics
-from sinks.stopping import Stop, stopping
-from sinks.topics.retry_backoff import RetryBackoff
-from sinks.topics.uri import TopicUri
-from sinks.topics.watch import watched
+from sinks.metrics.services import ExecutorMetrics
+from sinks.processes import Stop, stopping
+from sinks.topics.addresses import TopicUri
+from sinks.topics.outages import RetryBackoff, watched
 from sinks.wire.codec import encode_outcome
 from strategies.errors import SinkError
 from strategies.executor.approvals import ApprovalOutcome
@@ -70,7 +67,7 @@ def execute(
     held = 0
     connections = settings.connections
     with stopping() as stop, log.errors(debug=options.debug(ctx)), ExitStack() as stack:
-        topics = dict(file_topics(connections.topics, dict(connections.topics.named())))
+        topics = file_topics(connections.topics, dict(connections.topics.named()))
         metrics = stack.enter_context(
             measured(
                 settings,
@@ -94,11 +91,8 @@ def execute(
                     settings,
                     apply,
                     stop.wait,
-                    reports.outcome,
+                    reports.add,
                     log.warn,
-                    on_refused=metrics.refused,
-                    on_answer=reports.answer,
-                    on_held=reports.held,
                 ) as ready:
                     if not begun:
                         log.write(
@@ -140,18 +134,16 @@ class _Reports:
     as_json: bool
     counts: Counter[str] = field(default_factory=Counter)
 
-    def outcome(self, done: Done) -> None:
-        self.counts[done.outcome.status] += 1
-        self.metrics.published(done)
-        self._show(outcome_line(done), encode_outcome(done.outcome))
-
-    def answer(self, given: Answered) -> None:
-        self.metrics.answered(given)
-        self._show(answer_line(given.outcome), given.encoded)
-
-    def held(self, one: HeldBack) -> None:
-        if not self.as_json:
-            self.log.show(held_line(one))
+    def add(self, result: Result) -> None:
+        self.metrics.add(result)
+        match result:
+            case Done(_, outcome):
+                self.counts[outcome.status] += 1
+                self._show(outcome_line(result), encode_outcome(outcome))
+            case Answered(_, answer, encoded):
+                self._show(answer_line(answer), encoded)
+            case HeldBack() if not self.as_json:
+                self.log.show(held_line(result))
 
     def _show(self, line: Line, record: bytes) -> None:
         if self.as_json:
@@ -217,8 +209,8 @@ def _work(
         lambda: executor.is_paused,
         ready.journal.size_bytes,
         lambda: executor.held,
-        is_gate_closed=lambda: bool(executor.gate_closed_by),
-        breaker=lambda: executor.breaker,
+        is_gate_closed=lambda: bool(executor.guard.gate.closed_by),
+        breaker=lambda: executor.guard.breaker.state().code,
     )
     try:
         report_shedder()

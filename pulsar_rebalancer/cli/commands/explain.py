@@ -42,9 +42,8 @@ from pulsar_rebalancer.decisions.plans import noted, pauses_of, plans_of
 from pulsar_rebalancer.decisions.round_texts import sentences
 from pulsar_rebalancer.settings.load import Settings
 from sinks.executor.settings import admission_rules
-from sinks.topics.access import NO_SECURITY, TopicAccess
-from sinks.topics.uri import TopicUri
-from sinks.wall_clock import wall_clock_ms
+from sinks.processes import wall_clock_ms
+from sinks.topics.addresses import NO_SECURITY, TopicAccess, TopicUri
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, Round
 from strategies.errors import SinkError

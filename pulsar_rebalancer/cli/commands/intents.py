@@ -11,7 +11,7 @@ from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.cli.intents import as_object, left_of
 from pulsar_rebalancer.decisions.explain.sentences import when
 from pulsar_rebalancer.decisions.intents import newest_rounds, round_of_cluster, what_of
-from sinks.wall_clock import wall_clock_ms
+from sinks.processes import wall_clock_ms
 from strategies.cluster.intent_contract import LASTING, IntentStatus
 from strategies.cluster.model import Round
 from strategies.figures.describe import age

@@ -17,16 +17,13 @@ from pulsar_rebalancer.decisions.notices.decide import PLAN, NoticeRules
 from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier
 from pulsar_rebalancer.decisions.notices.outbox import Outbox
 from pulsar_rebalancer.settings.load import Settings
-from sinks.metrics.notifier import NotifierMetrics
-from sinks.notices.delivery import Attempt, Delivery
-from sinks.notices.notice import Notice, NoticeCause
+from sinks.metrics.services import NotifierMetrics
+from sinks.notices.delivery import Attempt, Delivery, Notice, NoticeCause
 from sinks.notices.settings import notice_kinds, webhook
-from sinks.stopping import Stop, stopping
+from sinks.processes import Stop, stopping, wall_clock_ms
 from sinks.topics.access import open_consumer
-from sinks.topics.retry_backoff import RetryBackoff
-from sinks.topics.uri import TopicUri
-from sinks.topics.watch import watched
-from sinks.wall_clock import wall_clock_ms
+from sinks.topics.addresses import TopicUri
+from sinks.topics.outages import RetryBackoff, watched
 from sinks.wire.signing import signing_key
 from strategies.errors import SinkError
 

@@ -26,7 +26,7 @@ from pulsar_rebalancer.decisions.plans import (
     read_plans,
 )
 from pulsar_rebalancer.settings.load import Settings
-from sinks.wall_clock import wall_clock_ms
+from sinks.processes import wall_clock_ms
 from sinks.wire.codec import encode_approval
 from sinks.wire.encoding import encode_command, encode_outcome
 from sinks.wire.signing import SigningKey, approvals_key

@@ -9,15 +9,14 @@ from typing import Annotated, Literal
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
+from sinks.processes import stopping
 from sinks.recordings.columnar import ENDING
 from sinks.recordings.recorder import ENDINGS, StopCondition
 from sinks.recordings.recorder import record as copy
-from sinks.stopping import stopping
 from sinks.topics.access import open_reader
+from sinks.topics.addresses import parse_topic
+from sinks.topics.outages import RetryBackoff, watched
 from sinks.topics.readable import Skipped
-from sinks.topics.retry_backoff import RetryBackoff
-from sinks.topics.uri import parse_topic
-from sinks.topics.watch import watched
 from sinks.wire.raw import SourceSettings
 
 app = typer.Typer()

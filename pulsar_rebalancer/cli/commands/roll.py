@@ -13,7 +13,7 @@ from pulsar_rebalancer.cli.intents import IntentSession, intent_session, say_sta
 from pulsar_rebalancer.cli.roll.observe import ClusterObserver
 from pulsar_rebalancer.cli.roll.process import RollEnd, RollProcess
 from pulsar_rebalancer.decisions.intents import IntentError, active_roll, excluded_by
-from sinks.wall_clock import wall_clock_ms
+from sinks.processes import wall_clock_ms
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.roll.roll_state import RollRules, RollState, known_brokers
 from strategies.roll.steps import EndProcess

@@ -12,14 +12,14 @@ from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
 from pulsar_rebalancer.cli.service import end, measured
 from pulsar_rebalancer.settings.load import Settings
 from sinks.metrics.disk import file_topics
-from sinks.stopping import Stop, stopping
+from sinks.processes import Stop, stopping
 from strategies.fold.engine import EngineSettings
 from strategies.java.release_defaults import PulsarRelease
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from sinks.metrics.liveness import Liveness
+    from sinks.metrics.exposition import Liveness
     from streaming.job import JobResult
     from streaming.progress import BatchProgress
 
@@ -108,7 +108,7 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
         metrics.take(batch)
         log.write(Line(batch.line(), "micro-batch", fields=batch.fields()))
 
-    topics = dict(file_topics(settings.connections.topics, ["telemetry", *KINDS]))
+    topics = file_topics(settings.connections.topics, ["telemetry", *KINDS])
     with measured(
         settings,
         log,

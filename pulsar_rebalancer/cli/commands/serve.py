@@ -9,7 +9,7 @@ from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
 from pulsar_rebalancer.cli.service import end, measured
 from pulsar_rebalancer.settings.load import Settings
 from sinks.metrics.page import PageMetrics
-from sinks.stopping import Stop, stopping
+from sinks.processes import Stop, stopping
 
 app = typer.Typer()
 #: Longest time between two snapshots, s.

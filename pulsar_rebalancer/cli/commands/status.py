@@ -22,7 +22,7 @@ from pulsar_rebalancer.decisions.status import (
     late_after_ms,
     read_status,
 )
-from sinks.wall_clock import wall_clock_ms
+from sinks.processes import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.intent_contract import LASTING
 from strategies.cluster.model import Command, Outcome, Round

@@ -9,11 +9,9 @@ from typing import Annotated, Literal
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from sinks.topics.connections import Connections
-from sinks.topics.kafka.admin import TopicPlan, create_topic
+from sinks.topics.addresses import Connections, TopicUri
 from sinks.topics.kafka.settings import kafka_access
-from sinks.topics.pulsar.topic_admin import create_pulsar_topic, keep_pulsar_topic
-from sinks.topics.uri import TopicUri
+from sinks.topics.topic_admin import TopicPlan, create_pulsar_topic, create_topic, keep_pulsar_topic
 from strategies.errors import SettingsError
 
 app = typer.Typer(

@@ -13,12 +13,11 @@ from typing import TypeVar
 from pulsar_rebalancer.cli.roll.obstacles import WaitingPlans
 from pulsar_rebalancer.decisions.intents import FollowedTopic
 from pulsar_rebalancer.settings.load import Settings
+from sinks.processes import wall_clock_ms
+from sinks.pulsar_api.access import KnownBrokers, PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import NONE, FreezeWatch, probing
-from sinks.pulsar_api.known_brokers import KnownBrokers
-from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.readable import check_read
-from sinks.wall_clock import wall_clock_ms
 from sinks.wire.codec import decode_answer
 from strategies.cluster.intent_contract import RollPhase
 from strategies.cluster.model import Outcome

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pulsar_rebalancer.decisions.plans import read_plans
 from pulsar_rebalancer.settings.load import Settings
-from sinks.wall_clock import wall_clock_ms
+from sinks.processes import wall_clock_ms
 from strategies.errors import RebalancerError
 
 #: Pause between two reads of the plans (s): each opens four topics.

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from pulsar_rebalancer.cli.intents import IntentSession, without_durations
 from pulsar_rebalancer.cli.roll.observe import ClusterObserver
 from pulsar_rebalancer.cli.roll.restarts import RestartCommands
-from sinks.topics.retry_backoff import RetryBackoff
-from sinks.wire.contracts.approvals import LONGEST_REASON
+from sinks.topics.outages import RetryBackoff
+from sinks.wire.contracts.execution import LONGEST_REASON
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import Round
 from strategies.errors import SinkError

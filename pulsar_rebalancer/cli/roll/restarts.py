@@ -6,7 +6,7 @@ import os
 import subprocess
 from dataclasses import dataclass, field
 
-from sinks.wall_clock import wall_clock_ms
+from sinks.processes import wall_clock_ms
 from strategies.roll.roll_state import RollState
 
 #: Environment variable with the broker's id, which is also `$1`.

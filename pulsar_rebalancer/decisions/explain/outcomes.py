@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from pulsar_rebalancer.decisions.log import decisive
-from sinks.topics.readable import Placed
+from sinks.topics.files.topic import TopicRecord
 from sinks.wire.codec import decode
 from strategies.cluster.model import Outcome, OutcomeReport
 from strategies.errors import WireError
@@ -17,12 +17,12 @@ _LONGEST = 65_536
 class OutcomeCollector:
     """Passes records through to the loop, counts them, and keeps their outcomes."""
 
-    def __init__(self, records: Iterable[Placed]) -> None:
+    def __init__(self, records: Iterable[TopicRecord]) -> None:
         self._records = records
         self._outcomes: dict[str, dict[Outcome, None]] = {}
         self.count = 0
 
-    def __iter__(self) -> Iterator[Placed]:
+    def __iter__(self) -> Iterator[TopicRecord]:
         for record in self._records:
             self.count += 1
             # Most records are reports, which are long: only possible outcomes are decoded here.

@@ -23,10 +23,9 @@ from pulsar_rebalancer.decisions.status import (
     TelemetryHead,
 )
 from sinks.topics.access import Reader, TopicRecord, open_reader
-from sinks.topics.connections import Connections
+from sinks.topics.addresses import Connections, TopicUri
 from sinks.topics.readable import check_read
-from sinks.topics.uri import TopicUri
-from sinks.wire.names import is_cluster
+from sinks.wire.checks import is_cluster
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import signing_key
 from strategies.errors import RebalancerError, WireError

@@ -18,9 +18,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pulsar_rebalancer.decisions.notices.decide import NoticeMemory
-from sinks.notices.notice import Notice
-from sinks.topics.files.flushing import Fsync, make_folder, write_durably
-from sinks.wire.position import Position
+from sinks.disk import Fsync, make_folder, write_durably
+from sinks.notices.delivery import Notice
+from sinks.wire.origin import Position
 from strategies.errors import SinkError, StateVersionError
 
 _FILE, _LOCK, _VERSION = "notices.json", ".lock", 1

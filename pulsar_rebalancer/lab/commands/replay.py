@@ -21,14 +21,13 @@ from pulsar_rebalancer.lab.replay import decisions
 from pulsar_rebalancer.lab.report.target import check_target
 from pulsar_rebalancer.lab.tables import replay as report
 from pulsar_rebalancer.settings.load import Settings
-from sinks.recordings.placed_lines import of_recording, topic_name
-from sinks.recordings.recorder import as_line, check_use, topic_records
-from sinks.topics.connections import Connections
-from sinks.topics.readable import Placed, Skipped, readable
-from sinks.topics.uri import TopicUri, parse_topic
+from sinks.recordings.recorder import as_line, check_use, of_recording, topic_name, topic_records
+from sinks.topics.addresses import Connections, TopicUri, parse_topic
+from sinks.topics.files.topic import TopicRecord
+from sinks.topics.readable import Skipped, readable
 from sinks.wire.codec import decode_rejected
+from sinks.wire.origin import Position
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.position import Position
 from strategies.cluster.model import Outcome
 from strategies.errors import WireError
 from strategies.round.screening import ABOUT_POLICIES
@@ -134,15 +133,15 @@ def _write(out: Path, made: decisions.Decisions, source: OutcomeCollector) -> di
     }
 
 
-def _of_topic(topic: TopicUri, connections: Connections) -> Iterator[Placed]:
+def _of_topic(topic: TopicUri, connections: Connections) -> Iterator[TopicRecord]:
     """The records of a topic as lines of a recording, with their positions; ends with a warning
     about unread records.
     """
     unread = Skipped(str(topic), "telemetry record")
-    for found in readable(
+    for position, value in readable(
         topic_records(topic, connections.access, connections.source), as_line, unread
     ):
-        yield Placed(*found)
+        yield TopicRecord(position, value, len(value))
     console.warn(unread.lines())
 
 
@@ -174,7 +173,7 @@ def _report_policies(made: decisions.Decisions) -> None:
 
 
 def _answers(
-    records: Iterable[Placed], settings: Settings, engine: EngineKind
+    records: Iterable[TopicRecord], settings: Settings, engine: EngineKind
 ) -> Iterator[list[OutputRow]]:
     if engine == "plain":
         return decisions.decide(records, settings.engine, settings.connections.wire)

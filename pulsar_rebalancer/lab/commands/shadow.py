@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -18,10 +18,8 @@ from pulsar_rebalancer.lab.shadow.agreement import Agreement, MovePair, compare,
 from pulsar_rebalancer.lab.shadow.manual_moves import Wanderer, by_people, to_and_fro
 from pulsar_rebalancer.lab.shadow.ownership import Moved, OwnershipWatch
 from pulsar_rebalancer.settings.load import Settings
-from sinks.recordings.placed_lines import of_recording
-from sinks.recordings.recorder import topic_records
-from sinks.topics.files.topic import TopicRecord
-from sinks.topics.readable import Placed, Skipped, readable
+from sinks.recordings.recorder import of_recording, topic_records
+from sinks.topics.readable import Skipped, readable
 from sinks.wire.codec import decode_command, decode_round
 from strategies.errors import SinkError
 
@@ -104,7 +102,6 @@ def _read_input(
     """Reads the input and prints warnings. Raises SinkError without telemetry."""
     watch, topic = OwnershipWatch(), settings.connections.topics.telemetry
     skipped = Skipped(recording or str(topic), "telemetry record")
-    records: Iterable[Placed | TopicRecord]
     if recording is None:
         records = topic_records(topic, settings.connections.access, settings.connections.source)
     else:

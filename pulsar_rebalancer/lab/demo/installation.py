@@ -19,6 +19,7 @@ from pulsar_rebalancer.lab.demo.plan import BUNDLES, CLUSTER, TOPICS, DemoPlan
 from pulsar_rebalancer.lab.demo.result import Result, is_settled
 from pulsar_rebalancer.lab.demo.screen import Screen
 from pulsar_rebalancer.lab.goal import Goal
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
 from pulsar_rebalancer.lab.simulation.closed_loop import (
     Decider,
@@ -30,13 +31,12 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
 )
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
-from sinks.plain_loop import PlainLoop
-from sinks.stopping import handling
-from sinks.topics.access import NO_SECURITY, TopicAccess, open_publisher, open_reader
+from sinks.processes import handling
+from sinks.topics.access import open_publisher, open_reader
+from sinks.topics.addresses import NO_SECURITY, TopicAccess, TopicUri
 from sinks.topics.files.topic import TopicRecord
-from sinks.topics.kafka.admin import TopicPlan, create_topic
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
-from sinks.topics.uri import TopicUri
+from sinks.topics.topic_admin import TopicPlan, create_topic
 from sinks.wire.codec import decode_command, decode_round, encode_outcome
 from sinks.wire.output_rows import OutputRow
 from strategies.cluster.model import Command, OutcomeReport, Round, TelemetryRecord

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pulsar_rebalancer.settings.file_text import by_table, settings_text
-from sinks.full_disk import naming
+from sinks.disk import naming
+from sinks.topics.addresses import TopicUri, file_topic
 from sinks.topics.kafka.settings import KafkaSettings
-from sinks.topics.uri import TopicUri, file_topic
 from strategies.errors import SettingsError
 from strategies.settings import Mode
 from strategies.shedding.registry import SHEDDERS

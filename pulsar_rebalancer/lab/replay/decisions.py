@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pulsar_rebalancer.lab.goal import goal_of
+from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.lab.report.settings import shown_settings
 from pulsar_rebalancer.lab.report.target import replace_file
 from pulsar_rebalancer.lab.simulation.timeline import Timeline, Tracer
 from pulsar_rebalancer.settings.load import Settings
-from sinks.plain_loop import PlainLoop
-from sinks.topics.readable import Placed, place
+from sinks.topics.files.topic import TopicRecord
+from sinks.topics.readable import place
 from sinks.wire.codec import decode_command, decode_rejected, decode_round
 from sinks.wire.encoding import encode_outcome
+from sinks.wire.origin import Position, WireLimits
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.position import Position
-from sinks.wire.size_limits import WireLimits
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.errors import SinkError
 from strategies.figures.describe import describe_command, describe_round
@@ -155,12 +155,12 @@ def _place(row: OutputRow) -> tuple[int, int]:
 
 
 def decide(
-    records: Iterable[Placed], engine: EngineSettings, limits: WireLimits
+    records: Iterable[TopicRecord], engine: EngineSettings, limits: WireLimits
 ) -> Iterator[list[OutputRow]]:
     """Yields the rows of each record as soon as it is read."""
     loop = PlainLoop(engine, limits)
-    for position, value in records:
-        yield loop.feed(position, value)
+    for record in records:
+        yield loop.feed(record.position, record.value)
 
 
 def timelines(

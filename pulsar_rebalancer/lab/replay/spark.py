@@ -14,18 +14,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sinks.stopping import stopping
-from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
-from sinks.topics.readable import Placed
-from sinks.topics.settings import Topics
-from sinks.topics.uri import file_topic
+from sinks.processes import stopping
+from sinks.topics.addresses import Topics, file_topic
+from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicRecord
 from sinks.wire.codec import cluster_of, decode_rejected, encode_rejected
-from sinks.wire.origin import Origin
+from sinks.wire.origin import Origin, Position, WireLimits
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.position import Position
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningSettings
-from sinks.wire.size_limits import WireLimits
 from strategies.errors import WireError
 from strategies.fold.engine import EngineSettings
 from streaming.settings import JobSettings
@@ -41,7 +37,7 @@ _SAY_EVERY_S = 5.0
 
 
 def decide(
-    records: Iterable[Placed],
+    records: Iterable[TopicRecord],
     engine: EngineSettings,
     job: JobSettings,
     say: Callable[[str], None],
@@ -120,7 +116,7 @@ class _Places:
     def __len__(self) -> int:
         return len(self._bytes)
 
-    def add(self, record: Placed) -> None:
+    def add(self, record: TopicRecord) -> None:
         """Adds the next record."""
         self._topic, partition, offset = record.position
         self._bytes.append(self._end)
@@ -134,7 +130,7 @@ class _Places:
         return Position(self._topic, self._partitions[number], self._offsets[number])
 
 
-def _fill(folder: Path, records: Iterable[Placed]) -> _Places:
+def _fill(folder: Path, records: Iterable[TopicRecord]) -> _Places:
     places, rest = _Places(), iter(records)
     with FileTopicWriter(folder, _ONE_SEGMENT) as writer:
         while some := list(islice(rest, _LINES_AT_ONCE)):

@@ -1,4 +1,9 @@
-"""A consumer of a file topic. Its position is in a small file that is replaced atomically."""
+"""A consumer of a file topic. Its position is in a small file that is replaced atomically, after
+the lines before it are flushed.
+
+A position that survives a power failure while the lines before it do not is a position in other
+lines: later writers append where the lost ones were. Our writers flush (`sync`), others need not.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +14,48 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from sinks.topics.files.flushing import Fsync, ReadFlush, make_folder, write_durably
-from sinks.topics.files.segments import Offset
+from sinks.disk import Fsync, make_folder, sync_folder, write_durably
+from sinks.topics.files.segments import Offset, segment_path, segments
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
-from sinks.wire.position import Position
-from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
+from sinks.wire.origin import DEFAULT_LIMITS, Position, WireLimits
 from strategies.errors import SinkError
 
-_LOOK_EVERY_S = 0.02
+
+class ReadFlush:
+    """Of one topic and reader; remembers what it has flushed."""
+
+    def __init__(self, folder: Path, fsync: Fsync = os.fsync) -> None:
+        """`fsync`: flushes the file or folder of a file descriptor."""
+        self._folder, self._fsync = folder, fsync
+        self._done: Offset | None = None
+
+    def between(self, begin: Offset, end: Offset) -> None:
+        """Returns when the lines between two offsets, and the names of their segments, are on the
+        disk. Deleted segments are left out: their lines are not read again. Raises SinkError.
+        """
+        if end == self._done:
+            return
+        try:
+            for number in segments(self._folder):
+                if begin.segment <= number <= end.segment:
+                    self._flush(segment_path(self._folder, number))
+            if self._done is None or self._done.segment != end.segment:
+                sync_folder(self._folder, self._fsync)
+        except OSError as error:
+            raise SinkError(
+                f"{self._folder} cannot be flushed ({error.strerror}); check the disk."
+            ) from error
+        self._done = end
+
+    def _flush(self, path: Path) -> None:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            self._fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 class FileConsumer:
@@ -67,7 +106,7 @@ class FileConsumer:
             records, after = self._reader.read(self._next, max_records, max_bytes)
             if records or time.monotonic() >= deadline:
                 break
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(0.02)
         self._next = after
         starts = [Offset(record.position.partition, record.position.offset) for record in records]
         self._behind.update(

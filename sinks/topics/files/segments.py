@@ -1,4 +1,6 @@
-"""Segments of a file topic: their names, their order, and the end of the last complete line."""
+"""Segments of a file topic: their names, their order, their lines, and the end of the last complete
+line.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,67 @@ import contextlib
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from sinks.topics.files.lines import split_lines
-from sinks.wire.size_limits import DEFAULT_LIMITS
+from sinks.wire.origin import DEFAULT_LIMITS, WireLimits
 from strategies.errors import SinkError
+
+
+class Line(NamedTuple):
+    """`value`: the line without newline, or its beginning; `size`: bytes of the whole line;
+    `ended`: whether its newline was found.
+    """
+
+    value: bytes
+    size: int
+    ended: bool
+
+
+def split_lines(blocks: Iterable[bytes], limits: WireLimits) -> Iterator[Line]:
+    """Lines in order; the last one may lack its newline. Lines above `max_record_bytes` are cut to
+    `kept_bytes`.
+    """
+    rest, size = bytearray(), 0
+    for block in blocks:
+        # Inside a line of which no more is kept: most of a topic with lines of 8 MiB.
+        if size > limits.max_record_bytes and len(rest) >= limits.kept_bytes and b"\n" not in block:
+            size += len(block)
+            continue
+        *ended, tail = block.split(b"\n")
+        for piece in ended:
+            yield (
+                Line(_kept(rest, size, piece, limits), size + len(piece), True)
+                if size
+                else _whole(piece, limits)
+            )
+            rest, size = bytearray(), 0
+        size += len(tail)
+        rest += tail
+        if size > limits.max_record_bytes:
+            del rest[limits.kept_bytes :]
+    if size:
+        yield Line(_kept(rest, size, b"", limits), size, False)
+
+
+def _whole(piece: bytes, limits: WireLimits) -> Line:
+    size = len(piece)
+    return Line(
+        piece if size <= limits.max_record_bytes else piece[: limits.kept_bytes], size, True
+    )
+
+
+def _kept(rest: bytearray, size: int, piece: bytes, limits: WireLimits) -> bytes:
+    """The line made of `rest` (of which `size` bytes were seen) and `piece`, cut if it is too
+    long.
+    """
+    if size + len(piece) <= limits.max_record_bytes:
+        return bytes(rest) + piece
+    return bytes(rest[: limits.kept_bytes]) + piece[: max(0, limits.kept_bytes - len(rest))]
+
 
 _NAME = re.compile(r"segment-(\d{8,18})\.jsonl")
 _BLOCK = 2**18
@@ -27,9 +81,6 @@ class _Times(msgspec.Struct):
 
     ts: int | None = None
     issued_at_ms: int | None = None
-
-
-_TIMES = msgspec.json.Decoder(_Times)
 
 
 class OffsetGone(SinkError):
@@ -58,17 +109,6 @@ class Offset(NamedTuple):
 def segment_path(folder: Path, segment: int) -> Path:
     """The file of a segment."""
     return folder / f"segment-{segment:08d}.jsonl"
-
-
-def sync_folder(folder: Path, fsync: Callable[[int], None] = os.fsync) -> None:
-    """Returns when the names in a folder are on the disk. Otherwise a power failure may lose a file
-    that was flushed itself.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def segments(folder: Path) -> list[int]:
@@ -154,7 +194,12 @@ def check_offset(folder: Path, start: Offset, numbers: Sequence[int]) -> None:
         return
     following = [number for number in numbers if number >= start.segment]
     if numbers and start.segment < numbers[0]:
-        raise _deleted(folder, start, numbers[0])
+        raise OffsetGone(
+            f"Offset {start.segment}:{start.byte} of {folder} is gone: the topic begins with "
+            f"{segment_path(folder, numbers[0]).name}, the segments before were deleted "
+            "(files.retention_hours) before they were read. Raise the retention, and set "
+            "job.fail_on_data_loss=false for one start, which continues with the oldest line"
+        )
     if not following or following[0] != start.segment:
         raise _gone(folder, start)
     for number, there in enumerate(following, start.segment):
@@ -225,19 +270,10 @@ def _lines_backwards(descriptor: int, end: int) -> Iterator[bytes]:
 
 def _time_ms(line: bytes) -> int | None:
     try:
-        times = _TIMES.decode(line)
+        times = msgspec.json.decode(line, type=_Times)
     except (ValueError, RecursionError):
         return None
     return times.issued_at_ms if times.ts is None else times.ts
-
-
-def _deleted(folder: Path, offset: Offset, oldest: int) -> OffsetGone:
-    return OffsetGone(
-        f"Offset {offset.segment}:{offset.byte} of {folder} is gone: the topic begins with "
-        f"{segment_path(folder, oldest).name}, the segments before were deleted "
-        "(files.retention_hours) before they were read. Raise the retention, and set "
-        "job.fail_on_data_loss=false for one start, which continues with the oldest line"
-    )
 
 
 def _gone(folder: Path, offset: Offset) -> OffsetGone:

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sinks.topics.files.flushing import make_folder
-from sinks.topics.files.lines import split_lines
+from sinks.disk import make_folder, sync_folder
+from sinks.processes import wall_clock_ms
 from sinks.topics.files.segments import (
     BY_A_NEW_CHECKPOINT,
     Offset,
@@ -32,18 +32,17 @@ from sinks.topics.files.segments import (
     read_blocks,
     segment_path,
     segments,
-    sync_folder,
+    split_lines,
 )
-from sinks.wall_clock import wall_clock_ms
-from sinks.wire.position import Position
-from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
+from sinks.wire.origin import DEFAULT_LIMITS, Position, WireLimits
 from strategies.errors import ContractError, PublishTimeout, SinkError
 
 __all__ = ["FileTopicReader", "FileTopicWriter", "Offset", "TopicRecord"]
 
+#: Records of a topic on servers that one read returns at most.
+READ_RECORDS = 2_000
 SEGMENT_BYTES = 64 * 2**20
 _LOCK = ".lock"
-_LOCK_TIMEOUT_S = 30.0
 
 
 class TopicRecord(NamedTuple):
@@ -71,7 +70,7 @@ class FileTopicWriter:
         *,
         sync: bool = False,
         retention_ms: int | None = None,
-        lock_timeout_s: float = _LOCK_TIMEOUT_S,
+        lock_timeout_s: float = 30.0,
         fsync: Callable[[int], None] = os.fsync,
         clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
@@ -82,6 +81,7 @@ class FileTopicWriter:
         one; None = none. `fsync`: flushes the file or folder of a file descriptor.
         """
         self._folder = folder
+        self._waiting: list[bytes] = []
         self._segment_bytes = segment_bytes
         self._sync, self._fsync = sync, fsync
         self._named = False  # whether the names of the folder and its segments are on the disk
@@ -120,6 +120,16 @@ class FileTopicWriter:
                 f"{self._folder} cannot be appended to ({error.strerror}); make room, or name "
                 "another folder."
             ) from error
+
+    def publish(self, key: str, value: bytes) -> None:
+        """See Publisher. Keys are not stored: they are fields of the records."""
+        self._waiting.append(value)
+
+    def flush(self) -> None:
+        """See Publisher."""
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self.append(waiting)
 
     def close(self) -> None:
         """Closes the writer; a second call does nothing."""

@@ -33,7 +33,6 @@ PACKAGES: Mapping[str, str] = {
     "zstd": "zstandard",
 }
 _SAMPLE = b"a load report " * 100
-_GZIP_WINDOW = 31
 #: Framing of snappy by Kafka's own clients: a magic number, two versions, then blocks with their
 #: lengths.
 _XERIAL, _XERIAL_HEADER_BYTES = b"\x82SNAPPY\x00", 16
@@ -153,7 +152,7 @@ def _works(codec: str, codecs: Any) -> bool:
 def _gzip(packed: bytes, limit: int) -> bytes:
     found = b""
     while packed:
-        member = zlib.decompressobj(wbits=_GZIP_WINDOW)
+        member = zlib.decompressobj(wbits=31)  # the format of gzip
         found += member.decompress(packed, limit + 1 - len(found))
         _check(len(found), limit)
         if not member.eof:

@@ -1,16 +1,16 @@
 """Settings for Kafka: given once, with secrets from files, and translated for the Python client and
-the Java client.
+the Java client. And where a new reader starts, on Kafka and Pulsar.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from sinks.secret_file import Secret, read_pem, read_secret
-from sinks.topics.start_position import start_complaints
 from strategies.errors import SettingsError
 from strategies.settings import Setting
 
@@ -98,8 +98,8 @@ class KafkaAccess:
             found |= {
                 "sasl_mechanism": settings.mechanism,
                 "sasl_plain_username": settings.username,
+                "sasl_plain_password": self.password.reveal().decode(),
             }
-            found["sasl_plain_password"] = self.password.reveal().decode()
         files = {
             "ssl_cafile": settings.ca_file,
             "ssl_certfile": settings.cert_file,
@@ -135,8 +135,8 @@ class KafkaAccess:
             found |= {
                 "ssl.keystore.type": "PEM",
                 "ssl.keystore.certificate.chain": self.certificate.reveal().decode(),
+                "ssl.keystore.key": self.key.reveal().decode(),
             }
-            found["ssl.keystore.key"] = self.key.reveal().decode()
         return found
 
 
@@ -199,3 +199,27 @@ def _jaas(settings: KafkaSettings, password: Secret) -> str:
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def start_ms(start: str) -> int | None:
+    """The time in ms since 1970; None for `earliest` and `latest`. Raises ValueError,
+    OverflowError.
+    """
+    if start in ("earliest", "latest"):
+        return None
+    if start.isdecimal():
+        return int(start)
+    time = datetime.fromisoformat(start)
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def start_complaints(setting: str, start: str) -> list[str]:
+    """Complaints about a start position; empty if it is valid."""
+    try:
+        start_ms(start)
+    except (ValueError, OverflowError):
+        return [
+            f"{setting}: {start!r} is neither earliest nor latest nor a time such as "
+            "2026-01-31T12:00:00Z"
+        ]
+    return []

@@ -10,22 +10,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-from sinks.topics.files.topic import TopicRecord
-from sinks.topics.kafka.admin import missing_topics
+from sinks.topics.addresses import TopicUri
+from sinks.topics.files.topic import READ_RECORDS, TopicRecord
 from sinks.topics.kafka.codecs import UnreadBatch, bound_batches
 from sinks.topics.kafka.errors import NO_TOPIC, kafka_errors
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, KafkaAccess
-from sinks.topics.uri import TopicUri
-from sinks.wire.position import Position
+from sinks.topics.topic_admin import missing_topics
+from sinks.wire.origin import Position, WireLimits, clip
 from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped
-from sinks.wire.size_limits import WireLimits, clip
 from strategies.errors import PublishTimeout, SinkError
 
 _POLL_MS = 200
 #: Refresh interval of metadata: finds a new partition long before its first records expire.
 _LOOK_FOR_PARTITIONS_MS = 30_000
-#: Longest wait for a producer's thread to end.
-_END_S = 5.0
 
 
 class KafkaTopicConsumer:
@@ -41,19 +38,20 @@ class KafkaTopicConsumer:
         limits: WireLimits,
         source: SourceSettings = SourceSettings(),
         *,
+        follow: bool = False,
         since_ms: int | None = None,
     ) -> None:
         """Raises SinkError, PublishTimeout. `group`: None starts with the oldest record and commits
         nothing.
 
-        `since_ms`: starts with the first record that the broker received then or later (ms since
-        the epoch).
+        `follow`: `read` goes on after the records that exist now. `since_ms`: starts with the first
+        record that the broker received then or later (ms since the epoch).
         """
         from kafka import KafkaConsumer
 
         self._topic, self._access, self._limits, self._source = topic, access, limits, source
         self._timeout_s = access.settings.timeout_ms / 1000
-        self._commits = group is not None
+        self._commits, self._follow = group is not None, follow
         self._handed: deque[Position] = deque()
         bound_batches()
         with kafka_errors(topic):
@@ -71,7 +69,6 @@ class KafkaTopicConsumer:
         try:
             with kafka_errors(topic):
                 self._take_partitions()
-                self._ends = self._client.end_offsets(self._partitions)
                 if since_ms is not None:
                     self._begin_at(since_ms)
         except BaseException:
@@ -88,7 +85,6 @@ class KafkaTopicConsumer:
             records = self._polled(max_records, timeout_s)
             if not records:
                 self._take_partitions()
-                self._ends = self._client.end_offsets(self._partitions)
                 records = self._behind_the_end(max_records)
         self._hand_out(records)
         return records
@@ -114,10 +110,12 @@ class KafkaTopicConsumer:
         if self._commits:
             self._handed.extend(record.position for record in records)
 
-    def rest(self, max_records: int) -> Sequence[TopicRecord]:
-        """The next of the records that existed when the topic was opened; none after the last."""
+    def read(self) -> Sequence[TopicRecord]:
+        """See Reader. Partition by partition; with `follow` in order of arrival."""
+        if self._follow:
+            return self.poll(READ_RECORDS, 0.05)
         with self._reported():
-            return self._behind_the_end(max_records)
+            return self._behind_the_end(READ_RECORDS)
 
     def commit(self, record: TopicRecord) -> None:
         """Commits the position after this record and all polled before it; the broker has it when
@@ -146,8 +144,8 @@ class KafkaTopicConsumer:
         self._client.close(autocommit=False)
 
     def _take_partitions(self) -> None:
-        """Assigns all partitions of the topic; a new one starts at its beginning, the others
-        continue.
+        """Assigns all partitions of the topic, and asks for their ends; a new one starts at its
+        beginning, the others continue.
         """
         from kafka import TopicPartition
 
@@ -156,6 +154,7 @@ class KafkaTopicConsumer:
             raise SinkError(f"{self._topic}: {NO_TOPIC}")
         self._partitions = [TopicPartition(self._topic.name, number) for number in sorted(numbers)]
         self._client.assign(self._partitions)
+        self._ends = self._client.end_offsets(self._partitions)
 
     def _begin_at(self, since_ms: int) -> None:
         found = self._client.offsets_for_times(dict.fromkeys(self._partitions, since_ms))
@@ -223,7 +222,6 @@ class KafkaPublisher:
     def __init__(self, topic: TopicUri, access: KafkaAccess) -> None:
         """Raises SinkError, also for a topic that does not exist, and PublishTimeout."""
         self._topic, self._access = topic, access
-        self._timeout_s = access.settings.timeout_ms / 1000
         self._delivery_ms = access.settings.timeout_ms + 1_000
         self._sent: list[Any] = []
         self._client: Any = None
@@ -252,7 +250,7 @@ class KafkaPublisher:
             # asks for another: batches that were not sent yet are neither sent nor expire.
             self._client.flush(self._delivery_ms / 1000)
             for one in sent:
-                one.get(self._timeout_s)
+                one.get(self._access.settings.timeout_ms / 1000)
 
     def close(self) -> None:
         """Closes the publisher without flushing."""
@@ -301,7 +299,7 @@ def _force_close(producer: Any) -> None:
         producer.close(timeout=0)
     except KafkaError:
         producer._sender.force_close()  # the only way to stop its thread
-        producer._sender.join(_END_S)
+        producer._sender.join(5.0)
         with suppress(KafkaError):
             producer.close(timeout=1)
 

@@ -1,5 +1,5 @@
-"""Reads one partition of a Pulsar topic from any position, repeatedly and without a
-subscription.
+"""Reads one partition of a Pulsar topic from any position, repeatedly and without a subscription.
+Maps message ids to one number for readers that need an offset.
 """
 
 from __future__ import annotations
@@ -7,19 +7,79 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.access import PulsarSettings
+from sinks.topics.addresses import TopicUri
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.client import open_client, pulsar_errors
-from sinks.topics.pulsar.message_id import MessageId, id_of
-from sinks.topics.uri import TopicUri
-from sinks.wire.position import Position
-from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
-from strategies.errors import PublishTimeout
+from sinks.wire.origin import DEFAULT_LIMITS, Position, WireLimits, clip
+from strategies.errors import PublishTimeout, SinkError
 
 if TYPE_CHECKING:
     import pulsar
+
+#: 63 bits: BookKeeper assigns ledger ids of 31 bits; by default brokers close a ledger after 50,000
+#: entries and clients a batch after 1,000 messages.
+_LEDGER_BITS, _ENTRY_BITS, _BATCH_BITS = 31, 20, 12
+_LAST_ENTRY, _LAST_IN_BATCH = (1 << _ENTRY_BITS) - 1, (1 << _BATCH_BITS) - 1
+
+
+class MessageId(NamedTuple):
+    """A message id, ordered as the messages of a partition. `batch`: index within the entry; -1 for
+    an entry with one message.
+    """
+
+    ledger: int
+    entry: int
+    batch: int
+
+    @property
+    def offset(self) -> int:
+        """An offset that never decreases while ids grow: ledger · 2³² + entry · 2¹² + index in the
+        batch.
+
+        Messages after the 4,096th of a batch, or the 2²⁰th entry of a ledger, share the largest
+        offset of their entry or ledger. Raises SinkError for a ledger beyond 2³¹.
+        """
+        if self.ledger >> _LEDGER_BITS:
+            raise SinkError(
+                f"message {self.ledger}:{self.entry}:{self.batch}: ledger ids must be below "
+                f"2^{_LEDGER_BITS}; use a topic on a "
+                "cluster whose BookKeeper assigns such ids"
+            )
+        batch = (
+            min(max(0, self.batch), _LAST_IN_BATCH) if self.entry <= _LAST_ENTRY else _LAST_IN_BATCH
+        )
+        return (
+            self.ledger << (_ENTRY_BITS + _BATCH_BITS)
+            | min(self.entry, _LAST_ENTRY) << _BATCH_BITS
+            | batch
+        )
+
+    def for_client(self) -> pulsar.MessageId:
+        """The id as Pulsar's client expects it."""
+        import pulsar
+
+        made: pulsar.MessageId = pulsar.MessageId(-1, self.ledger, self.entry, self.batch)._msg_id
+        return made
+
+
+def id_of(found: Any) -> MessageId:
+    """The id of a message of Pulsar's client."""
+    return MessageId(found.ledger_id(), found.entry_id(), found.batch_index())
+
+
+def id_at(offset: int) -> MessageId:
+    """The first id with this offset; `batch` is 0 for an entry with one message."""
+    entries = offset >> _BATCH_BITS
+    return MessageId(entries >> _ENTRY_BITS, entries & _LAST_ENTRY, offset & _LAST_IN_BATCH)
+
+
+def is_shared(id_: MessageId) -> bool:
+    """Whether later messages may have the same offset."""
+    return id_.batch >= _LAST_IN_BATCH
+
 
 #: Messages that the broker sends ahead; each may be as large as the load report of a large broker.
 QUEUE = 500
@@ -113,10 +173,6 @@ class PulsarLink:
                 start_message_id_inclusive=False,
                 receiver_queue_size=0,
             )
-
-    def drop(self) -> None:
-        """Closes the connection without requests to the brokers, which may not answer."""
-        self.client.shutdown()
 
     def close(self) -> None:
         """Closes the connection and everything opened through it."""

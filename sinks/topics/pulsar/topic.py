@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.files.topic import TopicRecord
-from sinks.topics.pulsar.message_id import MessageId, id_of
-from sinks.topics.pulsar.partition import QUEUE, PulsarLink, record_of
-from sinks.topics.uri import TopicUri
-from sinks.wire.position import Position
-from sinks.wire.size_limits import WireLimits
+from sinks.pulsar_api.access import PulsarSettings
+from sinks.topics.addresses import TopicUri
+from sinks.topics.files.topic import READ_RECORDS, TopicRecord
+from sinks.topics.pulsar.partition import QUEUE, MessageId, PulsarLink, id_of, record_of
+from sinks.wire.origin import Position, WireLimits
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 
 if TYPE_CHECKING:
@@ -27,7 +25,6 @@ _LOOK_EVERY_S = 0.02
 #: Initial wait of a new consumer: only the broker knows the position of its subscription.
 _FIRST_S = 2.0
 _LONGEST_PAUSE_S = 2.0
-_PENDING = 1_000
 
 
 class PulsarTopicConsumer:
@@ -160,16 +157,14 @@ class PulsarReader:
         limits: WireLimits,
         follow: bool,
         *,
-        most: int,
         since_ms: int | None = None,
     ) -> None:
-        """`most`: records per `read`; `since_ms`: starts with the first message published then (ms
-        since the epoch) or later.
+        """`since_ms`: starts with the first message published then (ms since the epoch) or later.
 
         Raises SettingsError, SinkError, PublishTimeout.
         """
         self._link = PulsarLink(topic, settings, limits)
-        self._follow, self._most = follow, most
+        self._follow = follow
         try:
             names = self._link.partitions()
             self._ends = [None if follow else self._link.last(name) for name in names]
@@ -188,14 +183,14 @@ class PulsarReader:
         for reader, end in zip(self._readers, self._ends, strict=True):
             if self._follow:
                 while (
-                    len(found) < self._most
+                    len(found) < READ_RECORDS
                     and (one := reader.read(0.001 if found else _LOOK_EVERY_S)) is not None
                 ):
                     found.append(one.record)
             elif end is not None:
                 for one in reader.read_until(end):
                     found.append(one.record)
-                    if len(found) == self._most:
+                    if len(found) == READ_RECORDS:
                         return found
         return found
 
@@ -223,7 +218,7 @@ class PulsarPublisher:
                     self._link.name,
                     send_timeout_millis=settings.deadline_ms,
                     compression_type=pulsar.CompressionType.ZSTD,
-                    max_pending_messages=_PENDING,
+                    max_pending_messages=1_000,
                     block_if_queue_full=True,
                     batching_enabled=True,
                     batching_max_publish_delay_ms=5,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from strategies.cluster.model import LARGEST_TIME
 
+T = TypeVar("T")
 #: Largest integer that float64 represents exactly; figures from 2^63 on are refused as not
 #: measured.
 LARGEST_INTEGER = 2**53
@@ -19,7 +20,7 @@ Version = Annotated[Literal[1], Meta(description="version of the contract")]
 Cluster = Annotated[
     str, Meta(min_length=1, max_length=LONGEST_NAME, description="name of the Pulsar cluster")
 ]
-#: For the schemas; sinks/wire/names.py checks the same, faster than the decoder.
+#: For the schemas; sinks/wire/checks.py checks the same, faster than the decoder.
 BROKER_PATTERN = r"^[^/\s]+:[0-9]{1,5}$"
 BUNDLE_PATTERN = r"^[^/]+/[^/]+(/[^/]+)?/0x[0-9a-fA-F]{8}_0x([0-9a-fA-F]{8}|100000000)$"
 
@@ -96,3 +97,13 @@ IntentId = Annotated[
     ),
 ]
 Scalar = str | int | float | bool | None
+
+
+def or_unset(value: T | None) -> T | UnsetType:
+    """The value of a field that a record may lack; None leaves it out."""
+    return UNSET if value is None else value
+
+
+def or_none(value: T | UnsetType) -> T | None:
+    """The inverse of `or_unset`."""
+    return None if isinstance(value, UnsetType) else value

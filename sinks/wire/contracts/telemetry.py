@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from sinks.wire.contracts.approvals import LONGEST_REASON
+from sinks.wire.contracts.execution import LONGEST_REASON, OutcomeRecord
 from sinks.wire.contracts.fields import (
     BUNDLE_PATTERN,
     LONGEST_NAME,
@@ -27,7 +27,6 @@ from sinks.wire.contracts.fields import (
     Throughput,
     Version,
 )
-from sinks.wire.contracts.outcomes import OutcomeRecord
 from strategies.cluster.intent_contract import IntentAction
 
 
@@ -136,42 +135,44 @@ class TopBundlesLoadData(Struct, frozen=True):
     topBundlesLoadData: list[TopBundle]
 
 
-class LoadReportRecord(Struct, frozen=True, tag_field="kind", tag="load-report"):
-    """A modular broker's load report."""
+class ClusterRecord(Struct, frozen=True):
+    """The first fields of records about a cluster."""
+
+    v: Version
+    cluster: Cluster
+    ts: Milliseconds
+
+
+class BrokerRecord(Struct, frozen=True):
+    """The first fields of reports of a broker."""
 
     v: Version
     cluster: Cluster
     broker: Broker
     ts: Milliseconds
+
+
+class LoadReportRecord(BrokerRecord, frozen=True, tag_field="kind", tag="load-report"):
+    """A modular broker's load report."""
+
     report: LocalBrokerData
 
 
-class BrokerLoadRecord(Struct, frozen=True, tag_field="kind", tag="broker-load-data"):
+class BrokerLoadRecord(BrokerRecord, frozen=True, tag_field="kind", tag="broker-load-data"):
     """An extensible broker's figures; null withdraws them."""
 
-    v: Version
-    cluster: Cluster
-    broker: Broker
-    ts: Milliseconds
     report: BrokerLoadData | None
 
 
-class TopBundlesRecord(Struct, frozen=True, tag_field="kind", tag="top-bundles-load-data"):
+class TopBundlesRecord(BrokerRecord, frozen=True, tag_field="kind", tag="top-bundles-load-data"):
     """An extensible broker's busiest bundles; null withdraws them."""
 
-    v: Version
-    cluster: Cluster
-    broker: Broker
-    ts: Milliseconds
     report: TopBundlesLoadData | None
 
 
-class SweepRecord(Struct, frozen=True, tag_field="kind", tag="sweep"):
+class SweepRecord(ClusterRecord, frozen=True, tag_field="kind", tag="sweep"):
     """End of one collection pass over all brokers."""
 
-    v: Version
-    cluster: Cluster
-    ts: Milliseconds
     sweep: Annotated[Count, Meta(description="running number of the pass")]
     brokers: Annotated[list[Broker], Meta(description="brokers that answered")]
     missing: Annotated[
@@ -193,34 +194,25 @@ class SweepRecord(Struct, frozen=True, tag_field="kind", tag="sweep"):
     ) = UNSET
 
 
-class PoliciesRecord(Struct, frozen=True, tag_field="kind", tag="policies"):
+class PoliciesRecord(ClusterRecord, frozen=True, tag_field="kind", tag="policies"):
     """Complete snapshot of isolation policies, anti-affinity groups, failure domains and topic
     counts, sent after each change.
     """
 
-    v: Version
-    cluster: Cluster
-    ts: Milliseconds
     report: dict[str, Any]
 
 
-class OutcomeReportRecord(Struct, frozen=True, tag_field="kind", tag="outcome"):
+class OutcomeReportRecord(ClusterRecord, frozen=True, tag_field="kind", tag="outcome"):
     """An executor's outcome, returned to the engine; `report` is the object of the OUTCOMES topic,
     with the same cluster.
     """
 
-    v: Version
-    cluster: Cluster
-    ts: Milliseconds
     report: OutcomeRecord
 
 
-class IntentRecord(Struct, frozen=True, tag_field="kind", tag="intent"):
+class IntentRecord(ClusterRecord, frozen=True, tag_field="kind", tag="intent"):
     """What an operator wants: drain a broker, roll a cluster. Signed, if there is a key for it."""
 
-    v: Version
-    cluster: Cluster
-    ts: Milliseconds
     id: Annotated[
         IntentId, Meta(description="random, new for each record; a repeated one has no effect")
     ]

@@ -1,0 +1,130 @@
+"""Facts about brokers: load manager and name of their cluster, who leads it and whether its own
+shedder is on there, and their clocks.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Literal
+
+from sinks.pulsar_api.access import PulsarSettings, admin_urls, base_of, tls_context
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.http_exchange import HttpConnections, NotConnected, TooLarge
+from strategies.errors import AdminError, SettingsError
+
+LoadManager = Literal["modular", "extensible"]
+#: Begin of the name of a load manager's class.
+_MANAGERS: Mapping[str, LoadManager] = {"Extensible": "extensible", "Modular": "modular"}
+
+
+def configured_manager(
+    admin: PulsarAdmin, broker: str | None = None
+) -> tuple[LoadManager | None, str]:
+    """The load manager, and the name of its class without packages; None for one that is not
+    supported. `broker`: which one is asked, None = any. Raises AdminError.
+    """
+    name = admin.configuration(broker).get("loadManagerClassName", "").rpartition(".")[2]
+    kinds = (kind for begin, kind in _MANAGERS.items() if name.startswith(begin))
+    return next(kinds, None), name
+
+
+def check_cluster_name(
+    settings: PulsarSettings, who: str, configuration: Mapping[str, str]
+) -> None:
+    """Raises SettingsError if a broker with this runtime configuration belongs to another cluster
+    than `pulsar.cluster`. `who`: the broker, for the message.
+
+    Pulsar answers most calls for a cluster that does not exist, so that a misspelt name would seem
+    to be a cluster without failure domains and policies. A broker that names no cluster passes.
+    """
+    name = configuration.get("clusterName") or settings.cluster
+    if name != settings.cluster:
+        raise SettingsError(
+            [
+                f"pulsar.cluster: is {settings.cluster}, but {who} belongs to {name} (clusterName "
+                f"in broker.conf); set pulsar.cluster, or the name of the table in [clusters], to "
+                f"{name}, or correct pulsar.admin_urls"
+            ]
+        )
+
+
+#: Pause after a failed look. The sweep waits for the answer, and works without it.
+_PAUSE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderFacts:
+    """Id of the leading broker, and whether it sheds load by itself; None = unknown."""
+
+    leader: str | None = None
+    shedding: bool | None = None
+
+
+#: When nothing is known.
+NO_FACTS = LeaderFacts()
+
+
+@dataclass
+class LeaderPoll:
+    """Asks for the leader once per pass. `admin` must not retry by itself; `clock_ms`: ms."""
+
+    admin: PulsarAdmin
+    clock_ms: Callable[[], int]
+    _failed_ms: int | None = None
+
+    def run(self) -> LeaderFacts:
+        """The facts as far as brokers answer; a permission that is missing is no error here."""
+        if self._failed_ms is not None and self.clock_ms() < self._failed_ms + _PAUSE_MS:
+            return NO_FACTS
+        self._failed_ms, leader = None, None
+        try:
+            leader = self.admin.leader()
+            return (
+                NO_FACTS
+                if leader is None
+                else LeaderFacts(leader, _sheds(self.admin.configuration(leader)))
+            )
+        except AdminError:
+            self._failed_ms = self.clock_ms()
+            return LeaderFacts(leader)
+
+
+def _sheds(configuration: dict[str, str]) -> bool | None:
+    """Whether a broker with this runtime configuration sheds load while it leads."""
+    sheds = configuration.get("loadBalancerSheddingEnabled")
+    if sheds is None:
+        return None
+    return sheds == "true" and configuration.get("loadBalancerEnabled") != "false"
+
+
+def broker_time_s(broker: str, settings: PulsarSettings) -> int | None:
+    """The broker's time in seconds since the epoch; None without a Date header. Raises
+    SettingsError.
+    """
+    import httpx
+
+    url = base_of(broker, admin_urls(settings), settings)
+    until = time.monotonic() + settings.deadline_ms / 1000
+    connect_s = settings.connect_timeout_ms / 1000
+    try:
+        with closing(HttpConnections(tls_context(settings), 0, connect_s)) as connections:
+            asked = connections.exchange(
+                "GET", f"{url}/status.html", headers={}, body=None, until=until, most=2**20
+            )
+        date = asked.headers.get("date")
+        return None if date is None else int(parsedate_to_datetime(date).timestamp())
+    except (
+        NotConnected,
+        TimeoutError,
+        TooLarge,
+        httpx.TransportError,
+        httpx.InvalidURL,
+        ssl.SSLError,
+        ValueError,
+    ):
+        return None
