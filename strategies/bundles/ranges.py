@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import re
 import zlib
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-
-from strategies.settings import Mode
 
 #: The largest hash, and the last boundary of every namespace.
 FULL = 0xFFFFFFFF
@@ -42,6 +39,11 @@ class KeyRange:
     def can_split(self) -> bool:
         """Whether the range has room for a boundary strictly inside."""
         return self.upper - self.lower > 1
+
+    @property
+    def middle(self) -> int:
+        """The boundary that cuts the range in two halves."""
+        return self.lower + (self.upper - self.lower) // 2
 
     def inside(self, boundary: int) -> bool:
         """Whether a boundary leaves a part on both sides."""
@@ -79,34 +81,3 @@ def parse_bundle(bundle: str) -> tuple[str, KeyRange] | None:
         if found is None
         else (found["namespace"], KeyRange(int(found["lower"], 16), int(found["upper"], 16)))
     )
-
-
-def bundle_of(hash_: int, boundaries: Sequence[int], mode: Mode) -> KeyRange | None:
-    """The bundle that holds a hash. For FULL, Java looks behind the last bundle and fails: None in
-    parity mode, last bundle in fixed.
-    """
-    index = bisect_right(boundaries, hash_) - 1
-    if index == len(boundaries) - 1 and mode == "fixed" and hash_ == boundaries[-1]:
-        index -= 1
-    return (
-        KeyRange(boundaries[index], boundaries[index + 1])
-        if 0 <= index < len(boundaries) - 1
-        else None
-    )
-
-
-def topics_inside(topics: Iterable[str], range_: KeyRange) -> tuple[str, ...]:
-    """The topics whose hash is in the range, in the given order."""
-    return tuple(topic for topic in topics if topic_hash(topic) in range_)
-
-
-def divided(
-    boundaries: Sequence[int], range_: KeyRange, cuts: Sequence[int]
-) -> tuple[int, ...] | None:
-    """The boundaries of a namespace after one bundle is cut; None when the namespace has no such
-    bundle.
-    """
-    for index, edges in enumerate(pairwise(boundaries)):
-        if edges == (range_.lower, range_.upper):
-            return (*boundaries[: index + 1], *cuts, *boundaries[index + 1 :])
-    return None

@@ -11,7 +11,6 @@ from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView, Decis
 from strategies.filters.pipeline import LoadManager
 from strategies.reason_codes import Refusal
 from strategies.settings import Mode
-from strategies.splitting.boundaries import Cuts
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when_extensible import (
     BrokerContext,
@@ -129,12 +128,12 @@ def _by_broker(
     return tuple(decisions), tuple(skips), counted
 
 
-def _middle(bundle: str) -> Cuts:
+def _middle(bundle: str) -> Sequence[int]:
     """The middle of the bundle's range. Load reports name no topics, so for another algorithm the
     broker finds the boundary itself.
     """
     parsed = parse_bundle(bundle)
-    return None if parsed is None else (parsed[1].lower + (parsed[1].upper - parsed[1].lower) // 2,)
+    return [] if parsed is None else [parsed[1].middle]
 
 
 def _where_known(decision: Decision, settings: SplitSettings) -> Decision:

@@ -8,14 +8,20 @@ at its limit stays whole. A bundle of fewer than two topics is never split.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.cluster.model import MIB, Evidence
 from strategies.settings import Setting
-from strategies.splitting.boundaries import Algorithm, FlowSettings
+
+Algorithm = Literal[
+    "range_equally_divide",
+    "topic_count_equally_divide",
+    "specified_positions_divide",
+    "flow_or_qps_equally_divide",
+]
 
 #: Codes of the reasons, in the order in which they are checked.
 REASONS = ("topics", "sessions", "msg-rate", "bandwidth")
@@ -116,11 +122,6 @@ class SplitSettings:
             le=10_000,
         ),
     ] = 10
-
-    @property
-    def flow(self) -> FlowSettings:
-        """Settings for flow_or_qps_equally_divide."""
-        return FlowSettings(self.max_msg_rate, self.max_bandwidth_mib, self.difference_percent)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ must find exactly one boundary.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +20,6 @@ from strategies.filters.contract import namespace_of
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.reason_codes import NEXT_ROUNDS, Meaning
 from strategies.splitting import limits
-from strategies.splitting.boundaries import Cuts, SplitFault
 from strategies.splitting.when_modular import namespace_full, stays_whole
 
 #: The reason codes of this module.
@@ -35,14 +34,14 @@ MEANINGS = (
 class BrokerContext:
     """Input of a broker's scan besides the figures of its bundles.
 
-    `broker`: its own id; `bundles_in`: number of bundles of a namespace; `cut`: where the algorithm
-    would cut a bundle; `owns`: whether the service unit state channel assigns the bundle to this
-    broker; `splitting`: bundles of any broker that are being split.
+    `broker`: its own id; `bundles_in`: number of bundles of a namespace; `cut`: the boundaries at
+    which the algorithm would cut a bundle; `owns`: whether the service unit state channel assigns
+    the bundle to this broker; `splitting`: bundles of any broker that are being split.
     """
 
     broker: str
     bundles_in: Callable[[str], int]
-    cut: Callable[[str], Cuts | SplitFault]
+    cut: Callable[[str], Sequence[int]]
     owns: Callable[[str], bool] = lambda _: True
     splitting: Collection[str] = ()
 
@@ -158,9 +157,9 @@ class _SplitScan:
         else:
             self.cut(row, self.context.cut(bundle))
 
-    def cut(self, row: int, boundaries: Cuts | SplitFault) -> None:
+    def cut(self, row: int, boundaries: Sequence[int]) -> None:
         bundle = self.stats.names[row]
-        if isinstance(boundaries, SplitFault) or boundaries is None or len(boundaries) != 1:
+        if len(boundaries) != 1:
             self.failed.append(bundle)
             self.skips.append(
                 Skip(
@@ -251,9 +250,7 @@ def _shares_boundary(range_: KeyRange, other: str) -> bool:
     return lower == hexadecimal(range_.lower) or upper == hexadecimal(range_.upper)
 
 
-def _why_not(boundaries: Cuts | SplitFault) -> str:
-    if isinstance(boundaries, SplitFault):
-        return f"it cannot be cut: {boundaries.text}"
+def _why_not(boundaries: Sequence[int]) -> str:
     if not boundaries:
         return "the algorithm found no boundary"
     return (
