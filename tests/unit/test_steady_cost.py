@@ -53,4 +53,4 @@ def test_a_trace_of_traffic_shows_nothing_of_what_traffic_costs() -> None:
 def test_the_bound_of_groups_holds_for_capacities_of_any_size() -> None:
     """The best place of the bundle is the giant; the two then differ by 10 points."""
     fixed, capacity = np.array([0.0, 10.0]), np.array([1e-3, 1e30])
-    assert by_groups(Packing.of(np.ones(1), fixed, capacity, 0.0)) <= 10.0
+    assert by_groups(Packing.of(np.ones(1), fixed, capacity)) <= 10.0

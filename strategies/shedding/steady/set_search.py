@@ -94,7 +94,8 @@ def searched_spread(packing: Packing, peak: float, trough: float, proven: float)
     """A spread that no assignment falls below, at least `proven`. `peak`: usage that the fullest
     broker reaches in every assignment; `trough`: usage that the emptiest does not exceed.
     """
-    if not _is_small(packing):
+    is_small = 0 < len(packing.sizes) <= _BUNDLES and 2 <= packing.brokers <= _BROKERS
+    if not is_small:
         return proven
     reached, budget = _largest_first(packing), _WorkLeft(_PAIRS)
     step = max(_STEP_POINTS, _STEP_PART * proven)
@@ -107,14 +108,6 @@ def searched_spread(packing: Packing, peak: float, trough: float, proven: float)
             break
         step *= 2 if found.finished else _BACK
     return proven
-
-
-def _is_small(packing: Packing) -> bool:
-    return (
-        0 < len(packing.sizes) <= _BUNDLES
-        and 2 <= packing.brokers <= _BROKERS
-        and not packing.divisible
-    )
 
 
 def _search(
