@@ -12,6 +12,7 @@ from sinks.executor.intake import Task
 from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig
 from sinks.pulsar_api.admin import PulsarAdmin
+from strategies.bundles.bundle_names import namespace_of
 from strategies.cluster.model import Command
 from strategies.errors import AdminError, NotFound, Unauthorized
 from strategies.executor.admission import (
@@ -22,9 +23,7 @@ from strategies.executor.admission import (
     isolation_of,
     may_be_considered,
 )
-from strategies.filters.contract import namespace_of
-from strategies.java.broker_versions import release_of
-from strategies.java.release_defaults import PulsarRelease, matches_ids
+from strategies.java.pulsar_releases import PulsarRelease, matches_ids, release_of
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
-"""Input and result of the filters."""
+"""Input and result of the filters, and the brokers that are left between them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from strategies.bundles.bundle_names import namespace_of
 from strategies.filters.anti_affinity import Counts
-from strategies.filters.contract import namespace_of
 from strategies.filters.policies import PoliciesView
 from strategies.reason_codes import Refusals
 
@@ -76,3 +76,10 @@ class Allowed:
             ", ".join(f"{codes.count(code)} {code}" for code in sorted(set(codes)))
             or "no broker is there"
         )
+
+
+def remaining(brokers: Iterable[str], refused: Refusals) -> tuple[str, ...]:
+    """The brokers that are not refused, in the given order."""
+    return (
+        tuple(broker for broker in brokers if broker not in refused) if refused else tuple(brokers)
+    )

@@ -24,11 +24,15 @@ from strategies.filters.anti_affinity import (
     more_crowded,
     namespaces_served,
 )
-from strategies.filters.contract import remaining
-from strategies.filters.even_distribution import no_less_even, uneven
-from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts
+from strategies.filters.by_number import (
+    no_less_even,
+    no_room_for,
+    too_many_topics,
+    topics_at_limit,
+    uneven,
+)
+from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts, remaining
 from strategies.filters.isolation import isolated, no_other_broker
-from strategies.filters.topic_count import no_room_for, too_many_topics, topics_at_limit
 from strategies.filters.versions import (
     VersionError,
     draining,

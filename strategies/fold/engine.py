@@ -44,10 +44,10 @@ from strategies.fold.quick_replace import quick_replace
 from strategies.fold.reports import REPEATED, accept_report, accept_withdrawal
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, RecordChanges, raised_text
 from strategies.fold.start_fold import StartFold
-from strategies.java.release_defaults import EVENLY, RELEASES, PulsarRelease, matches_ids
-from strategies.limits.windows import read_windows
+from strategies.java.pulsar_releases import EVENLY, RELEASES, PulsarRelease, matches_ids
+from strategies.limits import read_windows
 from strategies.placement.destination_rules import DestinationRules, DestinationSettings
-from strategies.placement.emptiest import EmptiestBroker
+from strategies.placement.levels import EmptiestBroker
 from strategies.placement.registry import PLACERS, paired, placer
 from strategies.registry import Registry
 from strategies.round.capacities import CapacitySettings, read_capacities

@@ -15,7 +15,7 @@ from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, Evidence
 from strategies.java.hash_order import concurrent_hash_map_order
-from strategies.java.release_defaults import RELEASES, PulsarRelease
+from strategies.java.pulsar_releases import RELEASES, PulsarRelease
 from strategies.ordered_sum import ordered_sum
 from strategies.reason_codes import CHECK_COLLECTOR, Meaning
 from strategies.settings import Mode

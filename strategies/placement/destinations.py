@@ -16,9 +16,8 @@ from types import MappingProxyType
 
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import ClusterView, Decision, Skip
-from strategies.filters.contract import remaining
-from strategies.filters.even_distribution import EvenDistribution
-from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts
+from strategies.filters.by_number import EvenDistribution
+from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts, remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.placement.answers import (

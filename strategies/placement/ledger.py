@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from strategies.bundles.bundle_names import namespace_of
 from strategies.cluster.model import BrokerLoad
 from strategies.figures.estimate import burdened, share_of_traffic
 from strategies.figures.usage import weighted_usage, weighted_usages
-from strategies.filters.contract import namespace_of
 from strategies.placement.contract import UNKNOWN, Averages, Candidate, row_of
 from strategies.settings import Weights
 

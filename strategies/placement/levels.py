@@ -1,5 +1,5 @@
 """Levels of the candidates for a bundle, with earlier moves of the round counted: shared by the
-repaired placements.
+repaired placements. And the placement for bundles of draining brokers where the strategy has none.
 
 A level is a fraction (1.0 = 100 %): the usage of a broker, plus the effect of moves that its
 figures do not show yet.
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import fsum, isfinite
 
-from strategies.placement.contract import Request
+from strategies.cluster.memory import Memory
+from strategies.placement.contract import Placement, Request, draw, unplaced, without_figures
 
 #: Usages are 32-bit floats in Pulsar: levels closer than this are equal, so that 30.000002 % is 30
 #: %.
@@ -51,3 +52,29 @@ def lowest(found: Mapping[str, float], within: float = TOLERANCE) -> tuple[str, 
     """Brokers whose level is at most `within` above the lowest one."""
     least = min(found.values(), default=0.0)
     return tuple(broker for broker, level in found.items() if level <= least + within)
+
+
+class EmptiestBroker:
+    """Takes the broker of the lowest usage, moves counted; of equal ones, that with the fewest
+    bundles on their way.
+    """
+
+    def place(self, request: Request, memory: Memory) -> Placement:
+        """Chooses among all candidates with finite figures."""
+        if not request.candidates:
+            return unplaced(memory)
+        found = levels(request, {})
+        if not found:
+            return without_figures(memory)
+        arriving = {
+            broker: 0 if candidate is None else len(candidate.arriving)
+            for broker, candidate in request.candidates.items()
+        }
+        close = lowest(found)
+        fewest = min(arriving[broker] for broker in close)
+        best = tuple(broker for broker in close if arriving[broker] == fewest)
+        chosen = draw(best, request.seed)
+        text = f"is the emptiest broker that may take it, at {100 * found[chosen]:.1f} %"
+        return Placement(
+            best, chosen, memory, "emptiest", text, {"destination_usage": found[chosen]}
+        )

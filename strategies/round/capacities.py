@@ -15,7 +15,7 @@ import numpy as np
 from strategies.bundles.bundle_loads import Floats
 from strategies.cluster.model import Figures, Resource
 from strategies.errors import SettingsError
-from strategies.limits.names import patterns
+from strategies.limits import patterns
 from strategies.settings import Setting
 
 #: Reports have CPU in percent of one core, and bandwidth in kbit/s.

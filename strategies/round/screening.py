@@ -20,7 +20,7 @@ from strategies.cluster.store import BrokerState
 from strategies.figures.estimate import burdened
 from strategies.filters.isolation import unmatched
 from strategies.filters.policies import PoliciesView, read_policies
-from strategies.limits.names import matcher, of_namespaces
+from strategies.limits import matcher, of_namespaces
 from strategies.placement.contract import UNKNOWN, Averages
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.reason_codes import Meaning

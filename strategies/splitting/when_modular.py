@@ -13,10 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.bundles.ranges import parse_bundle
-from strategies.bundles.system_bundles import has_java_namespace, is_system_bundle
+from strategies.bundles.bundle_names import (
+    has_java_namespace,
+    is_system_bundle,
+    namespace_of,
+    parse_bundle,
+)
 from strategies.cluster.model import BrokerLoad, Decision, Skip
-from strategies.filters.contract import namespace_of
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.reason_codes import SPLIT_BUNDLES, Meaning
 from strategies.splitting.limits import (

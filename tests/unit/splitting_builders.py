@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.bundles.ranges import topic_hash
+from strategies.bundles.bundle_names import topic_hash
 from strategies.cluster.model import BrokerLoad, BundleStats, Figures
 
 PREFIX = "persistent://t/ns/"

@@ -13,12 +13,10 @@ from strategies.filters.anti_affinity import (
     may_leave,
     more_crowded,
 )
-from strategies.filters.contract import remaining
-from strategies.filters.even_distribution import no_less_even, uneven
-from strategies.filters.facts import FilteredBundle
+from strategies.filters.by_number import no_less_even, too_many_topics, topics_at_limit, uneven
+from strategies.filters.facts import FilteredBundle, remaining
 from strategies.filters.isolation import governing, isolated
 from strategies.filters.policies import BrokerFacts
-from strategies.filters.topic_count import too_many_topics, topics_at_limit
 from strategies.filters.versions import VersionError, not_newest, not_newest_known, version_key
 from tests.unit.placement_builders import facts, filters, fleet, policies, policy
 

@@ -13,7 +13,7 @@ from pulsar_rebalancer.lab.conformance.split_positions import (
     bundle_of,
     cuts,
 )
-from strategies.bundles.ranges import (
+from strategies.bundles.bundle_names import (
     FULL,
     KeyRange,
     hexadecimal,

@@ -31,7 +31,7 @@ from pulsar_rebalancer.lab.conformance.split_positions import (
 )
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.bundles.ranges import (
+from strategies.bundles.bundle_names import (
     KeyRange,
     hexadecimal,
     initial_boundaries,

@@ -14,7 +14,7 @@ from pulsar_rebalancer.settings.broker_conf.strategy_pair import (
     is_extensible,
     pair_in,
 )
-from strategies.java.release_defaults import EVENLY, RELEASE_DEFAULTS, RELEASES, PulsarRelease
+from strategies.java.pulsar_releases import EVENLY, RELEASE_DEFAULTS, RELEASES, PulsarRelease
 from strategies.shedding.registry import SHEDDERS
 
 _MAX_UNLOAD = "maxUnloadPercentage"

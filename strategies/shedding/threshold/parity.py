@@ -19,10 +19,9 @@ from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies
 from strategies.shedding.contract import Shedding
-from strategies.shedding.execution_order import as_executed
 from strategies.shedding.memory import with_ewmas
 from strategies.shedding.reason_texts import gathered, revised
-from strategies.shedding.relief import MARGIN, relieve_as_java
+from strategies.shedding.relief import MARGIN, as_executed, relieve_as_java
 from strategies.shedding.threshold.settings import (
     LOWER_MARGIN,
     ThresholdSettings,

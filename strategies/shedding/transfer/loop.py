@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from strategies.bundles.system_bundles import is_system_bundle
+from strategies.bundles.bundle_names import is_system_bundle
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.transfer.settings import (
     BrokerEntry,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import inf, isnan, nan, sqrt
 from typing import Annotated, Literal
 
-from strategies.java.pulsar_version import Imitated
+from strategies.java.pulsar_releases import Imitated
 from strategies.settings import Setting
 
 TransferReason = Literal[

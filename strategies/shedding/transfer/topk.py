@@ -1,31 +1,38 @@
-"""The heaviest bundles of a broker, in the order of the extensible load manager's reports: lightest
-of them first.
+"""The top list of a broker as its own report would hold it: its heaviest bundles, in the order of
+the extensible load manager's reports, the lightest of them first.
 
 Source of the rule: `TopKBundles` of Pulsar 4.2.4. It leaves out bundles without traffic, of Pulsar
 itself, of excluded namespaces and, unless the settings include them, of namespaces with isolation
-or anti-affinity policies. Weight is compared in the coarse steps of `averages.order`; in Java the
+or anti-affinity policies. Weight is compared in the coarse steps of `newest_order`; in Java the
 order of equal bundles depends on hash order and on how the selection swaps entries.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 
-from strategies.averages.bundle_order import lightest_first, newest_order, ranks
-from strategies.bundles.bundle_loads import THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
-from strategies.bundles.system_bundles import has_java_namespace, is_system_bundle
-from strategies.cluster.model import BundleStats
+from strategies.bundles.bundle_loads import (
+    THROUGHPUT_IN,
+    THROUGHPUT_OUT,
+    Floats,
+    Ints,
+    lightest_first,
+    newest_order,
+    ranks,
+)
+from strategies.bundles.bundle_names import has_java_namespace, is_system_bundle, namespace_of
+from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView
 from strategies.filters.anti_affinity import group_of
-from strategies.filters.contract import namespace_of
 from strategies.filters.isolation import governing
 from strategies.filters.policies import PoliciesView
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.settings import Setting
+from strategies.shedding.transfer.settings import OfferedBundle, TransferSettings
 
 _SYSTEM_NAMESPACE = re.compile(r"(?:pulsar|sla-monitor)/[^:]+:\d+|pulsar/system", re.ASCII)
 
@@ -68,23 +75,24 @@ class TopFault:
 
 
 def top_bundles(
-    stats: BundleStats,
-    policies: PoliciesView,
-    settings: TopSettings,
-    cache_bytes: Ints | None = None,
+    stats: BundleStats, policies: PoliciesView, settings: TopSettings
 ) -> tuple[int, ...]:
     """Rows of the heaviest bundles, at most `settings.most`, the lightest of them first; equal ones
     by name.
-
-    `cache_bytes`: int64[n], compared last; zeros if unknown.
     """
     busy = np.isfinite(stats.traffic).all(axis=1) & (_throughput(stats) > 0)
     may_be_offered = _Offer(
         policies, settings, namespace_of, lambda bundle, _: is_system_bundle(bundle)
     )
-    return _heaviest(
-        stats.names, _keys(stats, cache_bytes), np.flatnonzero(busy), may_be_offered, settings.most
-    )
+    rows = np.flatnonzero(busy)
+    keys, names = _keys(stats, None)[rows], [stats.names[row] for row in rows.tolist()]
+    found = list[int]()  # only as many bundles as necessary are checked
+    for row in rows[lightest_first(keys, names)][::-1].tolist():
+        if len(found) >= settings.most:
+            break
+        if may_be_offered(stats.names[row]):
+            found.append(row)
+    return tuple(reversed(found))
 
 
 def java_top_bundles(
@@ -94,7 +102,7 @@ def java_top_bundles(
     cache_bytes: Ints | None = None,
 ) -> tuple[int, ...] | TopFault:
     """The same as in Java: NaN counts as traffic, and equal bundles follow the order of its map; or
-    its exception.
+    its exception. `cache_bytes`: int64[n], compared last; zeros if unknown.
     """
     busy = _throughput(stats) != 0
     may_be_offered = _Offer(
@@ -117,6 +125,60 @@ def java_top_bundles(
 def has_policies(namespace: str, policies: PoliciesView) -> bool:
     """Whether an isolation policy or an anti-affinity group applies to the namespace."""
     return bool(group_of(policies.groups, namespace)) or governing(policies, namespace) is not None
+
+
+#: Returns the rows of a broker's top list, or Java's exception.
+Top = Callable[[BundleStats, PoliciesView, TopSettings], tuple[int, ...] | TopFault]
+
+
+class TopLists(Mapping[str, Sequence[OfferedBundle]]):
+    """Top lists by broker, each built on first access."""
+
+    def __init__(
+        self,
+        brokers: Sequence[BrokerLoad],
+        view: ClusterView,
+        settings: TransferSettings,
+        top_bundles: Top,
+    ) -> None:
+        self._brokers, self._view = {broker.broker: broker for broker in brokers}, view
+        self._settings, self._top = (
+            TopSettings(most=settings.top_bundles, with_policies=settings.with_policies),
+            top_bundles,
+        )
+        self._made: dict[str, tuple[OfferedBundle, ...]] = {}
+
+    def __getitem__(self, broker: str) -> tuple[OfferedBundle, ...]:
+        if broker not in self._made:
+            self._made[broker] = self._make(self._brokers[broker])
+        return self._made[broker]
+
+    def __contains__(self, broker: object) -> bool:
+        return broker in self._brokers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._brokers)
+
+    def __len__(self) -> int:
+        return len(self._brokers)
+
+    def _make(self, broker: BrokerLoad) -> tuple[OfferedBundle, ...]:
+        loads = broker.bundles
+        offered = np.array([not self._view.is_excluded(name) for name in loads.names], dtype=bool)
+        stats = BundleStats(
+            loads.names,
+            np.where(offered[:, None], loads.current, 0.0),
+            loads.topics,
+            loads.sessions,
+        )
+        rows = self._top(stats, self._view.policies, self._settings)
+        with np.errstate(over="ignore", invalid="ignore"):
+            throughput = (loads.current[:, 2] + loads.current[:, 3]).tolist()
+        return (
+            ()
+            if isinstance(rows, TopFault)
+            else tuple(OfferedBundle(loads.names[row], throughput[row]) for row in rows)
+        )
 
 
 class _Offer:
@@ -163,21 +225,6 @@ def _keys(stats: BundleStats, cache_bytes: Ints | None) -> Ints:
 def _throughput(stats: BundleStats) -> Floats:
     with np.errstate(all="ignore"):
         return np.asarray(stats.traffic[:, THROUGHPUT_IN] + stats.traffic[:, THROUGHPUT_OUT])
-
-
-def _heaviest(
-    names: Sequence[str], keys: Ints, busy: Ints, may_be_offered: Callable[[str], bool], most: int
-) -> tuple[int, ...]:
-    """Fixed mode: equal bundles by name; checks only as many bundles as necessary."""
-    found: list[int] = []
-    for row in busy[lightest_first(keys[busy], [names[row] for row in busy.tolist()])][
-        ::-1
-    ].tolist():
-        if len(found) >= most:
-            break
-        if may_be_offered(names[row]):
-            found.append(row)
-    return tuple(reversed(found))
 
 
 def _selected_as_java(

@@ -16,9 +16,9 @@ from functools import cache
 from math import isfinite
 
 from strategies.bundles.bundle_loads import BundleLoads
+from strategies.bundles.bundle_names import namespace_of
 from strategies.cluster.memory import NO_MEMORY, Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Evidence, Skip
-from strategies.filters.contract import namespace_of
 from strategies.settings import Weights
 from strategies.shedding.candidates import Candidates, bundles_left_alone, must_stay
 from strategies.shedding.contract import Shedding
@@ -32,8 +32,7 @@ from strategies.shedding.transfer.settings import (
     TransferVerdict,
     transferable,
 )
-from strategies.shedding.transfer.top_lists import Top, TopLists
-from strategies.shedding.transfer.topk import has_policies
+from strategies.shedding.transfer.topk import Top, TopLists, has_policies
 
 _WHY_NOTHING = {
     "CoolDown": (

@@ -15,7 +15,7 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import Floats
 from strategies.cluster.model import BrokerLoad, Decision, Evidence, Skip
-from strategies.java.pulsar_version import Imitated
+from strategies.java.pulsar_releases import Imitated
 from strategies.settings import Setting
 from strategies.shedding.reason_texts import mib, msgs, setting
 

@@ -1,9 +1,13 @@
-"""Maps topics to bundles: the hash of a topic, the boundaries of a namespace, and the names of the
-ranges between them.
+"""Reads the names of bundles: their namespace, their range of hashes, and which belong to Pulsar
+itself and must not move.
 
-Source of the rules: `NamespaceBundleFactory` and `NamespaceBundles` of Pulsar 4.2.4. Boundaries
-ascend from 0 to FULL; bundle i holds the hashes from boundary i (inclusive) to boundary i + 1
-(exclusive); the last bundle also holds FULL.
+Source of the rules: `NamespaceBundleFactory` and `NamespaceBundles` of Pulsar 4.2.4. The boundaries
+of a namespace ascend from 0 to FULL; bundle i holds the hashes from boundary i (inclusive) to
+boundary i + 1 (exclusive); the last bundle also holds FULL.
+
+Every broker owns a heartbeat namespace (`pulsar/host:port`, formerly `pulsar/cluster/host:port`)
+and an SLA-monitor namespace (`sla-monitor/host:port`), whose topics mean nothing on another broker.
+Source of the parity rule: `LoadData.getBundleDataForLoadShedding` of Pulsar 4.2.4.
 """
 
 from __future__ import annotations
@@ -20,6 +24,10 @@ FULL = 0xFFFFFFFF
 _BUNDLE = re.compile(
     r"(?P<namespace>.+)/0x(?P<lower>[0-9a-fA-F]{1,8})_0x(?P<upper>[0-9a-fA-F]{1,8})", re.ASCII
 )
+_TENANTS = ("pulsar/", "sla-monitor/")
+_LEGAL_NAMESPACE = re.compile(r"[-=:.\w]+/[-=:.\w]+", re.ASCII)
+_AS_IN_4_2_4 = re.compile(r"(?:pulsar|sla-monitor)/(?:[^/]+/)?[^:]+:\d+", re.ASCII)
+_OWN = re.compile(r"(?:pulsar|sla-monitor)/(?:[^/]+/)?[^/]+:\d+|pulsar/system", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -73,6 +81,11 @@ def initial_boundaries(bundles: int) -> tuple[int, ...]:
     return (*(index * size for index in range(bundles)), FULL)
 
 
+def namespace_of(bundle: str) -> str:
+    """`tenant/namespace` of `tenant/namespace/0x…_0x…`."""
+    return bundle.rpartition("/")[0]
+
+
 def parse_bundle(bundle: str) -> tuple[str, KeyRange] | None:
     """Namespace and range in a bundle's name; None for a name of another form."""
     found = _BUNDLE.fullmatch(bundle)
@@ -81,3 +94,25 @@ def parse_bundle(bundle: str) -> tuple[str, KeyRange] | None:
         if found is None
         else (found["namespace"], KeyRange(int(found["lower"], 16), int(found["upper"], 16)))
     )
+
+
+def has_java_namespace(bundle: str) -> bool:
+    """Whether Pulsar 4.2.4 can parse the namespace of a bundle; it refuses names of three parts,
+    which existed up to 2.x.
+    """
+    return _LEGAL_NAMESPACE.fullmatch(namespace_of(bundle)) is not None
+
+
+def is_system_bundle(bundle: str) -> bool:
+    """Whether a bundle belongs to Pulsar itself and must never move."""
+    return bundle.startswith(_TENANTS) and _OWN.fullmatch(namespace_of(bundle)) is not None
+
+
+def is_java_system_bundle(bundle: str) -> bool:
+    """Whether Pulsar 4.2.4 recognises a bundle as its own; it misses names of three parts."""
+    if not bundle.startswith(_TENANTS):
+        return False
+    # Java fails to parse a namespace of three parts, then matches the whole bundle name, which
+    # never ends in a port.
+    subject = namespace_of(bundle) if has_java_namespace(bundle) else bundle
+    return _AS_IN_4_2_4.fullmatch(subject) is not None
