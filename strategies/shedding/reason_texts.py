@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 
-from strategies.cluster.model import MIB, Decision, Evidence, Skip
+from strategies.bundles.bundle_loads import Floats
+from strategies.cluster.model import MIB, BrokerLoad, Decision, Evidence, Skip
 from strategies.reason_codes import (
     CHECK_COLLECTOR,
     NEXT_ROUNDS,
@@ -125,6 +127,23 @@ def settling(brokers: Sequence[str]) -> list[Skip]:
         lambda _: "it took part in a move that its newest sample cannot show yet",
         lambda: f"{len(brokers):,} brokers took part in moves that no sample shows yet",
     )
+
+
+def comparable(
+    brokers: Sequence[BrokerLoad], usages: Floats
+) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:
+    """The brokers with a finite usage that do not settle, with that usage, and skips of the
+    others. `usages`: float64[n].
+    """
+    judged, lost, waiting = list[tuple[BrokerLoad, float]](), list[str](), list[str]()
+    for broker, usage in zip(brokers, usages.tolist(), strict=True):
+        if not isfinite(usage):
+            lost.append(broker.broker)
+        elif broker.settling:
+            waiting.append(broker.broker)
+        else:
+            judged.append((broker, usage))
+    return judged, [*unusable(lost), *settling(waiting)]
 
 
 def unusable(brokers: Sequence[str]) -> list[Skip]:

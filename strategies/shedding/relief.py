@@ -21,7 +21,6 @@ from strategies.shedding.candidates import (
     candidates,
     column,
     idle,
-    java_candidates,
     must_stay,
     ordinary_bundles,
     pick_by_name,
@@ -82,20 +81,9 @@ def relieve_as_java(
         return [], [
             too_few_bundles(broker.broker, "is over the limit", broker.figures.bundle_count)
         ]
-    loads, found = broker.bundles, java_candidates(broker.bundles, ties.view)
-    throughput = column(loads, "msg_throughput")[list(found.rows)]
-    names = [loads.names[row] for row in found.rows]
-    picked = ties.pick(names, throughput, at_least(reason.minimum))
-    decisions = [
-        reason.decision(names[position], broker.broker, float(throughput[position]))
-        for position in picked
-    ]
-    leaving = frozenset(picked)
-    others = [name for position, name in enumerate(names) if position not in leaving]
-    skips = [
-        *must_stay(broker.broker, found),
-        *bundles_left_alone(broker.broker, "not-needed", reason.met, others),
-    ]
+    picker = at_least(reason.minimum)
+    picks, skips = ties.pick(broker, "msg_throughput", picker, ("not-needed", reason.met))
+    decisions = [reason.decision(one.bundle, broker.broker, one.load) for one in picks]
     return decisions, skips if decisions else [nothing_may_leave(broker.broker, reason), *skips]
 
 

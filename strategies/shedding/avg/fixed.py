@@ -33,17 +33,16 @@ from strategies.shedding.avg.settings import (
     waiting_for_hits,
 )
 from strategies.shedding.candidates import (
-    bundles_left_alone,
     candidates,
     column,
-    must_stay,
     ordinary_bundles,
     pick_by_name,
+    picks,
     that_fit,
 )
 from strategies.shedding.contract import Shedding
 from strategies.shedding.memory import hit_counts, with_hit_counts
-from strategies.shedding.reason_texts import gathered, settling, unusable
+from strategies.shedding.reason_texts import comparable, gathered
 
 
 @dataclass(frozen=True)
@@ -90,19 +89,10 @@ class AvgShedder:
     def _ranked(self, view: ClusterView) -> tuple[Ranking, list[Skip]]:
         """Brokers by score and name, without those that have no valid figures."""
         brokers, usages = usages_by_name(view.brokers, self.weights)
-        scores = usages * 100
-        finite, ready = (
-            np.isfinite(scores),
-            np.array([not broker.settling for broker in brokers], dtype=bool),
-        )
-        lost = [brokers[index].broker for index in np.flatnonzero(~finite).tolist()]
-        waiting = [brokers[index].broker for index in np.flatnonzero(finite & ~ready).tolist()]
-        judged = np.flatnonzero(finite & ready)
-        order = judged[np.argsort(scores[judged], kind="stable")]
-        return Ranking([brokers[index] for index in order.tolist()], scores[order]), [
-            *unusable(lost),
-            *settling(waiting),
-        ]
+        judged, skips = comparable(brokers, usages * 100)
+        scores = np.array([score for _, score in judged], dtype=np.float64)
+        order = np.argsort(scores, kind="stable")
+        return Ranking([judged[index][0] for index in order.tolist()], scores[order]), skips
 
     def _near_and_apart(self, ranking: Ranking) -> tuple[list[int], list[BrokerPair]]:
         """Positions of the pairs that are near each other, and the pairs that are far apart."""
@@ -142,27 +132,13 @@ class AvgShedder:
             return [], [too_little_traffic(pair, self.settings)]
         if ordinary_bundles(pair.over) <= 1:
             return [], [sole_bundle(pair)]
-        loads, source = pair.over.bundles, pair.over.broker
-        found = candidates(loads, view, taken)
-        metric = column(loads, need.metric).tolist()
+        loads = pair.over.bundles
+        found, metric = candidates(loads, view, taken), column(loads, need.metric).tolist()
         names = [loads.names[row] for row in found.rows]
         picked = pick_by_name(names, [metric[row] for row in found.rows], that_fit(need.amount))
+        chosen, skips = picks(pair.over, found, metric, picked, ("does-not-fit", need.rest))
         leaving = [
-            transfer(
-                names[at],
-                metric[found.rows[at]],
-                pair=pair,
-                hits=hits,
-                need=need,
-                settings=self.settings,
-            )
-            for at in picked
-        ]
-        gone = frozenset(picked)
-        others = [name for position, name in enumerate(names) if position not in gone]
-        skips = [
-            *must_stay(source, found),
-            *bundles_left_alone(source, "does-not-fit", need.rest, others),
+            transfer(one, pair=pair, hits=hits, need=need, settings=self.settings) for one in chosen
         ]
         return leaving, skips if leaving else [nothing_fits(pair, need), *skips]
 

@@ -21,14 +21,7 @@ from strategies.figures.usage import weighted_usages
 from strategies.java.hash_order import INITIAL_TABLE, copied_order, double_keys, hash_map_order
 from strategies.settings import Weights
 from strategies.shedding.avg import settings as avg
-from strategies.shedding.candidates import (
-    JavaTies,
-    bundles_left_alone,
-    column,
-    java_candidates,
-    must_stay,
-    that_fit,
-)
+from strategies.shedding.candidates import JavaTies, that_fit
 from strategies.shedding.contract import Shedding
 from strategies.shedding.memory import hit_counts, with_hit_counts
 from strategies.shedding.reason_texts import gathered
@@ -177,30 +170,14 @@ class ParityAvgShedder:
         need = avg.need_of(pair, self.settings)
         if need is None:
             return [], [avg.too_little_traffic(pair, self.settings)]
-        loads, source = pair.over.bundles, pair.over.broker
-        found = java_candidates(loads, ties.view)
-        metric = column(loads, need.metric)[list(found.rows)]
-        names = [loads.names[row] for row in found.rows]
-        picked = ties.pick(names, metric, that_fit(need.amount))
+        picker, why = that_fit(need.amount), ("does-not-fit", need.rest)
+        picks, skips = ties.pick(pair.over, need.metric, picker, why)
         leaving = [
             (
-                avg.transfer(
-                    names[position],
-                    float(metric[position]),
-                    pair=pair,
-                    hits=hits,
-                    need=need,
-                    settings=self.settings,
-                ),
-                names[position] if self.by_name else _key(loads, found.rows[position]),
+                avg.transfer(one, pair=pair, hits=hits, need=need, settings=self.settings),
+                one.bundle if self.by_name else _key(pair.over.bundles, one.row),
             )
-            for position in picked
-        ]
-        gone = frozenset(picked)
-        others = [name for position, name in enumerate(names) if position not in gone]
-        skips = [
-            *must_stay(source, found),
-            *bundles_left_alone(source, "does-not-fit", need.rest, others),
+            for one in picks
         ]
         return leaving, skips if leaving else [avg.nothing_fits(pair, need), *skips]
 

@@ -16,6 +16,7 @@ import numpy as np
 from strategies.bundles.bundle_loads import Floats
 from strategies.cluster.model import BrokerLoad, Decision, Evidence, Skip
 from strategies.settings import Setting
+from strategies.shedding.candidates import Pick
 from strategies.shedding.reason_texts import SPELLED_OUT, broker_skips, mib, msgs, setting
 
 Metric = Literal["msg_rate", "msg_throughput"]
@@ -211,13 +212,13 @@ def apart(pair: BrokerPair) -> str:
 
 
 def transfer(
-    bundle: str, load: float, *, pair: BrokerPair, hits: Hits, need: Need, settings: AvgSettings
+    pick: Pick, *, pair: BrokerPair, hits: Hits, need: Need, settings: AvgSettings
 ) -> Decision:
     """A bundle that goes from the fuller broker of a pair to the emptier one."""
     destination = pair.under.broker
     counted = f"{hits.high} urgent" if hits.code(settings) == "far-apart" else f"{hits.low}"
     text = (
-        f"{apart(pair)} after {counted} hits in a row: {need.shown(load)} of the "
+        f"{apart(pair)} after {counted} hits in a row: {need.shown(pick.load)} of the "
         f"{need.shown(need.amount)} to move go to {destination}"
     )
     evidence: Evidence = {
@@ -227,10 +228,11 @@ def transfer(
         "hits_low": hits.low,
         "metric": need.metric,
         "to_move": need.amount,
-        "bundle_load": load,
+        "bundle_load": pick.load,
         "paired_with": pair.under.broker,
     }
-    return Decision(bundle, pair.over.broker, destination, hits.code(settings), text, evidence)
+    code = hits.code(settings)
+    return Decision(pick.bundle, pair.over.broker, destination, code, text, evidence)
 
 
 def close_together(ranking: Ranking, near: Sequence[int], settings: AvgSettings) -> list[Skip]:

@@ -167,7 +167,8 @@ class PlannedCluster:
         movable[list(found.rows)] = True
         if self.resting:
             movable &= np.array([name not in self.resting for name in table.names], dtype=bool)
-        for_ever = {*found.system, *found.excluded}
+        codes = "system-bundle", "excluded-namespace"
+        for_ever = {name for code in codes for name in found.staying.get(code, ())}
         bound = np.array([name in for_ever for name in table.names], dtype=bool)
         throughput, rate = self._traffic(row)
         sizes = self.sizes(row)

@@ -18,14 +18,7 @@ from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.settings import Weights
-from strategies.shedding.candidates import (
-    JavaTies,
-    Picker,
-    bundles_left_alone,
-    column,
-    java_candidates,
-    must_stay,
-)
+from strategies.shedding.candidates import JavaTies, Picker
 from strategies.shedding.contract import Shedding
 from strategies.shedding.reason_texts import too_few_bundles
 from strategies.shedding.uniform import settings as uniform
@@ -85,20 +78,10 @@ class ParityUniformLoadShedder:
             return [], [too_few_bundles(gap.busiest, gap.why, broker.figures.bundle_count)]
         if gap.need < self.settings.minimum(gap.metric):
             return [], [uniform.too_little(gap, self.settings.minimum(gap.metric))]
-        loads, found = broker.bundles, java_candidates(broker.bundles, ties.view)
-        metric = column(loads, gap.metric)[list(found.rows)]
-        names = [loads.names[row] for row in found.rows]
         slack = _OLD_SLACK if self.settings.pulsar_version < "4.1" else 0
-        picked = ties.pick(
-            names, metric, _that_fit(int(gap.need), slack, self.settings.max_bundles)
-        )
-        decisions = [gap.decision(names[position], float(metric[position])) for position in picked]
-        leaving = frozenset(picked)
-        others = [name for position, name in enumerate(names) if position not in leaving]
-        skips = [
-            *must_stay(broker.broker, found),
-            *bundles_left_alone(broker.broker, "does-not-fit", gap.rest, others),
-        ]
+        picker = _that_fit(int(gap.need), slack, self.settings.max_bundles)
+        picks, skips = ties.pick(broker, gap.metric, picker, ("does-not-fit", gap.rest))
+        decisions = [gap.decision(one.bundle, one.load) for one in picks]
         return decisions, skips if decisions else [uniform.nothing_fits(gap, self.settings), *skips]
 
 
