@@ -18,9 +18,8 @@ from strategies.figures.usage import weighted_usages
 from strategies.settings import Weights
 from strategies.shedding.contract import Shedding
 from strategies.shedding.reason_texts import unusable
-from strategies.shedding.steady.doubt import judged_moves, remembered, without_lost
 from strategies.shedding.steady.gaps import followed
-from strategies.shedding.steady.held_moves import hold
+from strategies.shedding.steady.last_plan import hold, judged_moves, remembered, without_lost
 from strategies.shedding.steady.load_history import (
     Episode,
     LoadHistory,

@@ -48,7 +48,7 @@ def weighed(
         episode = episode._replace(fell_until_ms=now_ms + REMEMBERED_MS)
     averaged = _averaged(cluster, plan)
     young = rises and falls and averaged < YOUNG
-    went = falls and not rises and gap.code != "lasting-gap"
+    went = falls and not rises and gap.test.code != "lasting-gap"
     if not (comes_and_goes or young or went):
         return False, episode
     return averaged < ENOUGH or not _is_proven(cluster, plan, usual, part), episode

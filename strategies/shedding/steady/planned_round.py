@@ -14,14 +14,14 @@ from strategies.shedding.steady import reasons
 from strategies.shedding.steady.certificate import certified
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import LoadCost, explained_by, learned
-from strategies.shedding.steady.doubt import last_moves
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, widest_gap
-from strategies.shedding.steady.held_moves import goes_on, rest_of_plan, without_swaps
+from strategies.shedding.steady.last_plan import goes_on, last_moves, rest_of_plan, without_swaps
 from strategies.shedding.steady.lasting import weighed
 from strategies.shedding.steady.load_history import Episode, LoadHistory, RecentMove
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
 from strategies.shedding.steady.obstacles import cluster_full, why_not_even
 from strategies.shedding.steady.plan import best_plan
+from strategies.shedding.steady.samples import load_of
 from strategies.shedding.steady.settings import PROFILES, SteadySettings
 
 _MINUTE_MS = 60_000
@@ -126,10 +126,10 @@ class PlannedRound:
     def _planned(self, gap: LoadGap) -> DecidedRound:
         profile = PROFILES[self.settings.steadiness].widened(crowd_points(len(self.live)))
         rest_minutes = self._rest_minutes(gap.points)
-        cluster = self._cluster(self._resting(rest_minutes), gap.limit if self.cut else 0.0)
+        cluster = self._cluster(self._resting(rest_minutes), gap.test.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
             return self._quiet(reasons.no_plan(self.view.cluster, gap, self.live))
-        follows = gap.code == "follow-up"
+        follows = gap.test.code == "follow-up"
         plan = best_plan(
             cluster.brokers, profile, follows=follows, least=self._least_cut() if follows else 0.0
         )
@@ -194,16 +194,17 @@ class PlannedRound:
     def _cluster(
         self, resting: frozenset[str], apart: float, *, settling: bool = False
     ) -> PlannedCluster:
-        return PlannedCluster.of(
-            self.view,
-            self.loads,
-            self.histories,
-            cost=self.cost,
-            resting=resting,
-            left=frozenset((one.bundle, one.source) for one in self.moves),
-            apart=apart,
-            settling=settling,
-        )
+        """The cluster without brokers that must neither give nor take (unless `settling`: with
+        them), or have no sample yet.
+        """
+        known = [
+            (load, now)
+            for load in self.loads
+            if (settling or not load.settling)
+            and (now := load_of(self.histories[load.broker])) is not None
+        ]
+        left = frozenset((one.bundle, one.source) for one in self.moves)
+        return PlannedCluster(self.view, known, self.cost, resting, left, apart)
 
     def _rest_minutes(self, points: float) -> float:
         profile = PROFILES[self.settings.steadiness]
@@ -245,7 +246,7 @@ def _after_moves(
     if not isinstance(gap, LoadGap):  # the follow-up of a plan comes after its last moves
         began_at_ms = episode.began_at_ms if episode.followed_up else now_ms
         return episode._replace(began_at_ms=began_at_ms, last_at_ms=now_ms, judged=False)
-    follows = gap.code == "follow-up"
+    follows = gap.test.code == "follow-up"
     return episode._replace(
         began_at_ms=episode.began_at_ms if follows else now_ms,
         followed_up=follows,

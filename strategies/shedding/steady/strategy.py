@@ -26,8 +26,8 @@ from strategies.shedding.contract import (
     StrategyMemory,
     usage_range,
 )
-from strategies.shedding.steady.doubt import JUDGED_AGE_MS, remembered
 from strategies.shedding.steady.fixed import SteadyShedder, compared_brokers
+from strategies.shedding.steady.last_plan import JUDGED_AGE_MS, remembered
 from strategies.shedding.steady.load_history import (
     Episode,
     LoadHistory,
