@@ -82,9 +82,7 @@ def due_splits(
         found, skips = splits.decisions, splits.skips
     kept, more = dict[str, Decision](), list[Skip]()
     for decision in found:
-        why = (
-            _twice(decision, kept) or _stays_for_now(decision.bundle, view, leaving) or rules.closed
-        )
+        why = _stays_for_now(decision, kept, view, leaving) or rules.closed
         if why is None:
             kept[decision.bundle] = replace(decision, text=f"it {decision.text}")
             continue
@@ -145,23 +143,19 @@ def _where_known(decision: Decision, settings: SplitSettings) -> Decision:
     )
 
 
-def _twice(decision: Decision, kept: Mapping[str, Decision]) -> Refusal | None:
-    """Refuses a second split of a bundle that two brokers report: an id identifies one command."""
-    other = kept.get(decision.bundle)
-    return (
-        None
-        if other is None
-        else Refusal("on-two-brokers", f"{other.source} reports it too, and splits it")
-    )
-
-
-def _stays_for_now(bundle: str, view: ClusterView, leaving: Collection[str]) -> Refusal | None:
+def _stays_for_now(
+    decision: Decision, kept: Mapping[str, Decision], view: ClusterView, leaving: Collection[str]
+) -> Refusal | None:
+    """Why a bundle is not split in this round. One that two brokers report is split once: an id
+    identifies one command.
+    """
+    bundle, other = decision.bundle, kept.get(decision.bundle)
+    if other is not None:
+        return Refusal("on-two-brokers", f"{other.source} reports it too, and splits it")
     if bundle in leaving:
         return Refusal("already-leaving", "it leaves its broker in this round")
     if bundle in view.cooling:
         return Refusal("cooling-down", "it was moved or split a short while ago")
-    return (
-        Refusal("excluded-namespace", "its namespace is one of those that stay")
-        if view.is_excluded(bundle)
-        else None
-    )
+    if view.is_excluded(bundle):
+        return Refusal("excluded-namespace", "its namespace is one of those that stay")
+    return None

@@ -286,18 +286,11 @@ def test_up_to_3_2_throughput_alone_is_no_reason() -> None:
 
 
 def test_policies_say_where_a_bundle_may_go() -> None:
-    def allowed(settings: TransferSettings, candidates: set[str]) -> bool:
-        return transferable(settings, lambda bundle: bundle == ns(0), lambda _: candidates)(
-            ns(0), "b1", "b2"
-        )
-
-    assert not allowed(DEFAULT, {"b1", "b2"})
-    free = replace(DEFAULT, with_policies=True)
-    assert [allowed(free, {"b1", "b2"}), allowed(free, {"b1", "b3"})] == [True, False]
-    assert allowed(replace(free, transfer=False), {"b2"})
-    assert not transferable(replace(free, transfer=False), lambda _: False, lambda _: {"b1"})(
-        ns(1), "b1", "b1"
-    )
+    assert transferable(DEFAULT, {"b1", "b2"}, "b1", "b2")
+    assert not transferable(DEFAULT, {"b1", "b3"}, "b1", "b2")
+    unloaded = replace(DEFAULT, transfer=False)
+    assert transferable(unloaded, {"b2"}, "b1", "b2")
+    assert not transferable(unloaded, {"b1"}, "b1", "b1")
     assert (
         judge_repaired(replace(HOT, may_move=lambda *_: False), AT_ONCE, 0).skipped == "NoBundles"
     )

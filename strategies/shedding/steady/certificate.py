@@ -4,8 +4,6 @@ reach, and of what must move to reach a spread. They hold for every algorithm.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats
@@ -50,17 +48,12 @@ def certified(brokers: LoadedBrokers, plan: MovePlan, whole: bool = True) -> Cer
         # Nothing leaves a broker without load: the lowest price of the others bounds that.
         prices = np.where(np.isinf(prices), prices.min(), prices)
         least = least_to_move(brokers.usage, brokers.capacity, plan.spread, prices)
-    bound = _best_spread_of(brokers, pieces)
-    return Certificate(plan.spread / 100, min(bound, plan.spread) / 100, moved, min(least, moved))
-
-
-def _best_spread_of(brokers: LoadedBrokers, pieces: Sequence[Pieces]) -> float:
     # Sorted, because the order of the bundles must not change a sum.
     free = [np.sort(np.where(one.bound, 0.0, one.sizes)) for one in pieces]
     carried = np.array([float(sizes.sum()) for sizes in free])
-    return best_spread(
-        np.concatenate(free), brokers.usage - carried / brokers.capacity, brokers.capacity
-    )
+    fixed = brokers.usage - carried / brokers.capacity
+    bound = best_spread(np.concatenate(free), fixed, brokers.capacity)
+    return Certificate(plan.spread / 100, min(bound, plan.spread) / 100, moved, min(least, moved))
 
 
 def _cheapest(pieces: Pieces) -> float:

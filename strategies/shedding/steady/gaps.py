@@ -97,7 +97,8 @@ def widest_gap(
             ),
             GapTest("lasting-gap", factor * profile.lasting, SAMPLES, BLOCK, explained=part),
         ]
-    if _may_follow_up(episode, now_ms):
+    is_new = episode.began_at_ms >= 0 and now_ms - episode.began_at_ms <= EPISODE_MS
+    if is_new and not episode.followed_up:
         foreign = episode.began_at_ms > episode.last_at_ms
         tests.append(GapTest("follow-up", profile.follow_up * (FOREIGN if foreign else 1.0), PLAIN))
     shown = {name: one for name, one in histories.items() if not one.doubted}
@@ -148,14 +149,6 @@ def followed(
         if name in after
     )
     return episode._replace(began_at_ms=now_ms, followed_up=False) if moved else episode
-
-
-def _may_follow_up(episode: Episode, now_ms: int) -> bool:
-    return (
-        episode.began_at_ms >= 0
-        and not episode.followed_up
-        and now_ms - episode.began_at_ms <= EPISODE_MS
-    )
 
 
 class _Windows:

@@ -125,7 +125,8 @@ def _search(
     suited = {row: sets.between(low[row], high[row]) for row in others}
     # Brokers that few sets suit come first: they leave the fewest partial assignments.
     order = [*sorted(others, key=lambda row: (len(suited[row].members), row)), last]
-    partial = _nothing_placed(packing.load)
+    none, nothing = np.zeros(1, dtype=np.int64), np.zeros(1)
+    partial = _Partial(none, nothing + packing.load, nothing - np.inf, nothing + np.inf, nothing)
     for at, row in enumerate(order[:-1]):
         more = _continued(partial, suited[row], packing, order[at:], budget)
         if more is None:
@@ -159,16 +160,6 @@ def _sets(sizes: Floats, most: float, budget: _WorkLeft) -> _Sets | None:
     return _Sets(
         np.concatenate([one.members for one in layers]),
         np.concatenate([one.loads for one in layers]),
-    )
-
-
-def _nothing_placed(load: float) -> _Partial:
-    return _Partial(
-        np.zeros(1, dtype=np.int64),
-        np.array([load]),
-        np.array([-np.inf]),
-        np.array([np.inf]),
-        np.zeros(1),
     )
 
 

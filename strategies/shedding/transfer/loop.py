@@ -149,7 +149,9 @@ class Exchange:
         remaining = len(bundles)
         enough = self._enough()
         for top in bundles:
-            if not self._may_leave(top.bundle):
+            if not self._is_movable(top.bundle) or not self._loop.stores.may_move(
+                top.bundle, self._fullest, self._emptiest
+            ):
                 continue
             if remaining <= 1:
                 break
@@ -217,11 +219,6 @@ class Exchange:
                 if emptier <= fuller < limit * _SWAP_WORTH_IT:
                     return swaps
         return None
-
-    def _may_leave(self, bundle: str) -> bool:
-        return self._is_movable(bundle) and self._loop.stores.may_move(
-            bundle, self._fullest, self._emptiest
-        )
 
     def _may_come_back(self, bundle: str, leaving: str) -> bool:
         if self._loop.rules.checks_swaps and (bundle == leaving or not self._is_movable(bundle)):

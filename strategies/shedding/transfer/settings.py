@@ -177,32 +177,14 @@ class OfferedBundle:
 
 
 def transferable(
-    settings: TransferSettings,
-    has_policies: Callable[[str], bool],
-    candidates: Callable[[str], Collection[str]],
-) -> Callable[[str, str, str], bool]:
-    """`Stores.may_move` by policies. `candidates(bundle)`: the available brokers that pass all
-    filters.
-    """
-
-    def may_move(bundle: str, source: str, destination: str) -> bool:
-        if not settings.with_policies and has_policies(bundle):
-            return False
-        found = candidates(bundle)
-        if destination not in found:
-            return False
-        return (
-            destination != source
-            if settings.transfer
-            else any(broker != source for broker in found)
-        )
-
-    return may_move
-
-
-def anywhere(bundle: str, source: str, destination: str) -> bool:
-    """`Stores.may_move` without policies: every bundle may move to every broker."""
-    return True
+    settings: TransferSettings, candidates: Collection[str], source: str, destination: str
+) -> bool:
+    """Whether a bundle may move if these available brokers pass all filters."""
+    if destination not in candidates:
+        return False
+    if settings.transfer:
+        return destination != source
+    return any(broker != source for broker in candidates)
 
 
 @dataclass(frozen=True)
@@ -219,7 +201,7 @@ class Stores:
     available: Collection[str]
     cooling: Collection[str] = ()
     unloaded_at_ms: Mapping[str, int] = field(default_factory=dict)
-    may_move: Callable[[str, str, str], bool] = anywhere
+    may_move: Callable[[str, str, str], bool] = lambda bundle, source, destination: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +233,7 @@ class Statistics:
         """Statistics after a move of `moved` (usage) from the fullest to the emptiest broker; the
         mean stays.
         """
-        fuller, emptier = java_max(0.0, most - moved), least + moved
+        fuller, emptier = max(most - moved, 0.0), least + moved  # in this order NaN stays NaN
         squares = self.squares - (most * most + least * least)
         squares += fuller * fuller + emptier * emptier
         std = sqrt(abs(squares / self.count - self.average * self.average))
@@ -286,11 +268,6 @@ class TransferVerdict:
     published: tuple[float, float] | None
     over: frozenset[str] = frozenset()
     left_out: Mapping[str, TransferReason] = field(default_factory=dict)
-
-
-def java_max(first: float, second: float) -> float:
-    """`Math.max`: NaN if either is."""
-    return nan if isnan(first) or isnan(second) else max(first, second)
 
 
 def quotient(dividend: float, divisor: float) -> float:
