@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 
 from strategies.bundles.bundle_names import namespace_of
 from strategies.filters.anti_affinity import Counts
@@ -60,14 +60,11 @@ class FilteredBundle:
 class Allowed:
     """`brokers` that may take the bundle, in the given order; the others in `refused`. `by_policy`:
     those that isolation allows.
-
-    `forgotten`: filters whose result Java drops, with the reason (parity mode only).
     """
 
     brokers: tuple[str, ...]
     refused: Refusals
     by_policy: tuple[str, ...]
-    forgotten: Mapping[str, str] = field(default_factory=dict)
 
     def summary(self) -> str:
         """Number of refused brokers per reason, as in `2 uneven, 1 isolation-outside`."""

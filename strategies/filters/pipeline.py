@@ -57,7 +57,6 @@ CLASS_OF = {
     "modular": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",
     "extensible": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",
 }
-_SYSTEM = "pulsar/system"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +204,11 @@ class Filters:
         topics, arriving = _counted(by_policy, fleet.topics), _counted(by_policy, fleet.arriving)
         screen.drop(too_many_topics(by_policy, topics, arriving, self.settings.max_topics))
         self._spread(screen, subject, fleet)
-        if self.settings.distribute_evenly or subject.namespace == _SYSTEM:
+        if self.settings.distribute_evenly or subject.namespace == "pulsar/system":
             screen.drop(uneven(screen.left, fleet.bundle_counts(subject.namespace, screen.left)))
         screen.drop(other_load_manager(screen.left, fleet.policies.brokers, CLASS_OF["modular"]))
-        error = self._newest(screen, fleet)
-        if error is not None or not screen.left:
-            reason = error or "no broker passes all filters"
-            return Allowed(by_policy, policy, by_policy, {"all but isolation": reason})
+        if not self._keep_newest(screen, fleet) or not screen.left:
+            return Allowed(by_policy, policy, by_policy)
         return screen.answer(by_policy)
 
     def _extensible(
@@ -225,7 +222,7 @@ class Filters:
                 screen.left, _counted(screen.left, fleet.topics), self.settings.max_topics
             )
         )
-        error = self._newest(screen, fleet)
+        self._keep_newest(screen, fleet)
         self._spread(screen, subject, fleet)
         screen.drop(
             isolated(
@@ -235,7 +232,7 @@ class Filters:
                 non_persistent=subject.non_persistent,
             )
         )
-        return screen.answer(screen.left, {} if error is None else {"version": error})
+        return screen.answer(screen.left)
 
     def _fixed(
         self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts
@@ -278,17 +275,16 @@ class Filters:
         screen.drop(no_room_for(screen.left, topics, subject.topics, self.settings.max_topics))
         return screen
 
-    def _newest(self, screen: _Screen, fleet: FilterFacts) -> str | None:
-        """Keeps the newest brokers if the settings ask for it; returns the reason when Java's
-        filter fails instead.
+    def _keep_newest(self, screen: _Screen, fleet: FilterFacts) -> bool:
+        """Keeps the newest brokers if the settings ask for it; False when Java's filter fails
+        instead.
         """
-        if not self.settings.prefer_later_versions:
-            return None
-        try:
-            screen.drop(not_newest(screen.left, fleet.policies.brokers))
-        except VersionError as error:
-            return str(error)
-        return None
+        if self.settings.prefer_later_versions:
+            try:
+                screen.drop(not_newest(screen.left, fleet.policies.brokers))
+            except VersionError:
+                return False
+        return True
 
     def _spread(self, screen: _Screen, subject: FilteredBundle, fleet: FilterFacts) -> None:
         counts = self._group_counts(subject, screen.left, fleet)
@@ -348,10 +344,8 @@ class _Screen:
         self.refused.update(refused)
         self.left = remaining(self.left, refused)
 
-    def answer(
-        self, by_policy: tuple[str, ...], forgotten: Mapping[str, str] | None = None
-    ) -> Allowed:
-        return Allowed(self.left, self.refused, by_policy, forgotten or {})
+    def answer(self, by_policy: tuple[str, ...]) -> Allowed:
+        return Allowed(self.left, self.refused, by_policy)
 
 
 def _never(brokers: Sequence[str], source: str | None, settling: Collection[str]) -> Refusals:

@@ -53,55 +53,40 @@ _MODULAR = "org.apache.pulsar.broker.loadbalance.impl"
 
 @dataclass(frozen=True, slots=True)
 class ReleaseDefault:
-    """A broker.conf key with a default per release; None for a release that does not know the key.
-    `source`: where Pulsar says so.
+    """The defaults of a broker.conf key per release; None for a release that does not know the key.
 
     `followed`: our settings that mirror the key take the value of 5.0; with "4.2" they have the
     default of their class. False for keys that name a strategy: our own default stays.
     """
 
-    key: str
     values: Mapping[PulsarRelease, Any]
-    source: str
     followed: bool = True
 
 
-def _differs(key: str, before: Any, after: Any, source: str, **more: bool) -> ReleaseDefault:
-    return ReleaseDefault(key, MappingProxyType({"4.2": before, "5.0": after}), source, **more)
+def _differs(before: Any, after: Any, *, followed: bool = True) -> ReleaseDefault:
+    return ReleaseDefault(MappingProxyType({"4.2": before, "5.0": after}), followed)
 
 
 #: broker.conf key → its defaults, for all load-balancing and dispatching keys that differ.
 RELEASE_DEFAULTS: Mapping[str, ReleaseDefault] = MappingProxyType(
     {
-        one.key: one
-        for one in (
-            _differs(
-                "loadBalancerLoadSheddingStrategy",
-                f"{_MODULAR}.ThresholdShedder",
-                f"{_MODULAR}.AvgShedder",
-                "#26609",
-                followed=False,
-            ),
-            _differs(
-                "loadBalancerLoadPlacementStrategy",
-                f"{_MODULAR}.LeastLongTermMessageRate",
-                f"{_MODULAR}.AvgShedder",
-                "#26609",
-                followed=False,
-            ),
-            _differs("maxUnloadPercentage", 0.2, 0.5, "#26609"),
-            _differs("loadBalancerDistributeBundlesEvenlyEnabled", True, False, "#26609"),
-            _differs("defaultNumberOfNamespaceBundles", 4, 32, "#26610"),
-            _differs("defaultNumberOfSystemNamespaceBundles", None, 64, "#26610"),
-            _differs("loadManagerMigrationEnabled", None, False, "classes of 5.0.0-M1"),
-            _differs("dispatcherMaxReadBatchSize", 100, 500, "upgrade notes for 5.0"),
-            _differs(
-                "dispatcherDispatchMessagesInSubscriptionThread",
-                True,
-                False,
-                "upgrade notes for 5.0",
-            ),
-        )
+        # 26609
+        "loadBalancerLoadSheddingStrategy": _differs(
+            f"{_MODULAR}.ThresholdShedder", f"{_MODULAR}.AvgShedder", followed=False
+        ),
+        "loadBalancerLoadPlacementStrategy": _differs(
+            f"{_MODULAR}.LeastLongTermMessageRate", f"{_MODULAR}.AvgShedder", followed=False
+        ),
+        "maxUnloadPercentage": _differs(0.2, 0.5),
+        "loadBalancerDistributeBundlesEvenlyEnabled": _differs(True, False),
+        # 26610
+        "defaultNumberOfNamespaceBundles": _differs(4, 32),
+        "defaultNumberOfSystemNamespaceBundles": _differs(None, 64),
+        # classes of 5.0.0-M1
+        "loadManagerMigrationEnabled": _differs(None, False),
+        # upgrade notes for 5.0
+        "dispatcherMaxReadBatchSize": _differs(100, 500),
+        "dispatcherDispatchMessagesInSubscriptionThread": _differs(True, False),
     }
 )
 

@@ -23,18 +23,13 @@ from strategies.settings import Mode
 #: The reason codes of this module.
 MEANINGS = (Meaning("unknown-broker", "cannot-help", 970, CHECK_COLLECTOR),)
 
-Row = tuple[float, float, float, float]
-
-
-def row_of(values: Sequence[float]) -> Row:
-    """Four columns as a row."""
-    rate_in, rate_out, throughput_in, throughput_out = values
-    return rate_in, rate_out, throughput_in, throughput_out
+#: Columns as in BundleLoads.
+Row = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Averages:
-    """A bundle's averages (columns as in BundleLoads), over at most 10 and 1000 samples, and its
+    """A bundle's averages, over at most 10 and 1000 samples, and its
     number of topics.
     """
 

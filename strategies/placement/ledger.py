@@ -12,7 +12,7 @@ from strategies.bundles.bundle_names import namespace_of
 from strategies.cluster.model import BrokerLoad
 from strategies.figures.estimate import burdened, share_of_traffic
 from strategies.figures.usage import weighted_usage, weighted_usages
-from strategies.placement.contract import UNKNOWN, Averages, Candidate, row_of
+from strategies.placement.contract import UNKNOWN, Averages, Candidate
 from strategies.settings import Weights
 
 #: Number of namespaces counted one by one. Counting all namespaces at once takes as long as
@@ -101,8 +101,8 @@ class Ledger:
         table = load.bundles
         samples = int(table.short_samples[row]), int(table.long_samples[row])
         return Averages(
-            row_of(table.short[row].tolist()),
-            row_of(table.long[row].tolist()),
+            tuple(table.short[row].tolist()),
+            tuple(table.long[row].tolist()),
             *samples,
             int(table.topics[row]),
         )

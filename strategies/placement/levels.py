@@ -7,7 +7,7 @@ figures do not show yet.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import fsum, isfinite
 
 from strategies.cluster.memory import Memory
@@ -54,6 +54,17 @@ def lowest(found: Mapping[str, float], within: float = TOLERANCE) -> tuple[str, 
     return tuple(broker for broker, level in found.items() if level <= least + within)
 
 
+def fewest_arrivals(request: Request, brokers: Sequence[str]) -> tuple[str, ...]:
+    """Those of these candidates that have the fewest bundles on their way."""
+    arrivals = {
+        broker: len(candidate.arriving)
+        for broker in brokers
+        if (candidate := request.candidates[broker]) is not None
+    }
+    fewest = min(arrivals.values())
+    return tuple(broker for broker in brokers if arrivals[broker] == fewest)
+
+
 class EmptiestBroker:
     """Takes the broker of the lowest usage, moves counted; of equal ones, that with the fewest
     bundles on their way.
@@ -66,13 +77,7 @@ class EmptiestBroker:
         found = levels(request, {})
         if not found:
             return without_figures(memory)
-        arriving = {
-            broker: 0 if candidate is None else len(candidate.arriving)
-            for broker, candidate in request.candidates.items()
-        }
-        close = lowest(found)
-        fewest = min(arriving[broker] for broker in close)
-        best = tuple(broker for broker in close if arriving[broker] == fewest)
+        best = fewest_arrivals(request, lowest(found))
         chosen = draw(best, request.seed)
         text = f"is the emptiest broker that may take it, at {100 * found[chosen]:.1f} %"
         return Placement(

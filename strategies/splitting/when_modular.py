@@ -55,12 +55,8 @@ class Splits:
     skips: tuple[Skip, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Hot:
-    """A bundle above a limit. `excess`: ratio of its figure to the limit."""
-
-    decision: Decision
-    excess: float
+#: A bundle above a limit, and the ratio of its figure to the limit.
+_Hot = tuple[Decision, float]
 
 
 def modular_splits(
@@ -73,17 +69,18 @@ def modular_splits(
     """
     found = sorted(
         _hot_bundles(brokers, settings, bandwidth_limit(settings)),
-        key=lambda hot: (-hot.excess, hot.decision.bundle, hot.decision.source),
+        key=lambda hot: (-hot[1], hot[0].bundle, hot[0].source),
     )
-    once = {hot.decision.bundle: hot.decision for hot in reversed(found)}
-    hottest = [once[bundle] for bundle in dict.fromkeys(hot.decision.bundle for hot in found)]
+    once = dict[str, Decision]()
+    for decision, _ in found:
+        once.setdefault(decision.bundle, decision)
     stays = {
         decision.bundle: whole
-        for decision in hottest
+        for decision in once.values()
         if (whole := stays_whole(decision.bundle, decision.source)) is not None
     }
     splits = _within_namespaces(
-        (decision for decision in hottest if decision.bundle not in stays), bundles_in, settings
+        (one for one in once.values() if one.bundle not in stays), bundles_in, settings
     )
     return Splits(splits.decisions, (*stays.values(), *splits.skips))
 
@@ -99,7 +96,7 @@ def java_modular_splits(
         [brokers[index] for index in order], settings, java_bandwidth_limit(settings)
     )
     return _within_namespaces(
-        (hot.decision for hot in found if has_java_namespace(hot.decision.bundle)),
+        (decision for decision, _ in found if has_java_namespace(decision.bundle)),
         bundles_in,
         settings,
     )
@@ -204,4 +201,4 @@ def _hot(broker: BrokerLoad, settings: SplitSettings, bandwidth: int) -> Iterato
             reason_text(reason, evidence, settings),
             evidence,
         )
-        yield _Hot(decision, float(above[row]))
+        yield decision, float(above[row])

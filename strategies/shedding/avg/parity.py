@@ -30,8 +30,6 @@ _SCORES = "avg-scores"
 #: Maximum size of the plan. Java never removes a planned destination. No round reads an old one, so
 #: the oldest entries are dropped.
 _PLANNED_AT_MOST = 100_000
-_EQUAL = "a bundle with the same averages"
-_TWICE = "the bundle as another broker's"
 
 
 def plan_key(
@@ -44,6 +42,14 @@ def plan_key(
     averages = np.where(np.isnan(averages), np.nan, averages).astype("<f8")
     counts = np.array([short_samples, long_samples, topics], dtype="<i8")
     return blake2b(averages.tobytes() + counts.tobytes(), digest_size=16).hexdigest()
+
+
+def with_planned(cluster: ClusterMemory, planned: Mapping[str, str]) -> ClusterMemory:
+    """Memory with more destinations in the plan."""
+    merged = {**cluster.planned, **planned}
+    if len(merged) > _PLANNED_AT_MOST:
+        merged = dict(list(merged.items())[-_PLANNED_AT_MOST:])
+    return replace(cluster, planned=merged)
 
 
 @dataclass
@@ -104,10 +110,12 @@ class ParityAvgShedder:
         planned = {key: decision.destination or "" for decision, key in picks}
         cluster = _remembered(memory.cluster, {} if self.by_name else planned, size)
         remembered = with_hit_counts(Memory(memory.brokers, cluster), counters.high, counters.low)
+        shared = "a bundle with the same averages"
         if self.by_name:
             remembered = replace(remembered, plan=_plan(picks))
+            shared = "the bundle as another broker's"
         return Shedding(
-            _as_executed(picks, planned, _TWICE if self.by_name else _EQUAL),
+            _as_executed(picks, planned, shared),
             (*gathered([*skips, *more]), *together),
             remembered,
         )
@@ -222,13 +230,7 @@ def _sent_elsewhere(decision: Decision, destination: str, shared: str) -> Decisi
 
 def _remembered(cluster: ClusterMemory, planned: Mapping[str, str], size: int) -> ClusterMemory:
     if planned:
-        merged = {**cluster.planned, **planned}
-        newest = (
-            dict(list(merged.items())[-_PLANNED_AT_MOST:])
-            if len(merged) > _PLANNED_AT_MOST
-            else merged
-        )
-        cluster = replace(cluster, planned=newest)
+        cluster = with_planned(cluster, planned)
     if cluster.table_sizes.get(_SCORES, INITIAL_TABLE) != size:
         cluster = replace(cluster, table_sizes={**cluster.table_sizes, _SCORES: size})
     return cluster

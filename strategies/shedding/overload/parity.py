@@ -20,8 +20,6 @@ from strategies.shedding.overload.settings import OverloadSettings, not_overload
 from strategies.shedding.reason_texts import gathered
 from strategies.shedding.relief import MARGIN, as_executed, relieve_as_java
 
-_RESULT = "overload-result"
-
 
 @dataclass(frozen=True)
 class ParityOverloadShedder:
@@ -45,7 +43,7 @@ class ParityOverloadShedder:
             leaving, staying = self._relieve(view.brokers[index], usages[index], ties)
             decisions += leaving
             skips += staying
-        ordered, memory = as_executed(decisions, memory, _RESULT)
+        ordered, memory = as_executed(decisions, memory, "overload-result")
         return Shedding(ordered, gathered(skips), memory)
 
     def _usages(self, view: ClusterView) -> list[float]:

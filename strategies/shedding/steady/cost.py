@@ -39,7 +39,7 @@ POWERS = (0.1, 10.0)
 #: Bytes/s, or messages/s: less traffic than this shows nothing of what it costs.
 LEAST_TRAFFIC = 1e-6
 #: Rounds in which factors and powers are fitted in turns.
-_TURNS = 4
+_TURNS = 5
 #: Load (usage on a broker of power 1) that says little about what traffic costs on a broker.
 LITTLE = 0.05
 #: Bounds of the factor by which a broker's bundles cost more or less than predicted.
@@ -86,14 +86,11 @@ def learned(histories: Mapping[str, LoadHistory]) -> LoadCost:
     if not rows.count:
         return LoadCost(0.0, 0.0, 0.0, {})
     powers = np.ones(len(names))
-    factors = rows.fitted(powers)
     for _ in range(_TURNS):
-        powers = _clear(rows.ratios(factors))
         factors = rows.fitted(powers)
-    clear = _clear(rows.ratios(factors)).tolist()
-    return rows.cost(
-        factors, {name: power for name, power in zip(names, clear, strict=True) if power != 1}
-    )
+        powers = _clear(rows.ratios(factors))
+    clear = {name: one for name, one in zip(names, powers.tolist(), strict=True) if one != 1}
+    return LoadCost(factors[0], factors[1] / rows.units[0], factors[2] / rows.units[1], clear)
 
 
 def explained_by(histories: Mapping[str, LoadHistory]) -> Callable[[str, LoadSample], float]:
@@ -114,11 +111,11 @@ class _Rows:
             np.arange(len(levels)), [len(one) // LEVEL_BYTES for one in levels]
         )
         self._weight = figures[:, 3] if self.count else np.zeros(0)
-        self._units = (_unit(figures[:, 0]), _unit(figures[:, 1]))
+        self.units = (_unit(figures[:, 0]), _unit(figures[:, 1]))
         self._columns = [
             np.ones(self.count),
-            figures[:, 0] / self._units[0],
-            figures[:, 1] / self._units[1],
+            figures[:, 0] / self.units[0],
+            figures[:, 1] / self.units[1],
         ]
         self._usage = figures[:, 2]
         traffic = self._columns[1] + self._columns[2]
@@ -160,11 +157,6 @@ class _Rows:
         most = np.zeros(len(seen))
         np.maximum.at(most, self._broker, traffic)
         return np.where(most > LITTLE, predicted / np.maximum(seen, 1e-9), 1.0)
-
-    def cost(self, factors: tuple[float, float, float], powers: Mapping[str, float]) -> LoadCost:
-        return LoadCost(
-            factors[0], factors[1] / self._units[0], factors[2] / self._units[1], powers
-        )
 
 
 def _clear(ratios: Floats) -> Floats:

@@ -115,11 +115,7 @@ class MovePlan:
         kept = tuple(one for one in self.moves if one.bundle in bundles)
         if len(kept) == len(self.moves):
             return self
-        after = brokers.usage.copy()
-        for move in kept:
-            after[move.source] -= move.size / brokers.capacity[move.source]
-            after[move.destination] += move.size / brokers.capacity[move.destination]
-        return replace(self, moves=kept, after=after)
+        return replace(self, moves=kept, after=after_moves(brokers, kept)[0])
 
 
 def no_moves(brokers: LoadedBrokers) -> MovePlan:

@@ -33,8 +33,6 @@ from strategies.shedding.threshold.settings import (
     too_little_traffic,
 )
 
-_RESULT = "threshold-result"
-
 
 @dataclass(frozen=True)
 class _JavaJudged:
@@ -70,7 +68,7 @@ class ParityThresholdShedder:
             judged = self._advance(brokers, usages, judged.memory)
             decisions, more = self._lower_pass(judged, ties)
             skips = revised(skips, decisions, more)
-        ordered, memory = as_executed(decisions, judged.memory, _RESULT)
+        ordered, memory = as_executed(decisions, judged.memory, "threshold-result")
         return Shedding(ordered, gathered(skips), memory)
 
     def _advance(
