@@ -34,7 +34,6 @@ from strategies.filters.by_number import (
 from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts, remaining
 from strategies.filters.isolation import isolated, no_other_broker
 from strategies.filters.versions import (
-    VersionError,
     draining,
     not_newest,
     not_newest_known,
@@ -279,12 +278,11 @@ class Filters:
         """Keeps the newest brokers if the settings ask for it; False when Java's filter fails
         instead.
         """
-        if self.settings.prefer_later_versions:
-            try:
-                screen.drop(not_newest(screen.left, fleet.policies.brokers))
-            except VersionError:
-                return False
-        return True
+        if not self.settings.prefer_later_versions:
+            return True
+        refused = not_newest(screen.left, fleet.policies.brokers)
+        screen.drop(refused or {})
+        return refused is not None
 
     def _spread(self, screen: _Screen, subject: FilteredBundle, fleet: FilterFacts) -> None:
         counts = self._group_counts(subject, screen.left, fleet)

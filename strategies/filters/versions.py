@@ -36,17 +36,11 @@ _UNKNOWN = BrokerFacts()
 VersionKey = tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]]
 
 
-class VersionError(ValueError):
-    """A broker's version is missing or not a semantic version; Pulsar's filter then filters no
-    broker.
-    """
-
-
-def version_key(version: str) -> VersionKey:
-    """A key that sorts versions. Raises VersionError."""
+def version_key(version: str) -> VersionKey | None:
+    """A key that sorts versions; None for one that is not semantic."""
     found = _SEMANTIC.fullmatch(version)
     if found is None:
-        raise VersionError(f"{version!r} is no semantic version")
+        return None
     major, minor, patch, early = found.groups()
     parts = tuple(
         (not part.isdigit(), int(part) if part.isdigit() else 0, part)
@@ -55,33 +49,30 @@ def version_key(version: str) -> VersionKey:
     return int(major), int(minor), int(patch), early is None, parts
 
 
-def not_newest(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refusals:
-    """Refuses brokers whose version is older than another's. Raises VersionError when the version
-    of one is unknown.
+def not_newest(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refusals | None:
+    """Refuses brokers whose version is older than another's. None when the version of one is
+    unknown: Pulsar's filter then filters no broker.
     """
-    keys = {broker: version_key(facts.get(broker, _UNKNOWN).version or "") for broker in brokers}
-    newest = max(keys.values(), default=None)
-    return {broker: _older(facts[broker].version) for broker in brokers if keys[broker] != newest}
+    if None in _keys(brokers, facts).values():
+        return None
+    return not_newest_known(brokers, facts)
 
 
 def not_newest_known(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refusals:
     """Fixed: as `not_newest`, but refuses brokers of an unreadable version, unless no version is
     readable.
     """
-    keys: dict[str, VersionKey] = {}
-    for broker in brokers:
-        try:
-            keys[broker] = version_key(facts.get(broker, _UNKNOWN).version or "")
-        except VersionError:
-            continue
-    if not keys:
-        return {}
-    newest = max(keys.values())
+    keys = _keys(brokers, facts)
+    newest = max((key for key in keys.values() if key is not None), default=None)
     return {
         broker: _older(facts.get(broker, _UNKNOWN).version)
-        for broker in brokers
-        if keys.get(broker) != newest
+        for broker, key in keys.items()
+        if key != newest
     }
+
+
+def _keys(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> dict[str, VersionKey | None]:
+    return {broker: version_key(facts.get(broker, _UNKNOWN).version or "") for broker in brokers}
 
 
 def other_load_manager(

@@ -191,24 +191,15 @@ def excess(sizes: Sizes, settings: SplitSettings) -> Floats:
     return highest
 
 
-def reason_text(reason: str, evidence: Evidence, settings: SplitSettings) -> str:
+def reason_text(reason: str, sizes: Sizes, row: int, settings: SplitSettings) -> str:
     """Reason why a bundle is split, as the end of a sentence about it."""
     if reason == "topics":
-        return f"holds {evidence['topics']} topics, more than {settings.max_topics}"
+        return f"holds {sizes.topics[row]} topics, more than {settings.max_topics}"
     if reason == "sessions":
         return (
-            f"has {evidence['sessions']} producers and consumers, more than {settings.max_sessions}"
+            f"has {sizes.sessions[row]} producers and consumers, more than {settings.max_sessions}"
         )
     if reason == "msg-rate":
-        return (
-            f"carries {_number(evidence['msg_rate']):.0f} messages/s, more than "
-            f"{settings.max_msg_rate}"
-        )
-    return (
-        f"carries {_number(evidence['msg_throughput']) / MIB:.1f} MiB/s, more than "
-        f"{settings.max_bandwidth_mib}"
-    )
-
-
-def _number(value: object) -> float:
-    return value if isinstance(value, float) else 0.0
+        return f"carries {sizes.rate[row]:.0f} messages/s, more than {settings.max_msg_rate}"
+    throughput = sizes.throughput[row] / MIB
+    return f"carries {throughput:.1f} MiB/s, more than {settings.max_bandwidth_mib}"

@@ -171,7 +171,7 @@ class _SplitScan:
             )
             return
         evidence, reason = self.sizes.evidence(row), limits.REASONS[self.found[row]]
-        text = limits.reason_text(reason, evidence, self.settings)
+        text = limits.reason_text(reason, self.sizes, row, self.settings)
         self.decisions.append(
             Decision(
                 bundle,

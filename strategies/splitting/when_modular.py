@@ -198,7 +198,7 @@ def _hot(broker: BrokerLoad, settings: SplitSettings, bandwidth: int) -> Iterato
             broker.broker,
             None,
             reason,
-            reason_text(reason, evidence, settings),
+            reason_text(reason, sizes, row, settings),
             evidence,
         )
         yield decision, float(above[row])

@@ -21,10 +21,10 @@ from strategies.fold.engine import EngineSettings, rules_of
 from strategies.round.round import run_round
 from strategies.round.round_input import RoundInput, RoundResult
 from strategies.settings import Mode
-from strategies.shedding.registry import shedder
 from strategies.splitting.limits import SplitSettings
 from tests.properties.legal import BROKERS, BUNDLES, EAGER, NOW_MS, WEIGHTS, modes, seeds
 from tests.properties.test_round import SETTINGS, any_strategy, inputs
+from tests.unit.shedding_builders import shedder
 
 MIB = 1024 * 1024
 #: The views are of early in a Thursday.

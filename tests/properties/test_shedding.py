@@ -18,7 +18,7 @@ from strategies.cluster.memory import BrokerMemory, Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.settings import Mode
 from strategies.shedding.contract import Shedder, Shedding
-from strategies.shedding.registry import SHEDDERS, shedder
+from strategies.shedding.registry import SHEDDERS
 from tests.properties.legal import (
     EAGER,
     WEIGHTS,
@@ -32,7 +32,7 @@ from tests.properties.legal import (
     shuffled,
     views,
 )
-from tests.unit.shedding_builders import ns
+from tests.unit.shedding_builders import ns, shedder
 from tests.unit.shedding_rounds import play
 
 any_strategy = pytest.mark.parametrize("strategy", list(SHEDDERS))

@@ -8,14 +8,22 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
+from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.shedding.contract import Shedding
 from strategies.shedding.steady import reasons
 from strategies.shedding.steady.certificate import certified
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import LoadCost, explained_by, learned
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, widest_gap
-from strategies.shedding.steady.last_plan import goes_on, last_moves, rest_of_plan, without_swaps
+from strategies.shedding.steady.last_plan import (
+    goes_on,
+    hold,
+    last_moves,
+    rest_of_plan,
+    without_swaps,
+)
 from strategies.shedding.steady.lasting import weighed
 from strategies.shedding.steady.load_history import Episode, LoadHistory, RecentMove
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
@@ -65,26 +73,11 @@ def gap_or_reason(
     return reasons.even(cluster, nearest, doubted, profile.lasting)
 
 
-@dataclass(frozen=True, slots=True)
-class DecidedRound:
-    """The result of a round."""
-
-    decisions: tuple[Decision, ...]
-    skips: list[Skip]
-    moves: tuple[RecentMove, ...]
-    episode: Episode
-    certify: Callable[[Collection[str]], Certificate | None]
-
-    @property
-    def forecast(self) -> Forecast:
-        episode = self.episode
-        return Forecast(episode.error, episode.idle_rounds, returns(self.moves), episode.idle_moves)
-
-
 @dataclass(frozen=True)
 class PlannedRound:
     """What a round decides from. `live`: all brokers with usages; `loads`, `histories`: of the
-    brokers that are compared; `held`: moves of the last plan that a limit held back.
+    brokers that are compared; `held`: moves of the last plan that a limit held back; `memory`:
+    without this round's moves and episode.
     """
 
     view: ClusterView
@@ -95,6 +88,7 @@ class PlannedRound:
     settings: SteadySettings
     live: Sequence[BrokerLoad]
     held: Sequence[RecentMove]
+    memory: Memory
 
     @cached_property
     def cost(self) -> LoadCost:
@@ -105,7 +99,7 @@ class PlannedRound:
         """Whether only the fullest and the emptiest brokers are here."""
         return len(self.histories) < len(self.live)
 
-    def decided(self) -> DecidedRound:
+    def decided(self) -> Shedding:
         """The moves of the round, or why there are none."""
         found = gap_or_reason(
             self.view.cluster,
@@ -123,7 +117,7 @@ class PlannedRound:
                 return self._moved(cluster, rest, self.episode.planned_points, minutes)
         return self._quiet([found]) if isinstance(found, Skip) else self._planned(found)
 
-    def _planned(self, gap: LoadGap) -> DecidedRound:
+    def _planned(self, gap: LoadGap) -> Shedding:
         profile = PROFILES[self.settings.steadiness].widened(crowd_points(len(self.live)))
         rest_minutes = self._rest_minutes(gap.points)
         cluster = self._cluster(self._resting(rest_minutes), gap.test.limit if self.cut else 0.0)
@@ -138,14 +132,15 @@ class PlannedRound:
         refuted, episode = weighed(
             cluster, plan, gap, self.episode, part=profile.proven, now_ms=self.view.now_ms
         )
+        round_ = replace(self, episode=episode)
         if refuted:
-            quiet = self._quiet([reasons.comes_and_goes(self.view.cluster, gap, profile.proven)])
-            return replace(quiet, episode=episode)
-        return replace(self, episode=episode)._moved(cluster, plan, gap, rest_minutes)
+            skip = reasons.comes_and_goes(self.view.cluster, gap, profile.proven)
+            return round_._quiet([skip])
+        return round_._moved(cluster, plan, gap, rest_minutes)
 
     def _moved(
         self, cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | float, rest_minutes: float
-    ) -> DecidedRound:
+    ) -> Shedding:
         """The moves of a plan. `gap`: what it is for; of the rest of a plan, the points only."""
         band = PROFILES[self.settings.steadiness].band + crowd_points(len(self.live))
         if self.view.even is None:  # else no half may move alone
@@ -163,14 +158,14 @@ class PlannedRound:
         rest = reasons.rest_text(rest_minutes, self.settings)
         if not plan.moves and isinstance(gap, LoadGap):
             skips = [*reasons.no_better_plan(cluster, gap, self.live, rest, advice), *advice]
-            return DecidedRound((), skips, self.moves, self.episode, certify)
-        return DecidedRound(
-            reasons.decisions(cluster, plan, gap),
-            [*advice, *reasons.left_alone(cluster, plan, self.live, rest, advice)],
-            (*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
-            _after_moves(self.episode, gap, cluster, plan, self.view.now_ms),
-            certify,
+            return self._shedding((), skips, certify)
+        after = replace(
+            self,
+            moves=(*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
+            episode=_after_moves(self.episode, gap, cluster, plan, self.view.now_ms),
         )
+        skips = [*advice, *reasons.left_alone(cluster, plan, self.live, rest, advice)]
+        return after._shedding(reasons.decisions(cluster, plan, gap), skips, certify)
 
     def _least_cut(self) -> float:
         """What each move of a follow-up must cut the spread by, in points."""
@@ -178,9 +173,23 @@ class PlannedRound:
         cut = 100 * (self.episode.spread_before - self.episode.spread_predicted)
         return WORTH_OF_LAST * cut / len(last) if last else 0.0
 
-    def _quiet(self, skips: list[Skip]) -> DecidedRound:
+    def _quiet(self, skips: Sequence[Skip]) -> Shedding:
         """A round without moves, which reads no table unless its bounds are asked for."""
-        return DecidedRound((), skips, self.moves, self.episode, self._certify)
+        return self._shedding((), skips, self._certify)
+
+    def _shedding(
+        self,
+        decisions: tuple[Decision, ...],
+        skips: Sequence[Skip],
+        certify: Callable[[Collection[str]], Certificate | None],
+    ) -> Shedding:
+        episode, memory = self.episode, self.memory
+        kept = replace(memory.cluster, moves=self.moves, episode=episode)
+        forecast = Forecast(
+            episode.error, episode.idle_rounds, returns(self.moves), episode.idle_moves
+        )
+        memory = Memory(memory.brokers, kept)
+        return Shedding(decisions, tuple(skips), memory, certify, forecast, hold)
 
     def _certify(self, _: Collection[str]) -> Certificate | None:
         cluster = self._cluster(frozenset(), 0.0)

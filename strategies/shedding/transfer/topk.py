@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated
 
 import numpy as np
@@ -81,16 +82,14 @@ def top_bundles(
     by name.
     """
     busy = np.isfinite(stats.traffic).all(axis=1) & (_throughput(stats) > 0)
-    may_be_offered = _Offer(
-        policies, settings, namespace_of, lambda bundle, _: is_system_bundle(bundle)
-    )
+    may_be_offered = _offer(policies, settings, lambda name: is_system_bundle(f"{name}/"))
     rows = np.flatnonzero(busy)
     keys, names = _keys(stats, None)[rows], [stats.names[row] for row in rows.tolist()]
     found = list[int]()  # only as many bundles as necessary are checked
     for row in rows[lightest_first(keys, names)][::-1].tolist():
         if len(found) >= settings.most:
             break
-        if may_be_offered(stats.names[row]):
+        if may_be_offered(namespace_of(stats.names[row])):
             found.append(row)
     return tuple(reversed(found))
 
@@ -105,18 +104,19 @@ def java_top_bundles(
     its exception. `cache_bytes`: int64[n], compared last; zeros if unknown.
     """
     busy = _throughput(stats) != 0
-    may_be_offered = _Offer(
-        policies,
-        settings,
-        _java_namespace,
-        lambda _, namespace: _SYSTEM_NAMESPACE.fullmatch(namespace) is not None,
+    may_be_offered = _offer(
+        policies, settings, lambda name: _SYSTEM_NAMESPACE.fullmatch(name) is not None
     )
     order = concurrent_hash_map_order(stats.names)
     if not settings.with_policies and any(
         busy[row] and not has_java_namespace(name) for row, name in enumerate(stats.names)
     ):
         return TopFault("java.lang.IllegalArgumentException")
-    rows = [row for row in order.tolist() if busy[row] and may_be_offered(stats.names[row])]
+    rows = [
+        row
+        for row in order.tolist()
+        if busy[row] and may_be_offered(_java_namespace(stats.names[row]))
+    ]
     return _selected_as_java(
         rows, ranks(_keys(stats, cache_bytes)).tolist(), min(settings.most, len(rows))
     )
@@ -181,35 +181,21 @@ class TopLists(Mapping[str, Sequence[OfferedBundle]]):
         )
 
 
-class _Offer:
-    """Whether a bundle may be in the report; every namespace is checked once."""
+def _offer(
+    policies: PoliciesView, settings: TopSettings, is_own: Callable[[str], bool]
+) -> Callable[[str], bool]:
+    """Returns a function: whether bundles of a namespace may be in the report; each is checked
+    once.
+    """
+    excluded = frozenset(name.strip() for name in settings.excluded_namespaces.split(","))
 
-    def __init__(
-        self,
-        policies: PoliciesView,
-        settings: TopSettings,
-        namespace: Callable[[str], str],
-        is_own: Callable[[str, str], bool],
-    ) -> None:
-        self._policies, self._settings, self._namespace, self._is_own = (
-            policies,
-            settings,
-            namespace,
-            is_own,
-        )
-        self._excluded = frozenset(name.strip() for name in settings.excluded_namespaces.split(","))
-        self._judged: dict[str, bool] = {}
-
-    def __call__(self, bundle: str) -> bool:
-        namespace = self._namespace(bundle)
-        if namespace not in self._judged:
-            self._judged[namespace] = self._judge(bundle, namespace)
-        return self._judged[namespace]
-
-    def _judge(self, bundle: str, namespace: str) -> bool:
-        if namespace in self._excluded or self._is_own(bundle, namespace):
+    @cache
+    def may_be_offered(namespace: str) -> bool:
+        if namespace in excluded or is_own(namespace):
             return False
-        return self._settings.with_policies or not has_policies(namespace, self._policies)
+        return settings.with_policies or not has_policies(namespace, policies)
+
+    return may_be_offered
 
 
 def _java_namespace(bundle: str) -> str:
