@@ -24,21 +24,19 @@ from strategies.filters.anti_affinity import (
     more_crowded,
     namespaces_served,
 )
-from strategies.filters.by_number import (
+from strategies.filters.broker_filters import (
+    draining,
     no_less_even,
     no_room_for,
+    not_newest,
+    not_newest_known,
+    other_load_manager,
     too_many_topics,
     topics_at_limit,
     uneven,
 )
 from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts, remaining
 from strategies.filters.isolation import isolated, no_other_broker
-from strategies.filters.versions import (
-    draining,
-    not_newest,
-    not_newest_known,
-    other_load_manager,
-)
 from strategies.reason_codes import CHECK_FILTERS, CHECK_POLICIES, Meaning, Refusal, Refusals
 from strategies.settings import Mode, Setting
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import ClusterView, Decision, Skip
-from strategies.filters.by_number import EvenDistribution
+from strategies.filters.broker_filters import EvenDistribution
 from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts, remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView

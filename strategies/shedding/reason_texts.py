@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
+from types import MappingProxyType
+from typing import Literal
 
 from strategies.bundles.bundle_loads import Floats
 from strategies.cluster.model import MIB, BrokerLoad, Decision, Evidence, Skip
@@ -40,6 +42,7 @@ MEANINGS = (
     Meaning("unusable-figures", "blind", 1420, CHECK_COLLECTOR),
 )
 
+Metric = Literal["msg_rate", "msg_throughput"]
 #: Up to this number of brokers with the same reason, each has its own sentence; in larger clusters
 #: they share one.
 SPELLED_OUT = 50
@@ -58,6 +61,12 @@ def mib(bytes_per_s: float) -> str:
 def msgs(per_s: float) -> str:
     """A message rate: `1,200 msg/s`."""
     return f"{per_s:,.0f} msg/s"
+
+
+#: Measure of traffic → the format of a figure.
+SHOWN: Mapping[Metric, Callable[[float], str]] = MappingProxyType(
+    {"msg_rate": msgs, "msg_throughput": mib}
+)
 
 
 def setting(path: str, value: float) -> str:

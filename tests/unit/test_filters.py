@@ -13,11 +13,18 @@ from strategies.filters.anti_affinity import (
     may_leave,
     more_crowded,
 )
-from strategies.filters.by_number import no_less_even, too_many_topics, topics_at_limit, uneven
+from strategies.filters.broker_filters import (
+    no_less_even,
+    not_newest,
+    not_newest_known,
+    too_many_topics,
+    topics_at_limit,
+    uneven,
+    version_key,
+)
 from strategies.filters.facts import FilteredBundle, remaining
 from strategies.filters.isolation import governing, isolated
 from strategies.filters.policies import BrokerFacts
-from strategies.filters.versions import not_newest, not_newest_known, version_key
 from tests.unit.placement_builders import facts, filters, fleet, policies, policy
 
 THREE = ("b1", "b2", "b3")

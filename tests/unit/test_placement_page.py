@@ -6,7 +6,7 @@ import pytest
 
 from strategies.cluster.memory import ClusterMemory, Memory
 from strategies.filters.anti_affinity import anti_affine
-from strategies.filters.by_number import (
+from strategies.filters.broker_filters import (
     no_less_even,
     no_room_for,
     too_many_topics,

@@ -18,8 +18,8 @@ from strategies.cluster.memory import BrokerMemory, ClusterMemory, Memory
 from strategies.cluster.model import BrokerLoad
 from strategies.shedding.contract import Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
-from strategies.shedding.steady.lasting import ENOUGH, REMEMBERED_MS, YOUNG
 from strategies.shedding.steady.load_history import Episode, LoadSample
+from strategies.shedding.steady.obstacles import ENOUGH, REMEMBERED_MS, YOUNG
 from strategies.shedding.steady.settings import Steadiness, SteadySettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, view
 from tests.unit.steady_builders import history_of

@@ -18,7 +18,7 @@ from strategies.filters.anti_affinity import (
     java_may_leave,
     namespaces_served,
 )
-from strategies.filters.by_number import too_many_topics, topics_at_limit, uneven
+from strategies.filters.broker_filters import too_many_topics, topics_at_limit, uneven
 from strategies.filters.facts import remaining
 from strategies.filters.isolation import governing, isolated, role_of
 from strategies.filters.pipeline import FilterSettings

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 
@@ -17,9 +17,15 @@ from strategies.bundles.bundle_loads import Floats
 from strategies.cluster.model import BrokerLoad, Decision, Evidence, Skip
 from strategies.settings import Setting
 from strategies.shedding.candidates import Pick
-from strategies.shedding.reason_texts import SPELLED_OUT, broker_skips, mib, msgs, setting
-
-Metric = Literal["msg_rate", "msg_throughput"]
+from strategies.shedding.reason_texts import (
+    SHOWN,
+    SPELLED_OUT,
+    Metric,
+    broker_skips,
+    mib,
+    msgs,
+    setting,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +175,6 @@ class Need:
     amount: float
     share: float
 
-    def shown(self, amount: float) -> str:
-        return msgs(amount) if self.metric == "msg_rate" else mib(amount)
-
     @property
     def rest(self) -> str:
         """Why bundles of the fuller broker stay."""
@@ -184,8 +187,8 @@ class Need:
     def all(self) -> str:
         """The amount to move, and the setting that limits it."""
         return (
-            f"{self.shown(self.amount)} to move ({setting('shedding.avg.max_unload', self.share)} "
-            "of the difference)"
+            f"{SHOWN[self.metric](self.amount)} to move "
+            f"({setting('shedding.avg.max_unload', self.share)} of the difference)"
         )
 
 
@@ -215,11 +218,11 @@ def transfer(
     pick: Pick, *, pair: BrokerPair, hits: Hits, need: Need, settings: AvgSettings
 ) -> Decision:
     """A bundle that goes from the fuller broker of a pair to the emptier one."""
-    destination = pair.under.broker
+    destination, shown = pair.under.broker, SHOWN[need.metric]
     counted = f"{hits.high} urgent" if hits.code(settings) == "far-apart" else f"{hits.low}"
     text = (
-        f"{apart(pair)} after {counted} hits in a row: {need.shown(pick.load)} of the "
-        f"{need.shown(need.amount)} to move go to {destination}"
+        f"{apart(pair)} after {counted} hits in a row: {shown(pick.load)} of the "
+        f"{shown(need.amount)} to move go to {destination}"
     )
     evidence: Evidence = {
         "over_score": pair.over_score,

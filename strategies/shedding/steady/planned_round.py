@@ -24,10 +24,9 @@ from strategies.shedding.steady.last_plan import (
     rest_of_plan,
     without_swaps,
 )
-from strategies.shedding.steady.lasting import weighed
 from strategies.shedding.steady.load_history import Episode, LoadHistory, RecentMove
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
-from strategies.shedding.steady.obstacles import cluster_full, why_not_even
+from strategies.shedding.steady.obstacles import cluster_full, weighed, why_not_even
 from strategies.shedding.steady.plan import best_plan
 from strategies.shedding.steady.samples import load_of
 from strategies.shedding.steady.settings import PROFILES, SteadySettings

@@ -35,7 +35,6 @@ from strategies.shedding.steady.load_history import (
     moves_of,
     with_histories,
 )
-from strategies.shedding.steady.obstacles import ADVICE
 from strategies.shedding.steady.planned_round import gap_or_reason, resting
 from strategies.shedding.steady.samples import (
     LEVEL_AGE_MS,
@@ -127,7 +126,15 @@ STEADY = SheddingStrategy(
     placement="none",
     distributes_evenly=False,
     quiet=quiet,
-    advice=ADVICE,
+    advice=frozenset(
+        {
+            "cluster-full",
+            "bundle-too-large",
+            "load-without-bundles",
+            "coarse-bundles",
+            "policies-hold",
+        }
+    ),
     sample_key="sample_seconds",
     memory=memory,
     meanings=(

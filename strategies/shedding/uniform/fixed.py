@@ -27,10 +27,15 @@ from strategies.shedding.candidates import (
     that_fit,
 )
 from strategies.shedding.contract import Shedding
-from strategies.shedding.reason_texts import broker_skips, setting, settling, too_few_bundles
+from strategies.shedding.reason_texts import (
+    Metric,
+    broker_skips,
+    setting,
+    settling,
+    too_few_bundles,
+)
 from strategies.shedding.uniform.settings import (
     Gap,
-    Metric,
     UniformSettings,
     even,
     not_the_busiest,

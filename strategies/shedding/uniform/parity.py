@@ -20,7 +20,7 @@ from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies, Picker
 from strategies.shedding.contract import Shedding
-from strategies.shedding.reason_texts import too_few_bundles
+from strategies.shedding.reason_texts import Metric, too_few_bundles
 from strategies.shedding.uniform import settings as uniform
 
 _INT_MAX = 2_147_483_647
@@ -85,7 +85,7 @@ class ParityUniformLoadShedder:
         return decisions, skips if decisions else [uniform.nothing_fits(gap, self.settings), *skips]
 
 
-def _gap(metric: uniform.Metric, view: ClusterView, share: float) -> uniform.Gap:
+def _gap(metric: Metric, view: ClusterView, share: float) -> uniform.Gap:
     """Extremes in the order of Java's map: the first broker wins ties, NaN never wins."""
     values = uniform.totals(metric, view.brokers)
     busiest, most = _beyond(-1.0, values, view)
