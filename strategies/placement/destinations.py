@@ -82,7 +82,7 @@ class Destinations:
         self._brokers = remaining([broker.broker for broker in view.brokers], closed)
         self._settling = frozenset(broker.broker for broker in view.brokers if broker.settling)
         self._ledger = Ledger(view.brokers, rules.weights)
-        self._form = _FORMS[rules.mode, rules.filters.settings.load_manager == "extensible"]
+        self._form = _FORMS[rules.filters.mode, rules.filters.settings.load_manager == "extensible"]
         for move in on_the_way if self._form.counts_moves or closed else ():
             self._ledger.count(move)
         self.memory = (

@@ -138,11 +138,23 @@ def settling(brokers: Sequence[str]) -> list[Skip]:
     )
 
 
+def unusable(brokers: Sequence[str]) -> list[Skip]:
+    """Skips of brokers whose usage is not a finite number."""
+    return broker_skips(
+        "unusable-figures",
+        brokers,
+        lambda _: "its resource figures give no finite usage",
+        lambda: f"the figures of {len(brokers):,} brokers give no finite usage",
+    )
+
+
 def comparable(
-    brokers: Sequence[BrokerLoad], usages: Floats
+    brokers: Sequence[BrokerLoad],
+    usages: Floats,
+    unusable: Callable[[Sequence[str]], list[Skip]] = unusable,
 ) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:
     """The brokers with a finite usage that do not settle, with that usage, and skips of the
-    others. `usages`: float64[n].
+    others. `usages`: float64[n]; `unusable`: skips of brokers without a finite one.
     """
     judged, lost, waiting = list[tuple[BrokerLoad, float]](), list[str](), list[str]()
     for broker, usage in zip(brokers, usages.tolist(), strict=True):
@@ -153,16 +165,6 @@ def comparable(
         else:
             judged.append((broker, usage))
     return judged, [*unusable(lost), *settling(waiting)]
-
-
-def unusable(brokers: Sequence[str]) -> list[Skip]:
-    """Skips of brokers whose usage is not a finite number."""
-    return broker_skips(
-        "unusable-figures",
-        brokers,
-        lambda _: "its resource figures give no finite usage",
-        lambda: f"the figures of {len(brokers):,} brokers give no finite usage",
-    )
 
 
 def too_few_bundles(broker: str, why: str, count: int) -> Skip:

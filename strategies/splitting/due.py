@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from strategies.bundles.bundle_names import parse_bundle
@@ -14,22 +14,10 @@ from strategies.settings import Mode
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when_extensible import (
     BrokerContext,
-    OwnSplits,
     extensible_splits,
     java_extensible_splits,
 )
 from strategies.splitting.when_modular import Splits, java_modular_splits, modular_splits
-
-
-@dataclass(frozen=True, slots=True)
-class DueSplits:
-    """The splits of a round, skips of bundles that stay whole and, for the extensible load manager,
-    the new `hits`.
-    """
-
-    decisions: tuple[Decision, ...] = ()
-    skips: tuple[Skip, ...] = ()
-    hits: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +27,7 @@ class Splitter:
     """
 
     modular: Callable[[Sequence[BrokerLoad], Callable[[str], int], SplitSettings], Splits]
-    extensible: Callable[[BundleStats, Mapping[str, int], BrokerContext, SplitSettings], OwnSplits]
+    extensible: Callable[[BundleStats, Mapping[str, int], BrokerContext, SplitSettings], Splits]
     keeps_due: bool
 
 
@@ -68,12 +56,12 @@ class SplitRules:
 
 def due_splits(
     view: ClusterView, leaving: Collection[str], hits: Mapping[str, int], rules: SplitRules
-) -> DueSplits:
+) -> Splits:
     """The splits of one round, after the round has decided which bundles leave. `hits`: result of
     the previous round.
     """
     if not rules.settings.enabled:
-        return DueSplits()
+        return Splits()
     extensible, counted = rules.load_manager == "extensible", dict[str, int]()
     if extensible:
         found, skips, counted = _by_broker(view.brokers, hits, rules)
@@ -97,7 +85,7 @@ def due_splits(
         )
         if extensible and rules.splitter.keeps_due and decision.bundle not in kept:
             counted[decision.bundle] = hits.get(decision.bundle, 0) + 1
-    return DueSplits(
+    return Splits(
         tuple(kept.values()),
         (*(replace(skip, text=f"it {skip.text}") for skip in skips), *more),
         counted,

@@ -19,7 +19,7 @@ from strategies.cluster.model import BundleStats, Decision, Skip
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.reason_codes import NEXT_ROUNDS, Meaning
 from strategies.splitting import limits
-from strategies.splitting.when_modular import namespace_full, stays_whole
+from strategies.splitting.when_modular import Splits, namespace_full, stays_whole
 
 #: The reason codes of this module.
 MEANINGS = (
@@ -45,18 +45,6 @@ class BrokerContext:
     splitting: Collection[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OwnSplits:
-    """The splits of one scan; the evidence of each has its `boundary`. `failed`: bundles counted as
-    failures; `hits`: for the next scan.
-    """
-
-    decisions: tuple[Decision, ...]
-    skips: tuple[Skip, ...]
-    failed: tuple[str, ...]
-    hits: Mapping[str, int]
-
-
 @dataclass
 class _SplitScan:
     """One scan of the bundles of a broker, with its results so far. `is_of`: whether a bundle
@@ -74,6 +62,10 @@ class _SplitScan:
     skips: list[Skip] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     planned: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def result(self) -> Splits:
+        return Splits(tuple(self.decisions), tuple(self.skips), self.hits, tuple(self.failed))
 
     def as_java(self) -> None:
         """Scans the bundles one by one in hash order: counts, checks and splits each before the
@@ -185,22 +177,18 @@ class _SplitScan:
         self.planned[namespace_of(bundle)] += 1
         del self.hits[bundle]
 
-    def result(self) -> OwnSplits:
-        return OwnSplits(tuple(self.decisions), tuple(self.skips), tuple(self.failed), self.hits)
-
 
 def extensible_splits(
     stats: BundleStats,
     hits: Mapping[str, int],
     context: BrokerContext,
     settings: limits.SplitSettings,
-) -> OwnSplits:
+) -> Splits:
     """Scans a broker's bundles, hottest first. `hits`: result of the previous scan."""
-    scan = _scan(
-        stats, hits, context, settings, bandwidth=limits.bandwidth_limit(settings), is_of=_is_of
-    )
+    bandwidth = limits.bandwidth_limit(settings)
+    scan = _scan(stats, hits, context, settings, bandwidth=bandwidth, is_of=_is_of)
     scan.hottest_first()
-    return scan.result()
+    return scan.result
 
 
 def java_extensible_splits(
@@ -208,20 +196,14 @@ def java_extensible_splits(
     hits: Mapping[str, int],
     context: BrokerContext,
     settings: limits.SplitSettings,
-) -> OwnSplits:
+) -> Splits:
     """Scans a broker's bundles as Java does. For Java, a namespace that begins with another one is
     the same.
     """
-    scan = _scan(
-        stats,
-        hits,
-        context,
-        settings,
-        bandwidth=limits.java_bandwidth_limit(settings),
-        is_of=str.startswith,
-    )
+    bandwidth = limits.java_bandwidth_limit(settings)
+    scan = _scan(stats, hits, context, settings, bandwidth=bandwidth, is_of=str.startswith)
     scan.as_java()
-    return scan.result()
+    return scan.result
 
 
 def _scan(

@@ -8,8 +8,8 @@ bundles allows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -48,11 +48,14 @@ MEANINGS = (
 @dataclass(frozen=True, slots=True)
 class Splits:
     """Bundles to split, in the order of execution (never with a destination), and hot ones that
-    stay whole.
+    stay whole. For the extensible load manager, `hits`: for the next scan; `failed`: bundles that
+    count as failures; the evidence of a decision has its `boundary`.
     """
 
-    decisions: tuple[Decision, ...]
-    skips: tuple[Skip, ...]
+    decisions: tuple[Decision, ...] = ()
+    skips: tuple[Skip, ...] = ()
+    hits: Mapping[str, int] = field(default_factory=dict)
+    failed: tuple[str, ...] = ()
 
 
 #: A bundle above a limit, and the ratio of its figure to the limit.

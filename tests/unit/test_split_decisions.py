@@ -22,7 +22,7 @@ from strategies.splitting.limits import (
     excess,
     java_bandwidth_limit,
 )
-from strategies.splitting.when_extensible import BrokerContext, OwnSplits
+from strategies.splitting.when_extensible import BrokerContext
 from strategies.splitting.when_modular import (
     Splits,
     bundles_per_namespace,
@@ -50,7 +50,7 @@ def split(
     return SPLITTERS[mode].modular([broker("b1:1", bundles)], lambda _: existing, settings)
 
 
-def names(found: Splits | OwnSplits) -> list[str]:
+def names(found: Splits) -> list[str]:
     return [decision.bundle for decision in found.decisions]
 
 
@@ -63,7 +63,7 @@ def look(
     splitting: Collection[str] = (),
     cut: Sequence[int] = (5,),
     elsewhere: Collection[str] = (),
-) -> OwnSplits:
+) -> Splits:
     around = BrokerContext(
         "b1:1", lambda _: 4, lambda _: cut, lambda bundle: bundle not in elsewhere, splitting
     )

@@ -39,7 +39,7 @@ def stores(*brokers: tuple[float, float, tuple[float, ...]], **more: object) -> 
                 OfferedBundle(ns(k + index), load * MIB) for index, load in enumerate(loads)
             ]
             k += len(loads)
-    return replace(Stores(NOW_MS, entries, top, frozenset(entries)), **more)  # type: ignore[arg-type]
+    return replace(Stores(NOW_MS, entries, top.get, frozenset(entries)), **more)  # type: ignore[arg-type]
 
 
 def moved(verdict: TransferVerdict) -> list[tuple[str, float, str | None]]:
@@ -194,7 +194,7 @@ def test_a_bundle_that_is_listed_twice_is_decided_once() -> None:
                 OfferedBundle(ns(0), 6.0 * MIB),
                 OfferedBundle(ns(1), 89.0 * MIB),
             ]
-        },
+        }.get,
     )
     assert [move.bundle for move in java(twice, AT_ONCE).moves] == [ns(0)]
     assert [move.bundle for move in judge_repaired(twice, AT_ONCE, 0).moves] == [ns(0)]

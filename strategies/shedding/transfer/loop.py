@@ -113,7 +113,7 @@ class Loop:
         )
 
     def _exchange(self, fullest: str, emptiest: str, reason: TransferReason) -> None:
-        bundles = self.stores.top.get(fullest, ())
+        bundles = self.stores.top(fullest) or ()
         if len(bundles) < 2:
             self.without_data += not bundles
             self.too_few_bundles += len(bundles)
@@ -200,10 +200,10 @@ class Exchange:
         """Bundles of the emptier broker that may come back in exchange; None if no exchange
         helps.
         """
-        if not self._loop.settings.transfer or self._emptiest not in self._loop.stores.top:
+        if not self._loop.settings.transfer:
             return None
         if self._back is None:
-            self._back = iter(self._loop.stores.top[self._emptiest])
+            self._back = iter(self._loop.stores.top(self._emptiest) or ())
         limit = self.most.throughput
         fuller = limit - self.marked + self.gained - top.throughput
         emptier = self.least.throughput + self.marked - self.gained + top.throughput

@@ -187,9 +187,13 @@ def transferable(
     return any(broker != source for broker in candidates)
 
 
+#: Returns the top list of a broker, lightest bundle first; None for a broker without one.
+TopLists = Callable[[str], Sequence[OfferedBundle] | None]
+
+
 @dataclass(frozen=True)
 class Stores:
-    """Input of one round. `brokers`: in the order of the loop; `top`: lightest first.
+    """Input of one round. `brokers`: in the order of the loop.
 
     `cooling`: bundles that moved recently; `unloaded_at_ms`: broker → when it last shed;
     `may_move(bundle, source, destination)`: whether policies and filters allow the move.
@@ -197,7 +201,7 @@ class Stores:
 
     now_ms: int
     brokers: Mapping[str, BrokerEntry]
-    top: Mapping[str, Sequence[OfferedBundle]]
+    top: TopLists
     available: Collection[str]
     cooling: Collection[str] = ()
     unloaded_at_ms: Mapping[str, int] = field(default_factory=dict)

@@ -10,7 +10,7 @@ order of equal bundles depends on hash order and on how the selection swaps entr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated
@@ -33,7 +33,7 @@ from strategies.filters.isolation import governing
 from strategies.filters.policies import PoliciesView
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.settings import Setting
-from strategies.shedding.transfer.settings import OfferedBundle, TransferSettings
+from strategies.shedding.transfer.settings import OfferedBundle, TopLists, TransferSettings
 
 _SYSTEM_NAMESPACE = re.compile(r"(?:pulsar|sla-monitor)/[^:]+:\d+|pulsar/system", re.ASCII)
 
@@ -131,54 +131,29 @@ def has_policies(namespace: str, policies: PoliciesView) -> bool:
 Top = Callable[[BundleStats, PoliciesView, TopSettings], tuple[int, ...] | TopFault]
 
 
-class TopLists(Mapping[str, Sequence[OfferedBundle]]):
-    """Top lists by broker, each built on first access."""
+def top_lists(
+    brokers: Sequence[BrokerLoad], view: ClusterView, settings: TransferSettings, top: Top
+) -> TopLists:
+    """The top lists of these brokers, each built on first use."""
+    known = {broker.broker: broker.bundles for broker in brokers}
+    report = TopSettings(most=settings.top_bundles, with_policies=settings.with_policies)
 
-    def __init__(
-        self,
-        brokers: Sequence[BrokerLoad],
-        view: ClusterView,
-        settings: TransferSettings,
-        top_bundles: Top,
-    ) -> None:
-        self._brokers, self._view = {broker.broker: broker for broker in brokers}, view
-        self._settings, self._top = (
-            TopSettings(most=settings.top_bundles, with_policies=settings.with_policies),
-            top_bundles,
-        )
-        self._made: dict[str, tuple[OfferedBundle, ...]] = {}
-
-    def __getitem__(self, broker: str) -> tuple[OfferedBundle, ...]:
-        if broker not in self._made:
-            self._made[broker] = self._make(self._brokers[broker])
-        return self._made[broker]
-
-    def __contains__(self, broker: object) -> bool:
-        return broker in self._brokers
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._brokers)
-
-    def __len__(self) -> int:
-        return len(self._brokers)
-
-    def _make(self, broker: BrokerLoad) -> tuple[OfferedBundle, ...]:
-        loads = broker.bundles
-        offered = np.array([not self._view.is_excluded(name) for name in loads.names], dtype=bool)
-        stats = BundleStats(
-            loads.names,
-            np.where(offered[:, None], loads.current, 0.0),
-            loads.topics,
-            loads.sessions,
-        )
-        rows = self._top(stats, self._view.policies, self._settings)
+    @cache
+    def top_list(broker: str) -> Sequence[OfferedBundle] | None:
+        loads = known.get(broker)
+        if loads is None:
+            return None
+        offered = np.array([not view.is_excluded(name) for name in loads.names], dtype=bool)
+        traffic = np.where(offered[:, None], loads.current, 0.0)
+        stats = BundleStats(loads.names, traffic, loads.topics, loads.sessions)
+        rows = top(stats, view.policies, report)
+        if isinstance(rows, TopFault):
+            return ()
         with np.errstate(over="ignore", invalid="ignore"):
             throughput = (loads.current[:, 2] + loads.current[:, 3]).tolist()
-        return (
-            ()
-            if isinstance(rows, TopFault)
-            else tuple(OfferedBundle(loads.names[row], throughput[row]) for row in rows)
-        )
+        return tuple(OfferedBundle(loads.names[row], throughput[row]) for row in rows)
+
+    return top_list
 
 
 def _offer(

@@ -27,12 +27,13 @@ from strategies.shedding.reason_texts import broker_skips, mib, points, setting
 from strategies.shedding.transfer.settings import (
     BrokerEntry,
     Stores,
+    TopLists,
     TransferMove,
     TransferSettings,
     TransferVerdict,
     transferable,
 )
-from strategies.shedding.transfer.topk import Top, TopLists, has_policies
+from strategies.shedding.transfer.topk import Top, has_policies, top_lists
 
 _WHY_NOTHING = {
     "CoolDown": (
@@ -84,7 +85,7 @@ class TransferShedder:
         """Runs one round: decisions, skips and new memory."""
         usages, skips = self.take_part(view, self.weights)
         judged, averages = [broker for broker, _ in usages], self._averages(usages, memory)
-        tops = TopLists(judged, view, self.settings, self.top_bundles)
+        tops = top_lists(judged, view, self.settings, self.top_bundles)
         entries = {
             broker.broker: self._entry(broker, averages[broker.broker], view.now_ms)
             for broker in judged
@@ -244,7 +245,7 @@ class TransferShedder:
         taken = {move.bundle for move in verdict.moves} - moving
         found = self.candidates(broker.bundles, replace(view, cooling=view.cooling - moving), taken)
         staying = [name for row in found.rows if (name := broker.bundles.names[row]) not in moving]
-        offered = {top.bundle for top in tops.get(broker.broker, ())}
+        offered = {top.bundle for top in tops(broker.broker) or ()}
         excluded = [
             name for name in staying if self.settings.is_excluded(name) or view.is_excluded(name)
         ]
