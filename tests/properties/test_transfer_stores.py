@@ -37,7 +37,7 @@ legal = st.builds(
     Stores,
     st.just(NOW_MS),
     st.dictionaries(st.sampled_from(NAMES), entries),
-    st.dictionaries(st.sampled_from(NAMES), tops),
+    st.dictionaries(st.sampled_from(NAMES), tops).map(lambda known: known.get),
     st.frozensets(st.sampled_from(NAMES)),
     st.frozensets(st.sampled_from([ns(k) for k in range(16)]), max_size=4),
     st.dictionaries(
