@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 
-from strategies.bundles.bundle_names import namespace_of
+from strategies.bundles import namespace_of
 from strategies.errors import SettingsError
 
 _BRACKETED = re.compile(r"\s*\[([^\[\]]*)\]\s*")

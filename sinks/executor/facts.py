@@ -12,7 +12,7 @@ from sinks.executor.intake import Task
 from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig
 from sinks.pulsar_api.admin import PulsarAdmin
-from strategies.bundles.bundle_names import namespace_of
+from strategies.bundles import namespace_of
 from strategies.cluster.model import Command
 from strategies.errors import AdminError, NotFound, Unauthorized
 from strategies.executor.admission import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from strategies.bundles.bundle_names import parse_bundle, topic_hash
+from strategies.bundles import parse_bundle, topic_hash
 
 #: Names to try: enough for a namespace of 10,000 bundles, with a chance of 1 in 10^8 to find none.
 _TRIES = 200_000

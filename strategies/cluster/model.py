@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSummary, no_bundles
+from strategies.bundles import BundleLoads, Floats, Ints, TableSummary, no_bundles
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
 from strategies.cluster.round_figures import Certificate, Forecast, RoundState, Spread

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from strategies.bundles.bundle_names import is_system_bundle, namespace_of
+from strategies.bundles import is_system_bundle, namespace_of
 from strategies.cluster.model import Command, OutcomeStatus
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView, read_policies

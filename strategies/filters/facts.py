@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from strategies.bundles.bundle_names import namespace_of
+from strategies.bundles import namespace_of
 from strategies.filters.anti_affinity import Counts
 from strategies.filters.policies import PoliciesView
 from strategies.reason_codes import Refusals

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from strategies.bundles.bundle_names import namespace_of
+from strategies.bundles import namespace_of
 from strategies.cluster.model import Decision, Skip
 from strategies.filters.facts import Allowed
 from strategies.placement.contract import Placement

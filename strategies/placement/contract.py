@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT
+from strategies.bundles import RATE_IN, RATE_OUT
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, Evidence
 from strategies.java.hash_order import concurrent_hash_map_order

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from strategies.bundles.bundle_names import namespace_of
+from strategies.bundles import namespace_of
 from strategies.cluster.model import BrokerLoad
 from strategies.figures.estimate import burdened, share_of_traffic
 from strategies.figures.usage import weighted_usage, weighted_usages

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.model import Figures, Resource
 from strategies.errors import SettingsError
 from strategies.limits import patterns

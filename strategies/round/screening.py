@@ -11,7 +11,7 @@ from itertools import islice
 from types import MappingProxyType
 
 from strategies.averages.bundle_averages import bundles_of, unpack_history
-from strategies.bundles.bundle_loads import BundleLoads, no_bundles
+from strategies.bundles import BundleLoads, no_bundles
 from strategies.cluster.clock import COLLECTOR, EXECUTOR, tolerance_of
 from strategies.cluster.cool_downs import of_all_moves, resting
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Skip

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints
-from strategies.bundles.bundle_names import is_java_system_bundle, is_system_bundle
+from strategies.bundles import BundleLoads, Floats, Ints, is_java_system_bundle, is_system_bundle
 from strategies.cluster.model import BrokerLoad, ClusterView, Skip
 from strategies.java.hash_order import copied_order, double_keys
 from strategies.reason_codes import NEXT_ROUNDS, OTHER_LOAD, Meaning

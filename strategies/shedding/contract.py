@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from strategies.bundles.bundle_loads import Bools, Floats, Ints
+from strategies.bundles import Bools, Floats, Ints
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import ClusterView, Decision, Figures, Round, Skip
 from strategies.cluster.round_figures import Certificate, Forecast

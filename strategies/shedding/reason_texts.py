@@ -9,7 +9,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Literal
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.model import MIB, BrokerLoad, Decision, Evidence, Skip
 from strategies.reason_codes import (
     CHECK_COLLECTOR,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from strategies.bundles.bundle_names import parse_bundle
+from strategies.bundles import parse_bundle
 from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView, Decision, Skip
 from strategies.filters.pipeline import LoadManager
 from strategies.reason_codes import Refusal

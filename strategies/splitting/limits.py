@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.bundles import Floats, Ints
 from strategies.cluster.model import MIB, Evidence
 from strategies.settings import Setting
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Ints
-from strategies.bundles.bundle_names import KeyRange, hexadecimal, namespace_of, parse_bundle
+from strategies.bundles import Ints, KeyRange, hexadecimal, namespace_of, parse_bundle
 from strategies.cluster.model import BundleStats, Decision, Skip
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.reason_codes import NEXT_ROUNDS, Meaning

@@ -13,12 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from strategies.bundles.bundle_names import (
-    has_java_namespace,
-    is_system_bundle,
-    namespace_of,
-    parse_bundle,
-)
+from strategies.bundles import has_java_namespace, is_system_bundle, namespace_of, parse_bundle
 from strategies.cluster.model import BrokerLoad, Decision, Skip
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.reason_codes import SPLIT_BUNDLES, Meaning

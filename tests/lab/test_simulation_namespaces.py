@@ -17,7 +17,7 @@ from pulsar_rebalancer.lab.simulation.run import run
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.world import World
-from strategies.bundles.bundle_names import namespace_of
+from strategies.bundles import namespace_of
 from strategies.errors import SettingsError
 
 OWN = {

@@ -15,7 +15,7 @@ from math import fsum
 import numpy as np
 from hypothesis import strategies as st
 
-from strategies.bundles.bundle_loads import BundleLoads
+from strategies.bundles import BundleLoads
 from strategies.cluster.memory import NO_MEMORY, BrokerMemory, ClusterMemory, Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.settings import Mode, Weights

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from strategies.bundles.bundle_names import is_system_bundle
+from strategies.bundles import is_system_bundle
 from strategies.cluster.intent_contract import LASTING, Intent, IntentStatus
 from strategies.cluster.model import (
     MIB,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from pulsar_rebalancer.lab.conformance.split_positions import SplitRequest, TopicFlow
-from strategies.bundles.bundle_names import FULL, KeyRange
+from strategies.bundles import FULL, KeyRange
 from strategies.splitting.limits import Algorithm, SplitSettings
 from tests.unit.splitting_builders import topic_of
 

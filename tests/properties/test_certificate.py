@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.shedding.steady.certificate import best_spread, least_to_move
 from tests.properties.costly import costly
 

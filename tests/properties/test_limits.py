@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from strategies.averages.bundle_averages import unpack_history
-from strategies.bundles.bundle_names import namespace_of
+from strategies.bundles import namespace_of
 from strategies.cluster.budget import HOUR_MS, Spent
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import Command

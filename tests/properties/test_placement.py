@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.bundles.bundle_loads import BundleLoads
-from strategies.bundles.bundle_names import namespace_of
+from strategies.bundles import BundleLoads, namespace_of
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import (
     BrokerLoad,

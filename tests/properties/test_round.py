@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sinks.wire.output_rows import event_row
 from strategies.averages.bundle_averages import BundleHistory, first_history, unpack_history
-from strategies.bundles.bundle_loads import BundleLoads
+from strategies.bundles import BundleLoads
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import BundleStats, ClusterView
 from strategies.cluster.state import ClusterState, Gained, InFlight

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strategies.bundles.bundle_loads import BundleLoads
-from strategies.bundles.bundle_names import is_system_bundle
+from strategies.bundles import BundleLoads, is_system_bundle
 from strategies.cluster.memory import BrokerMemory, Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.settings import Mode

@@ -17,7 +17,7 @@ from pulsar_rebalancer.lab.conformance.split_positions import (
     bundle_of,
     cuts,
 )
-from strategies.bundles.bundle_names import FULL, initial_boundaries
+from strategies.bundles import FULL, initial_boundaries
 from strategies.cluster.model import BundleStats
 from strategies.filters.policies import PoliciesView
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 
 from strategies.averages.bundle_averages import bundles_of, first_history
-from strategies.bundles.bundle_names import namespace_of
+from strategies.bundles import namespace_of
 from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView
 from strategies.filters.facts import FilteredBundle, FilterFacts
 from strategies.filters.pipeline import Filters

@@ -14,7 +14,7 @@ import pytest
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.uri import TopicUri
-from strategies.bundles.bundle_names import parse_bundle, topic_hash
+from strategies.bundles import parse_bundle, topic_hash
 from streaming.outputs.output_counts import KINDS
 from tests.faults.real_job import EAGER, eager
 from tests.replayed import replayed

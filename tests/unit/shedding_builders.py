@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import BundleLoads
+from strategies.bundles import BundleLoads
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.registry import Registry
 from strategies.settings import Mode, Weights

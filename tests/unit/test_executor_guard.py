@@ -22,7 +22,7 @@ from sinks.executor.move_journal import MoveJournal
 from sinks.executor.settings import ExecutorConfig, GuardRules
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
-from strategies.bundles.bundle_names import parse_bundle, topic_hash
+from strategies.bundles import parse_bundle, topic_hash
 from strategies.cluster.model import Command
 from strategies.executor.breaker import BreakerRules
 from strategies.executor.gate import GateRules

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from strategies.averages.bundle_averages import first_history
-from strategies.bundles.bundle_loads import BundleLoads
+from strategies.bundles import BundleLoads
 from strategies.cluster.model import BrokerLoad, Figures
 from strategies.settings import Mode
 from strategies.splitting.due import SPLITTERS

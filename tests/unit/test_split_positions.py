@@ -13,7 +13,7 @@ from pulsar_rebalancer.lab.conformance.split_positions import (
     bundle_of,
     cuts,
 )
-from strategies.bundles.bundle_names import (
+from strategies.bundles import (
     FULL,
     KeyRange,
     hexadecimal,

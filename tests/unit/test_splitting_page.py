@@ -17,7 +17,7 @@ from pulsar_rebalancer.lab.conformance.split_positions import (
     TopicFlow,
     cuts,
 )
-from strategies.bundles.bundle_names import FULL, KeyRange, hexadecimal
+from strategies.bundles import FULL, KeyRange, hexadecimal
 from strategies.cluster.model import BundleStats, Figures, Resource
 from strategies.filters.policies import PoliciesView
 from strategies.settings import Mode, Weights

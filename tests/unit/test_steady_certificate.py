@@ -9,7 +9,7 @@ import pytest
 
 from pulsar_rebalancer.lab.simulation.metrics import bounds
 from pulsar_rebalancer.lab.simulation.noise import Stream
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.round_figures import Certificate
 from strategies.shedding.steady.certificate import best_spread, certified, least_to_move
 from strategies.shedding.steady.move_plan import LoadedBrokers, MovePlan, Pieces, PlannedMove

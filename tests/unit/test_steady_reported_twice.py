@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from strategies.bundles.bundle_loads import Bools
+from strategies.bundles import Bools
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import learned
 from strategies.shedding.steady.load_history import LoadSample

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Literal
 
 from pulsar_rebalancer.decisions.log import DecisionLog
-from strategies.bundles.bundle_names import namespace_of, parse_bundle, topic_hash
+from strategies.bundles import namespace_of, parse_bundle, topic_hash
 from strategies.errors import RebalancerError
 
 Owners = Mapping[str, str]

@@ -29,7 +29,7 @@ from pulsar_rebalancer.lab.conformance.case_data import (
 )
 from pulsar_rebalancer.lab.conformance.vectors import Case, Played
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
-from strategies.bundles.bundle_loads import (
+from strategies.bundles import (
     BYTES_PER_STEP,
     MESSAGES_PER_STEP,
     RATE_IN,

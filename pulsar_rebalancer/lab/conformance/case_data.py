@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from pulsar_rebalancer.lab.conformance.vectors import Number
-from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints
+from strategies.bundles import BundleLoads, Floats, Ints
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.errors import SettingsError

@@ -10,7 +10,7 @@ import msgspec
 
 from pulsar_rebalancer.lab.conformance.case_data import settings_of
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
-from strategies.bundles.bundle_names import namespace_of
+from strategies.bundles import namespace_of
 from strategies.filters.anti_affinity import (
     anti_affine,
     bundles_owned,

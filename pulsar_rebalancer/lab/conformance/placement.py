@@ -28,7 +28,7 @@ from pulsar_rebalancer.lab.conformance.case_data import (
 from pulsar_rebalancer.lab.conformance.shedding import hits, targets, unloads
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
-from strategies.bundles.bundle_loads import BundleLoads, no_bundles
+from strategies.bundles import BundleLoads, no_bundles
 from strategies.cluster.memory import BrokerMemory, Memory
 from strategies.cluster.model import BrokerLoad, Decision
 from strategies.errors import SettingsError

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from strategies.bundles.bundle_names import KeyRange, topic_hash
+from strategies.bundles import KeyRange, topic_hash
 from strategies.cluster.model import MIB
 from strategies.java.pulsar_releases import RELEASES, PulsarRelease
 from strategies.splitting.limits import Algorithm, SplitSettings

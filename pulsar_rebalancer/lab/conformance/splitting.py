@@ -30,8 +30,8 @@ from pulsar_rebalancer.lab.conformance.split_positions import (
     topics_inside,
 )
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
-from strategies.bundles.bundle_loads import BundleLoads
-from strategies.bundles.bundle_names import (
+from strategies.bundles import (
+    BundleLoads,
     KeyRange,
     hexadecimal,
     initial_boundaries,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pulsar_rebalancer.lab.simulation.leader import Placing
 from pulsar_rebalancer.lab.simulation.timeline import Move
 from pulsar_rebalancer.lab.simulation.world import NO_BROKER, World
-from strategies.bundles.bundle_names import namespace_of, parse_bundle
+from strategies.bundles import namespace_of, parse_bundle
 from strategies.cluster.model import Command, Outcome, OutcomeStatus
 from strategies.executor import admission
 from strategies.filters.policies import PoliciesView

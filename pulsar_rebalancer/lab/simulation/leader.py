@@ -19,8 +19,7 @@ import numpy as np
 
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.averages.bundle_averages import unpack_history
-from strategies.bundles.bundle_loads import BundleLoads, no_bundles
-from strategies.bundles.bundle_names import namespace_of
+from strategies.bundles import BundleLoads, namespace_of, no_bundles
 from strategies.cluster.memory import BrokerMemory, Memory
 from strategies.cluster.model import BrokerLoad
 from strategies.cluster.store import BrokerState, InMemoryStore

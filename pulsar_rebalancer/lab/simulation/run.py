@@ -31,7 +31,7 @@ from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Disturbances
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening, Scenario
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Membership, Move, Timeline, Tracer
 from pulsar_rebalancer.lab.simulation.world import World
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Policies, Round, Scalar, Sweep, TelemetryRecord
 from strategies.cluster.store import InMemoryStore

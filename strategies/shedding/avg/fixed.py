@@ -9,7 +9,7 @@ exactly as in Java.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from strategies.settings import Weights
 from strategies.shedding.avg.settings import (
     AvgSettings,
     BrokerPair,
+    HitCounters,
     Hits,
     Ranking,
     close_together,
@@ -59,14 +60,15 @@ class AvgShedder:
         does not matter.
         """
         ranking, skips = self._ranked(view)
-        high, low = hit_counts(memory)
+        counters = HitCounters(*hit_counts(memory))
         near, apart = self._near_and_apart(ranking)
         # Without any counted hits, near pairs have no counts to reset.
-        for pair in [*(map(ranking.pair, near) if high or low else ()), *apart]:
-            self._count(pair, high, low, alone=len(ranking.differences) == 1)
+        has_counts = counters.high or counters.low
+        for pair in [*(map(ranking.pair, near) if has_counts else ()), *apart]:
+            self._count(pair, counters, alone=len(ranking.differences) == 1)
         skips += close_together(ranking, near, self.settings)
         decisions = list[Decision]()
-        counted = [(pair, _hits(pair, high, low)) for pair in apart]
+        counted = [(pair, counters.hits_of(pair)) for pair in apart]
         together = many_waiting(
             [one for one in counted if not one[1].fires(self.settings)], self.settings
         )
@@ -74,7 +76,7 @@ class AvgShedder:
             if not hits.fires(self.settings):
                 skips += [] if together else [waiting_for_hits(pair, hits, self.settings)]
                 continue
-            _forget(pair, high, low)
+            counters.forget(pair.under.broker, pair.over.broker)
             leaving, staying = self._relieve(
                 pair, hits, view, {decision.bundle for decision in decisions}
             )
@@ -83,7 +85,9 @@ class AvgShedder:
         planned = {decision.bundle: decision.destination or "" for decision in decisions}
         kept = Memory(memory.brokers, replace(memory.cluster, planned=planned))
         return Shedding(
-            tuple(decisions), (*gathered(skips), *together), with_hit_counts(kept, high, low)
+            tuple(decisions),
+            (*gathered(skips), *together),
+            with_hit_counts(kept, counters.high, counters.low),
         )
 
     def _ranked(self, view: ClusterView) -> tuple[Ranking, list[Skip]]:
@@ -103,13 +107,11 @@ class AvgShedder:
             ranking.pair(position) for position in np.flatnonzero(~is_near).tolist()
         ]
 
-    def _count(
-        self, pair: BrokerPair, high: dict[str, int], low: dict[str, int], alone: bool
-    ) -> None:
+    def _count(self, pair: BrokerPair, counters: HitCounters, alone: bool) -> None:
         """Counts the hits of a pair. A hit is a new sample, so a broker with the figures of the
         last round adds none.
         """
-        brokers = (pair.under, pair.over)
+        brokers, high, low = (pair.under, pair.over), counters.high, counters.low
         if not any(broker.fresh for broker in brokers) or (alone and pair.under is pair.over):
             return
         close = pair.under is pair.over or pair.difference < self.settings.low_threshold
@@ -141,14 +143,3 @@ class AvgShedder:
             transfer(one, pair=pair, hits=hits, need=need, settings=self.settings) for one in chosen
         ]
         return leaving, skips if leaving else [nothing_fits(pair, need), *skips]
-
-
-def _hits(pair: BrokerPair, high: Mapping[str, int], low: Mapping[str, int]) -> Hits:
-    names = (pair.under.broker, pair.over.broker)
-    return Hits(max(high.get(name, 0) for name in names), max(low.get(name, 0) for name in names))
-
-
-def _forget(pair: BrokerPair, *counts: dict[str, int]) -> None:
-    for count in counts:
-        count.pop(pair.under.broker, None)
-        count.pop(pair.over.broker, None)

@@ -14,7 +14,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import BundleLoads, Floats
+from strategies.bundles import BundleLoads, Floats
 from strategies.cluster.memory import ClusterMemory, Memory
 from strategies.cluster.model import ClusterView, Decision, Skip
 from strategies.figures.usage import weighted_usages
@@ -52,36 +52,6 @@ def with_planned(cluster: ClusterMemory, planned: Mapping[str, str]) -> ClusterM
     return replace(cluster, planned=merged)
 
 
-@dataclass
-class _Counters:
-    """Java's two hit maps during a round."""
-
-    high: dict[str, int]
-    low: dict[str, int]
-
-    def forget(self, *brokers: str) -> None:
-        for broker in brokers:
-            self.high.pop(broker, None)
-            self.low.pop(broker, None)
-
-    def hit(self, pair: avg.BrokerPair, urgent: bool) -> None:
-        for broker in (pair.under.broker, pair.over.broker):
-            self.low[broker] = self.low.get(broker, 0) + 1
-            if urgent:
-                self.high[broker] = self.high.get(broker, 0) + 1
-            else:
-                self.high.pop(broker, None)
-
-    def look_up(self, pair: avg.BrokerPair) -> avg.Hits:
-        """The hits of a pair. As in Java, each lookup creates a zero entry, and lookups after a
-        positive result are skipped.
-        """
-        under, over = pair.under.broker, pair.over.broker
-        high = max(self.high.setdefault(under, 0), self.high.setdefault(over, 0))
-        low = max(self.low.setdefault(under, 0), self.low.setdefault(over, 0))
-        return avg.Hits(high, low)
-
-
 @dataclass(frozen=True)
 class ParityAvgShedder:
     """Pairs brokers from both ends of the score list and moves a part of the traffic difference
@@ -96,12 +66,11 @@ class ParityAvgShedder:
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; each decision's destination is the one in the final plan."""
         ranking, size = self._ranked(view, memory.cluster.table_sizes.get(_SCORES, INITIAL_TABLE))
-        high, low = hit_counts(memory)
-        counters = _Counters(high, low)
+        counters = avg.HitCounters(*hit_counts(memory))
         pairs, near = self._pairs(ranking, counters)
         skips = avg.close_together(ranking, near, self.settings)
         if not pairs:
-            counters = _Counters({}, {})
+            counters = avg.HitCounters({}, {})
         counted = [(pair, counters.look_up(pair)) for pair in pairs]
         together = avg.many_waiting(
             [one for one in counted if not one[1].fires(self.settings)], self.settings
@@ -112,7 +81,9 @@ class ParityAvgShedder:
         remembered = with_hit_counts(Memory(memory.brokers, cluster), counters.high, counters.low)
         shared = "a bundle with the same averages"
         if self.by_name:
-            remembered = replace(remembered, plan=_plan(picks))
+            # Of a bundle that two brokers report, the last pick counts.
+            plan = {key: (one.source, one.destination or "") for one, key in picks}
+            remembered = replace(remembered, plan=plan)
             shared = "the bundle as another broker's"
         return Shedding(
             _as_executed(picks, planned, shared),
@@ -134,7 +105,7 @@ class ParityAvgShedder:
         ), size
 
     def _pairs(
-        self, ranking: avg.Ranking, counters: _Counters
+        self, ranking: avg.Ranking, counters: avg.HitCounters
     ) -> tuple[list[avg.BrokerPair], list[int]]:
         """Counts hits; returns pairs that are too far apart, and the positions of the other
         pairs.
@@ -151,7 +122,7 @@ class ParityAvgShedder:
     def _move(
         self,
         counted: list[tuple[avg.BrokerPair, avg.Hits]],
-        counters: _Counters,
+        counters: avg.HitCounters,
         view: ClusterView,
         *,
         spelled_out: bool,
@@ -198,11 +169,6 @@ def parity_50(settings: avg.AvgSettings, weights: Weights) -> ParityAvgShedder:
 def _key(loads: BundleLoads, row: int) -> str:
     samples = int(loads.short_samples[row]), int(loads.long_samples[row])
     return plan_key(loads.short[row], loads.long[row], *samples, int(loads.topics[row]))
-
-
-def _plan(picks: list[tuple[Decision, str]]) -> dict[str, tuple[str, str]]:
-    """Bundle → source and destination; of a bundle that two brokers report, the last pick's."""
-    return {key: (decision.source, decision.destination or "") for decision, key in picks}
 
 
 def _as_executed(

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.model import BrokerLoad, Decision, Evidence, Skip
 from strategies.settings import Setting
 from strategies.shedding.candidates import Pick
@@ -163,6 +163,43 @@ class Hits:
     def code(self, settings: AvgSettings) -> str:
         """Reason code of the count that was reached."""
         return "far-apart" if self.high >= settings.hit_count_high else "apart-for-long"
+
+
+@dataclass
+class HitCounters:
+    """Hit counts by broker during a round: Java's two hit maps."""
+
+    high: dict[str, int]
+    low: dict[str, int]
+
+    def forget(self, *brokers: str) -> None:
+        for broker in brokers:
+            self.high.pop(broker, None)
+            self.low.pop(broker, None)
+
+    def hit(self, pair: BrokerPair, urgent: bool) -> None:
+        """Counts a hit of a pair, as in Java."""
+        for broker in (pair.under.broker, pair.over.broker):
+            self.low[broker] = self.low.get(broker, 0) + 1
+            if urgent:
+                self.high[broker] = self.high.get(broker, 0) + 1
+            else:
+                self.high.pop(broker, None)
+
+    def hits_of(self, pair: BrokerPair) -> Hits:
+        """The hits of a pair."""
+        names = pair.under.broker, pair.over.broker
+        high, low = (max(one.get(name, 0) for name in names) for one in (self.high, self.low))
+        return Hits(high, low)
+
+    def look_up(self, pair: BrokerPair) -> Hits:
+        """The hits of a pair. As in Java, each lookup creates a zero entry, and lookups after a
+        positive result are skipped.
+        """
+        under, over = pair.under.broker, pair.over.broker
+        high = max(self.high.setdefault(under, 0), self.high.setdefault(over, 0))
+        low = max(self.low.setdefault(under, 0), self.low.setdefault(over, 0))
+        return Hits(high, low)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.round_figures import Certificate
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.steady.move_plan import LoadedBrokers, MovePlan, Pieces

@@ -8,7 +8,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import (
+from strategies.bundles import (
     RATE_IN,
     RATE_OUT,
     THROUGHPUT_IN,

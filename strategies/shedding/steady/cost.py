@@ -14,7 +14,7 @@ from math import inf, sqrt
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.steady.load_history import (
     LEVEL_BYTES,

@@ -9,7 +9,7 @@ from math import log, nan
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.bundles import Floats, Ints
 from strategies.shedding.steady.load_history import (
     Episode,
     LoadHistory,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.memory import NO_MEMORY, BrokerMemory, ClusterMemory, Memory
 from strategies.shedding.memory import put_memory
 

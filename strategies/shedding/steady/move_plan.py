@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Bools, Floats, Ints
-from strategies.bundles.bundle_names import namespace_of
+from strategies.bundles import Bools, Floats, Ints, namespace_of
 from strategies.ordered_sum import ordered_sum
 
 #: Only brokers with different traffic show what bytes and what messages cost. Plans are good on

@@ -12,7 +12,7 @@ from math import ceil
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.model import Skip
 from strategies.figures.describe import counted
 from strategies.shedding.steady.cluster import PlannedCluster

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Bools, Floats, Ints
+from strategies.bundles import Bools, Floats, Ints
 from strategies.shedding.steady.spread_bounds import Packing, water_levels
 
 #: Bundles and brokers up to which sets are searched.

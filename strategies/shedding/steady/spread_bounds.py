@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.bundles import Floats, Ints
 
 #: Part of all load by which sums of floats may be wrong.
 _SLACK = 1e-9

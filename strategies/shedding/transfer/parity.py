@@ -69,15 +69,11 @@ def judge_as_java(
         return TransferVerdict((), skipped, hits, Statistics(), None, over)
     keys = double_keys(np.array([stores.brokers[name].usage for name in walk], dtype=np.float64))
     ranked = [walk[index] for index in np.argsort(keys, kind="stable").tolist()]
-    since_3_3 = settings.pulsar_version >= "3.3"
     rules = LoopRules(
-        compares_throughput=since_3_3,
-        judges_without_usage=False,
+        repaired=False,
+        since_3_3=settings.pulsar_version >= "3.3",
         counts_swaps=settings.debug,
-        checks_swaps=False,
-        moves_once=False,
         excludes_namespaces=settings.pulsar_version >= "4.0",
-        skips_idle=since_3_3,
     )
     loop = Loop(stores, settings, rules, ranked, found)
     hits = hits + 1 if loop.reason() is not None else 0

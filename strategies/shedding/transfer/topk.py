@@ -17,16 +17,18 @@ from typing import Annotated
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import (
+from strategies.bundles import (
     THROUGHPUT_IN,
     THROUGHPUT_OUT,
     Floats,
     Ints,
+    has_java_namespace,
+    is_system_bundle,
     lightest_first,
+    namespace_of,
     newest_order,
     ranks,
 )
-from strategies.bundles.bundle_names import has_java_namespace, is_system_bundle, namespace_of
 from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView
 from strategies.filters.anti_affinity import group_of
 from strategies.filters.isolation import governing

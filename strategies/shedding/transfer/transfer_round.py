@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
 
-from strategies.bundles.bundle_loads import BundleLoads
-from strategies.bundles.bundle_names import namespace_of
+from strategies.bundles import BundleLoads, namespace_of
 from strategies.cluster.memory import NO_MEMORY, Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Evidence, Skip
 from strategies.settings import Weights

@@ -13,7 +13,7 @@ from math import isnan
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.java.hash_order import concurrent_hash_map_order

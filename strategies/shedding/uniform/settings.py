@@ -13,7 +13,7 @@ from typing import Annotated
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.model import BrokerLoad, Decision, Evidence, Skip
 from strategies.java.pulsar_releases import Imitated
 from strategies.settings import Setting
