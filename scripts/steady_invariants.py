@@ -10,7 +10,7 @@ from math import isfinite
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import Command
 from strategies.cluster.store import StateStore
-from strategies.shedding.steady.load_history import histories_of, level_columns
+from strategies.shedding.steady.load_history import columns, histories_of
 from strategies.shedding.steady.samples import load_of
 from strategies.shedding.steady.settings import SteadySettings
 
@@ -97,7 +97,7 @@ def infinite_figures(memory: Memory) -> list[str]:
     kept: dict[str, Iterable[object]] = {
         name: (
             *chain.from_iterable(one.samples),
-            *level_columns(one.packed_levels).ravel().tolist(),
+            *columns(one.packed_levels, 5).ravel().tolist(),
             one.changed_at_ms,
         )
         for name, one in histories_of(memory, memory.brokers).items()

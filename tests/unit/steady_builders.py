@@ -8,7 +8,7 @@ from typing import NamedTuple
 from strategies.shedding.steady.load_history import (
     LoadHistory,
     LoadSample,
-    level_columns,
+    columns,
     packed,
     packed_level,
 )
@@ -44,4 +44,4 @@ def history_of(
 
 def levels_of(history: LoadHistory) -> list[LoadLevel]:
     """Newest last."""
-    return [LoadLevel(*one) for one in level_columns(history.packed_levels).tolist()]
+    return [LoadLevel(*one) for one in columns(history.packed_levels, 5).tolist()]

@@ -20,7 +20,7 @@ from strategies.shedding.steady.load_history import (
     LEVEL_BYTES,
     LoadHistory,
     LoadSample,
-    level_columns,
+    columns,
 )
 
 #: Usage without traffic that is assumed before anything is known.
@@ -105,7 +105,7 @@ class _Rows:
     """
 
     def __init__(self, levels: Sequence[bytes]) -> None:
-        figures = level_columns(b"".join(levels))
+        figures = columns(b"".join(levels), 5)
         self.count = len(figures)
         self._broker = np.repeat(
             np.arange(len(levels)), [len(one) // LEVEL_BYTES for one in levels]

@@ -69,14 +69,9 @@ def rows(packed: bytes) -> Iterable[tuple[float, ...]]:
     return _ROW.iter_unpack(packed)
 
 
-def columns(packed: bytes) -> Floats:
-    """float64[n, 4]: samples, read-only."""
-    return np.frombuffer(packed, "<f8").reshape(-1, 4)
-
-
-def level_columns(packed: bytes) -> Floats:
-    """float64[n, 5]: levels, read-only."""
-    return np.frombuffer(packed, "<f8").reshape(-1, 5)
+def columns(packed: bytes, width: int = 4) -> Floats:
+    """float64[n, 4]: samples, read-only; levels with a width of 5."""
+    return np.frombuffer(packed, "<f8").reshape(-1, width)
 
 
 class RecentMove(NamedTuple):
