@@ -197,7 +197,7 @@ class Filters:
             fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent
         )
         by_policy = remaining(brokers, policy)
-        screen = _Screen(by_policy, policy)
+        screen = _Screen(by_policy, dict(policy))
         topics, arriving = _counted(by_policy, fleet.topics), _counted(by_policy, fleet.arriving)
         screen.drop(too_many_topics(by_policy, topics, arriving, self.settings.max_topics))
         self._spread(screen, subject, fleet)
@@ -264,7 +264,7 @@ class Filters:
         refused: Refusals = MappingProxyType({}),
     ) -> _Screen:
         """Applies the filters of fixed mode that judge each broker on its own."""
-        facts, screen = fleet.policies.brokers, _Screen(brokers, refused)
+        facts, screen = fleet.policies.brokers, _Screen(brokers, dict(refused))
         screen.drop(_never(screen.left, subject.source, fleet.settling))
         screen.drop(draining(screen.left, facts))
         screen.drop(other_load_manager(screen.left, facts, CLASS_OF[self.settings.load_manager]))
@@ -329,12 +329,12 @@ class _FilterForm:
     may_leave: Callable[[str, Sequence[str], Counts], bool]
 
 
+@dataclass
 class _Screen:
     """The brokers that remain while the filters run one after the other."""
 
-    def __init__(self, left: tuple[str, ...], refused: Refusals) -> None:
-        self.left = left
-        self.refused = dict(refused)
+    left: tuple[str, ...]
+    refused: dict[str, Refusal]
 
     def drop(self, refused: Refusals) -> None:
         self.refused.update(refused)

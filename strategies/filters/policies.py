@@ -154,12 +154,12 @@ class _Fault(Exception):
     """Reason why an isolation policy cannot be applied."""
 
 
+@dataclass
 class _Reader:
     """Collects complaints while the parts are read."""
 
-    def __init__(self) -> None:
-        self.complaints: list[str] = []
-        self.more = 0
+    complaints: list[str] = field(default_factory=list)
+    more: int = 0
 
     def complain(self, place: str, sentence: str) -> None:
         if len(self.complaints) < _SPELLED_OUT:

@@ -48,6 +48,8 @@ _KNOWN: Mapping[tuple[int, ...], PulsarRelease] = {
 }
 
 _T = TypeVar("_T")
+#: The broker.conf key that spreads bundles by number.
+EVENLY = "loadBalancerDistributeBundlesEvenlyEnabled"
 _MODULAR = "org.apache.pulsar.broker.loadbalance.impl"
 
 
@@ -78,7 +80,7 @@ RELEASE_DEFAULTS: Mapping[str, ReleaseDefault] = MappingProxyType(
             f"{_MODULAR}.LeastLongTermMessageRate", f"{_MODULAR}.AvgShedder", followed=False
         ),
         "maxUnloadPercentage": _differs(0.2, 0.5),
-        "loadBalancerDistributeBundlesEvenlyEnabled": _differs(True, False),
+        EVENLY: _differs(True, False),
         # 26610
         "defaultNumberOfNamespaceBundles": _differs(4, 32),
         "defaultNumberOfSystemNamespaceBundles": _differs(None, 64),
@@ -89,9 +91,6 @@ RELEASE_DEFAULTS: Mapping[str, ReleaseDefault] = MappingProxyType(
         "dispatcherDispatchMessagesInSubscriptionThread": _differs(True, False),
     }
 )
-
-#: The key that spreads bundles by number.
-EVENLY = RELEASE_DEFAULTS["loadBalancerDistributeBundlesEvenlyEnabled"]
 
 
 def matches_ids(release: PulsarRelease) -> bool:
