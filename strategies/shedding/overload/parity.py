@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from strategies.cluster.memory import Memory
-from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
+from strategies.cluster.model import ClusterView, Decision
 from strategies.figures.usage import unweighted_usage, weighted_usages
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.settings import Weights
@@ -40,7 +40,11 @@ class ParityOverloadShedder:
         hot = [index for index, usage in enumerate(usages) if not usage < threshold]
         ties, decisions = JavaTies(view), list[Decision]()
         for index in _in_map_order(hot, view):
-            leaving, staying = self._relieve(view.brokers[index], usages[index], ties)
+            broker, usage = view.brokers[index], usages[index]
+            minimum = broker.figures.traffic.msg_throughput * (usage - threshold + MARGIN)
+            leaving, staying = relieve_as_java(
+                broker, overloaded(usage, minimum, self.settings), ties
+            )
             decisions += leaving
             skips += staying
         ordered, memory = as_executed(decisions, memory, "overload-result")
@@ -53,14 +57,6 @@ class ParityOverloadShedder:
             [broker.figures for broker in view.brokers], self.weights
         ).tolist()
         return usages
-
-    def _relieve(
-        self, broker: BrokerLoad, usage: float, ties: JavaTies
-    ) -> tuple[list[Decision], list[Skip]]:
-        minimum = broker.figures.traffic.msg_throughput * (
-            usage - self.settings.threshold_percent / 100.0 + MARGIN
-        )
-        return relieve_as_java(broker, overloaded(usage, minimum, self.settings), ties)
 
 
 def parity_usage(settings: OverloadSettings, weights: Weights) -> Usage:

@@ -6,9 +6,8 @@ weakly to a prior. A broker has a power other than 1 only where it clearly diffe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import combinations
 from math import inf, sqrt
 
@@ -91,12 +90,6 @@ def learned(histories: Mapping[str, LoadHistory]) -> LoadCost:
         powers = _clear(rows.ratios(factors))
     clear = {name: one for name, one in zip(names, powers.tolist(), strict=True) if one != 1}
     return LoadCost(factors[0], factors[1] / rows.units[0], factors[2] / rows.units[1], clear)
-
-
-def explained_by(histories: Mapping[str, LoadHistory]) -> Callable[[str, LoadSample], float]:
-    """Usage (fraction) of a broker that its traffic explains; the cost is learned on first use."""
-    cost = cache(lambda: learned(histories))
-    return lambda broker, load: cost().expected(broker, load)
 
 
 class _Rows:

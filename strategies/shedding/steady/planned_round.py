@@ -15,7 +15,7 @@ from strategies.shedding.contract import Shedding
 from strategies.shedding.steady import reasons
 from strategies.shedding.steady.certificate import certified
 from strategies.shedding.steady.cluster import PlannedCluster
-from strategies.shedding.steady.cost import LoadCost, explained_by, learned
+from strategies.shedding.steady.cost import LoadCost, learned
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, widest_gap
 from strategies.shedding.steady.last_plan import (
     goes_on,
@@ -55,17 +55,21 @@ def gap_or_reason(
     histories: Mapping[str, LoadHistory],
     episode: Episode,
     settings: SteadySettings,
+    cost: Callable[[], LoadCost],
     *,
     now_ms: int,
     count: int,
 ) -> LoadGap | Skip:
     """The gap that a round acts on, or why it does not act. `count`: of all live brokers;
-    `histories`: of those that are compared.
+    `histories`: of those that are compared; `cost`: of their load; asked where a gap is
+    wide enough.
     """
     if now_ms < episode.rests_until_ms:
         return reasons.resting(cluster, episode, now_ms)
     profile = PROFILES[settings.steadiness].careful(episode.caution).widened(crowd_points(count))
-    gap, nearest = widest_gap(histories, explained_by(histories), profile, episode, now_ms)
+    gap, nearest = widest_gap(
+        histories, lambda name, load: cost().expected(name, load), profile, episode, now_ms
+    )
     if gap is not None:
         return gap
     doubted = sorted(name for name, one in histories.items() if one.doubted)
@@ -105,6 +109,7 @@ class PlannedRound:
             self.histories,
             self.episode,
             self.settings,
+            lambda: self.cost,
             now_ms=self.view.now_ms,
             count=len(self.live),
         )
@@ -114,14 +119,14 @@ class PlannedRound:
             rest = rest_of_plan(cluster, self.held, self.episode)
             if rest is not None:
                 return self._moved(cluster, rest, self.episode.planned_points, minutes)
-        return self._quiet([found]) if isinstance(found, Skip) else self._planned(found)
+        return self._shedding([found]) if isinstance(found, Skip) else self._planned(found)
 
     def _planned(self, gap: LoadGap) -> Shedding:
         profile = PROFILES[self.settings.steadiness].widened(crowd_points(len(self.live)))
         rest_minutes = self._rest_minutes(gap.points)
         cluster = self._cluster(self._resting(rest_minutes), gap.test.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
-            return self._quiet(reasons.no_plan(self.view.cluster, gap, self.live))
+            return self._shedding(reasons.no_plan(self.view.cluster, gap, self.live))
         follows = gap.test.code == "follow-up"
         plan = best_plan(
             cluster.brokers, profile, follows=follows, least=self._least_cut() if follows else 0.0
@@ -134,7 +139,7 @@ class PlannedRound:
         round_ = replace(self, episode=episode)
         if refuted:
             skip = reasons.comes_and_goes(self.view.cluster, gap, profile.proven)
-            return round_._quiet([skip])
+            return round_._shedding([skip])
         return round_._moved(cluster, plan, gap, rest_minutes)
 
     def _moved(
@@ -157,14 +162,14 @@ class PlannedRound:
         rest = reasons.rest_text(rest_minutes, self.settings)
         if not plan.moves and isinstance(gap, LoadGap):
             skips = [*reasons.no_better_plan(cluster, gap, self.live, rest, advice), *advice]
-            return self._shedding((), skips, certify)
+            return self._shedding(skips, certify=certify)
         after = replace(
             self,
             moves=(*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
             episode=_after_moves(self.episode, gap, cluster, plan, self.view.now_ms),
         )
         skips = [*advice, *reasons.left_alone(cluster, plan, self.live, rest, advice)]
-        return after._shedding(reasons.decisions(cluster, plan, gap), skips, certify)
+        return after._shedding(skips, reasons.decisions(cluster, plan, gap), certify)
 
     def _least_cut(self) -> float:
         """What each move of a follow-up must cut the spread by, in points."""
@@ -172,22 +177,20 @@ class PlannedRound:
         cut = 100 * (self.episode.spread_before - self.episode.spread_predicted)
         return WORTH_OF_LAST * cut / len(last) if last else 0.0
 
-    def _quiet(self, skips: Sequence[Skip]) -> Shedding:
-        """A round without moves, which reads no table unless its bounds are asked for."""
-        return self._shedding((), skips, self._certify)
-
     def _shedding(
         self,
-        decisions: tuple[Decision, ...],
         skips: Sequence[Skip],
-        certify: Callable[[Collection[str]], Certificate | None],
+        decisions: tuple[Decision, ...] = (),
+        certify: Callable[[Collection[str]], Certificate | None] | None = None,
     ) -> Shedding:
+        """The result of the round. Without `certify`, no table is read unless bounds are asked."""
         episode, memory = self.episode, self.memory
         kept = replace(memory.cluster, moves=self.moves, episode=episode)
         forecast = Forecast(
             episode.error, episode.idle_rounds, returns(self.moves), episode.idle_moves
         )
         memory = Memory(memory.brokers, kept)
+        certify = certify or self._certify
         return Shedding(decisions, tuple(skips), memory, certify, forecast, hold)
 
     def _certify(self, _: Collection[str]) -> Certificate | None:

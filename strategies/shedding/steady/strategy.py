@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import Skip
@@ -26,6 +27,7 @@ from strategies.shedding.contract import (
     StrategyMemory,
     usage_range,
 )
+from strategies.shedding.steady.cost import learned
 from strategies.shedding.steady.fixed import SteadyShedder, compared_brokers
 from strategies.shedding.steady.last_plan import JUDGED_AGE_MS, remembered
 from strategies.shedding.steady.load_history import (
@@ -68,7 +70,13 @@ def quiet(settings: SteadySettings) -> QuietScreen:
             compared = {name: histories[name] for name in compared_brokers(usage)}
             episode = remembered(episode, now_ms)
             found = gap_or_reason(
-                rounds.cluster, compared, episode, settings, now_ms=now_ms, count=len(usage)
+                rounds.cluster,
+                compared,
+                episode,
+                settings,
+                cache(partial(learned, compared)),
+                now_ms=now_ms,
+                count=len(usage),
             )
             if not isinstance(found, Skip):
                 break
