@@ -82,14 +82,10 @@ class Candidate:
     def arriving_rate(self) -> float:
         """Long-term messages/s of the bundles on their way, summed in the order of Java's map."""
         rates = [averages.long_rate for averages in self.arriving.values()]
-        total = 0.0
-        for position in (
-            concurrent_hash_map_order(list(self.arriving)).tolist()
-            if len(rates) > 1
-            else range(len(rates))
-        ):
-            total += rates[position]
-        return total
+        if len(rates) > 1:
+            order = concurrent_hash_map_order(list(self.arriving)).tolist()
+            rates = [rates[position] for position in order]
+        return ordered_sum(rates)
 
     @cached_property
     def expected_rate(self) -> float:

@@ -17,6 +17,7 @@ from itertools import pairwise
 from strategies.bundles import KeyRange, topic_hash
 from strategies.cluster.model import MIB
 from strategies.java.pulsar_releases import RELEASES, PulsarRelease
+from strategies.ordered_sum import ordered_sum
 from strategies.splitting.limits import Algorithm, SplitSettings
 
 _ILLEGAL = "java.lang.IllegalArgumentException"
@@ -162,10 +163,8 @@ def _worth_it(flows: Sequence[tuple[int, TopicFlow]], settings: SplitSettings) -
     """Whether the bundle is far enough above one of the limits; summed in the order of the
     topics.
     """
-    rate = throughput = 0.0
-    for _, flow in flows:
-        rate += flow.msg_rate
-        throughput += flow.throughput
+    rate = ordered_sum(flow.msg_rate for _, flow in flows)
+    throughput = ordered_sum(flow.throughput for _, flow in flows)
     factor = 1 + settings.difference_percent / 100.0
     return not (
         rate < settings.max_msg_rate * factor

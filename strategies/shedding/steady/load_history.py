@@ -20,7 +20,7 @@ LARGEST = 1e15
 _ROW, _LEVEL = Struct("<4d"), Struct("<5d")
 #: Bytes of a packed sample, and of a packed level.
 ROW_BYTES, LEVEL_BYTES = _ROW.size, _LEVEL.size
-packed, unpacked_at = _ROW.pack, _ROW.unpack_from
+packed, unpacked_at, rows = _ROW.pack, _ROW.unpack_from, _ROW.iter_unpack
 packed_level, unpacked_level = _LEVEL.pack, _LEVEL.unpack_from
 
 
@@ -62,11 +62,6 @@ class LoadHistory(NamedTuple):
     def samples(self) -> list[LoadSample]:
         """Newest last."""
         return [LoadSample(int(at_ms), *load) for at_ms, *load in rows(self.packed_samples)]
-
-
-def rows(packed: bytes) -> Iterable[tuple[float, ...]]:
-    """The figures of each sample."""
-    return _ROW.iter_unpack(packed)
 
 
 def columns(packed: bytes, width: int = 4) -> Floats:

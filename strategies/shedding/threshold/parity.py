@@ -16,6 +16,7 @@ from strategies.cluster.memory import Memory
 from strategies.cluster.model import MIB, BrokerLoad, ClusterView, Decision, Skip
 from strategies.figures.usage import weighted_usages
 from strategies.java.hash_order import concurrent_hash_map_order
+from strategies.ordered_sum import ordered_sum
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies
 from strategies.shedding.contract import Shedding
@@ -74,19 +75,17 @@ class ParityThresholdShedder:
     def _advance(
         self, brokers: tuple[BrokerLoad, ...], usages: Sequence[float], memory: Memory
     ) -> _JavaJudged:
-        weight, averages, total = self.settings.history, [], 0.0
+        weight, averages = self.settings.history, list[float]()
         for broker, usage in zip(brokers, usages, strict=True):
             kept = memory.brokers.get(broker.broker)
             old = None if kept is None else kept.ewma
-            average = usage if old is None else old * weight + (1 - weight) * usage
-            averages.append(average)
-            total += average
+            averages.append(usage if old is None else old * weight + (1 - weight) * usage)
         remembered = with_ewmas(
             memory,
             {broker.broker: average for broker, average in zip(brokers, averages, strict=True)},
         )
         return _JavaJudged(
-            brokers, tuple(averages), total / len(averages) if averages else 0.0, remembered
+            brokers, tuple(averages), ordered_sum(averages) / max(1, len(averages)), remembered
         )
 
     def _main_pass(self, judged: _JavaJudged, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:

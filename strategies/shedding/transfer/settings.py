@@ -14,6 +14,7 @@ from math import inf, isnan, nan, sqrt
 from typing import Annotated, Literal
 
 from strategies.java.pulsar_releases import Imitated
+from strategies.ordered_sum import ordered_sum
 from strategies.settings import Setting
 
 TransferReason = Literal[
@@ -248,11 +249,8 @@ def statistics(usages: Sequence[float]) -> Statistics:
     """Statistics of at least one usage, summed in this order as in Java: for nearly equal usages
     the deviation may be NaN.
     """
-    total = squares = 0.0
-    for usage in usages:
-        total += usage
-        squares += usage * usage
-    average = total / len(usages)
+    squares = ordered_sum(usage * usage for usage in usages)
+    average = ordered_sum(usages) / len(usages)
     variance = squares / len(usages) - average * average
     return Statistics(average, sqrt(variance) if variance >= 0 else nan, squares, len(usages))
 
