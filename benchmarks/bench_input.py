@@ -16,7 +16,7 @@ from hashlib import sha256
 import numpy as np
 
 from strategies.averages.bundle_averages import first_history
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.model import BundleStats, Figures, Resource, Traffic
 from strategies.cluster.store import BrokerState, InMemoryStore
 

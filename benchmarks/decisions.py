@@ -29,7 +29,7 @@ from strategies.round.round_input import RoundInput
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.contract import Shedder, Shedding
-from strategies.shedding.registry import SHEDDERS, shedder
+from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.transfer.settings import TransferSettings
 
 SIZES = (Size(100, 10_000), Size(1_000, 100_000), Size(5_000, 500_000))
@@ -73,7 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def built(strategy: str, mode: Mode) -> Shedder:
     """The strategy with the settings that this benchmark uses."""
-    return shedder(strategy, SETTINGS.get(strategy), Weights(), mode)
+    settings = SHEDDERS.settings_of(strategy, SETTINGS.get(strategy))
+    return SHEDDERS[strategy].build(settings, Weights(), mode)
 
 
 def measure(given: Cluster, strategy: str, mode: Mode, calls: int) -> tuple[DecisionCost, Shedding]:

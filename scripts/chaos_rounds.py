@@ -23,7 +23,7 @@ from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.world import World
 from scripts.invariants import Invariants
 from scripts.steady_invariants import SteadyInvariants
-from strategies.bundles.ranges import parse_bundle
+from strategies.bundles import parse_bundle
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import (
     Command,

@@ -10,7 +10,7 @@ from math import isfinite
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import Command
 from strategies.cluster.store import StateStore
-from strategies.shedding.steady.load_history import histories_of
+from strategies.shedding.steady.load_history import columns, histories_of
 from strategies.shedding.steady.samples import load_of
 from strategies.shedding.steady.settings import SteadySettings
 
@@ -95,7 +95,11 @@ def _points(command: Command, name: str) -> float:
 def infinite_figures(memory: Memory) -> list[str]:
     """The figures of the memory that are infinite or NaN."""
     kept: dict[str, Iterable[object]] = {
-        name: (*chain.from_iterable((*one.samples, *one.levels)), one.changed_at_ms)
+        name: (
+            *chain.from_iterable(one.samples),
+            *columns(one.packed_levels, 5).ravel().tolist(),
+            one.changed_at_ms,
+        )
         for name, one in histories_of(memory, memory.brokers).items()
     }
     kept |= {"moves": chain.from_iterable(memory.cluster.moves), "episode": memory.cluster.episode}

@@ -30,7 +30,7 @@ from sinks.wire.raw import check_source
 from sinks.wire.signing import intents_key, signing_key
 from strategies.errors import SettingsError, SinkError
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.java.release_defaults import PulsarRelease
+from strategies.java.pulsar_releases import PulsarRelease
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guarded
 from streaming.checkpoint.guard_file import guard_of, written_guard
 from streaming.cluster.spark_launcher import is_submitted

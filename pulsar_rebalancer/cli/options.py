@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
     from pulsar_rebalancer.settings.load import Settings
-    from strategies.java.release_defaults import PulsarRelease
+    from strategies.java.pulsar_releases import PulsarRelease
 
 Config = Annotated[
     Path | None,
@@ -96,8 +96,7 @@ def named_release(version: str, flag: str) -> PulsarRelease:
     one whose rules and defaults are not known.
     """
     from strategies.errors import SettingsError
-    from strategies.java.broker_versions import read_version
-    from strategies.java.release_defaults import RELEASES
+    from strategies.java.pulsar_releases import RELEASES, read_version
 
     read = read_version(version)
     if read is None or not read.exact:

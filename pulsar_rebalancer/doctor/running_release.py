@@ -11,8 +11,12 @@ from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate
 from pulsar_rebalancer.doctor.brokers import Broker
 from pulsar_rebalancer.settings.load import Settings
 from strategies.errors import RebalancerError
-from strategies.java.broker_versions import ClusterRelease, release_of
-from strategies.java.release_defaults import PULSAR_VERSION, PulsarRelease
+from strategies.java.pulsar_releases import (
+    PULSAR_VERSION,
+    ClusterRelease,
+    PulsarRelease,
+    release_of,
+)
 from streaming.checkpoint.guard import checkpoint_folder
 from streaming.checkpoint.guard_file import written_guard
 from streaming.pulsar_release import release_in

@@ -27,7 +27,7 @@ from strategies.cluster.rival_settings import RivalSettings
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import FilterSettings
 from strategies.fold.engine import EngineSettings
-from strategies.java.release_defaults import (
+from strategies.java.pulsar_releases import (
     PULSAR_VERSION,
     RELEASES,
     PulsarRelease,

@@ -39,7 +39,7 @@ from sinks.topics.addresses import Connections, Topics, TopicUri, parse_topic
 from strategies.errors import SettingsError
 from strategies.figures.describe import counted
 from strategies.fold.engine import Engine, EngineSettings, placement_of
-from strategies.java.release_defaults import PULSAR_VERSION, RELEASES, PulsarRelease
+from strategies.java.pulsar_releases import PULSAR_VERSION, RELEASES, PulsarRelease
 from strategies.shedding.registry import SHEDDERS
 from streaming.settings import JobSettings, check_master_form
 

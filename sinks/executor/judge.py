@@ -17,6 +17,7 @@ from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig
 from sinks.executor.tasks import Task
 from sinks.pulsar_api.admin import PulsarAdmin
+from strategies.bundles import namespace_of
 from strategies.cluster.model import Command
 from strategies.errors import CallFailed, NotFound
 from strategies.executor.admission import (
@@ -28,9 +29,7 @@ from strategies.executor.admission import (
     may_be_applied,
     may_be_considered,
 )
-from strategies.filters.contract import namespace_of
-from strategies.java.broker_versions import release_of
-from strategies.java.release_defaults import PulsarRelease, matches_ids
+from strategies.java.pulsar_releases import PulsarRelease, matches_ids, release_of
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from strategies.errors import SettingsError
 from strategies.executor.admission import AdmissionRules
 from strategies.executor.breaker import BreakerRules
 from strategies.executor.gate import GateRules
-from strategies.java.release_defaults import PulsarRelease
-from strategies.limits.names import patterns
-from strategies.limits.windows import Window, read_windows
+from strategies.java.pulsar_releases import PulsarRelease
+from strategies.limits import Window, patterns, read_windows
 from strategies.settings import Setting
 
 _NAMESPACE = re.compile(r"[^/\s]+/[^/\s]+")

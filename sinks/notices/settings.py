@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from sinks.secret_file import Secret, read_secret
 from sinks.wire.signing import read_keys
 from strategies.errors import SettingsError
-from strategies.limits.names import patterns
+from strategies.limits import patterns
 from strategies.reason_codes import STATES
 from strategies.settings import Setting
 

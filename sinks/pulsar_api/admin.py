@@ -22,7 +22,7 @@ from sinks.pulsar_api.access import KnownBrokers, PulsarSettings
 from sinks.pulsar_api.answers import Call, Elsewhere, Missing
 from sinks.pulsar_api.http import PulsarHttp, Wait
 from sinks.wire.checks import is_broker
-from strategies.bundles.ranges import parse_bundle, topic_hash
+from strategies.bundles import parse_bundle, topic_hash
 from strategies.cluster.model import LARGEST_TIME
 from strategies.errors import (
     AdminError,

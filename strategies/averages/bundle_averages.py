@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSummary
+from strategies.bundles import BundleLoads, Floats, Ints, TableSummary
 from strategies.cluster.model import BundleStats
 from strategies.errors import StateVersionError
 

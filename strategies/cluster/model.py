@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, TableSummary, no_bundles
+from strategies.bundles import BundleLoads, Floats, Ints, TableSummary, no_bundles
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
 from strategies.cluster.round_figures import Certificate, Forecast, RoundState, Spread
-from strategies.filters.even_distribution import EvenDistribution
+from strategies.filters.broker_filters import EvenDistribution
 from strategies.filters.policies import PoliciesView
 
 #: The latest time (ms since the epoch) of JavaScript's Date; no written record carries a later one.

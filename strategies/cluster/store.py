@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from strategies.bundles.bundle_loads import TableSummary
+from strategies.bundles import TableSummary
 from strategies.cluster.memory import BrokerMemory
 from strategies.cluster.model import Figures
 from strategies.cluster.state import ClusterState

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Annotated
 
-from strategies.bundles.bundle_loads import RATE_OUT, THROUGHPUT_OUT
+from strategies.bundles import RATE_OUT, THROUGHPUT_OUT, namespace_of
 from strategies.cluster.model import MIB, BrokerLoad, ClusterView, Decision, Scalar
-from strategies.filters.contract import namespace_of
 from strategies.settings import Setting
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when_modular import stays_whole

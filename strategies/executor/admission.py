@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from strategies.bundles.system_bundles import is_system_bundle
+from strategies.bundles import is_system_bundle, namespace_of
 from strategies.cluster.model import Command, OutcomeStatus
-from strategies.filters.contract import namespace_of
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView, read_policies
-from strategies.limits.windows import Window, is_open
+from strategies.limits import Window, is_open
 
 #: Tolerated difference of clocks. A command from further in the future could be replayed for a very
 #: long time.

@@ -14,7 +14,7 @@ from math import inf, isnan, nan
 import numpy as np
 import numpy.typing as npt
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.model import BrokerLoad, Figures, Resource
 from strategies.settings import Weights
 

@@ -1,12 +1,12 @@
-"""Input and result of the filters."""
+"""Input and result of the filters, and the brokers that are left between them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 
+from strategies.bundles import namespace_of
 from strategies.filters.anti_affinity import Counts
-from strategies.filters.contract import namespace_of
 from strategies.filters.policies import PoliciesView
 from strategies.reason_codes import Refusals
 
@@ -60,14 +60,11 @@ class FilteredBundle:
 class Allowed:
     """`brokers` that may take the bundle, in the given order; the others in `refused`. `by_policy`:
     those that isolation allows.
-
-    `forgotten`: filters whose result Java drops, with the reason (parity mode only).
     """
 
     brokers: tuple[str, ...]
     refused: Refusals
     by_policy: tuple[str, ...]
-    forgotten: Mapping[str, str] = field(default_factory=dict)
 
     def summary(self) -> str:
         """Number of refused brokers per reason, as in `2 uneven, 1 isolation-outside`."""
@@ -76,3 +73,10 @@ class Allowed:
             ", ".join(f"{codes.count(code)} {code}" for code in sorted(set(codes)))
             or "no broker is there"
         )
+
+
+def remaining(brokers: Iterable[str], refused: Refusals) -> tuple[str, ...]:
+    """The brokers that are not refused, in the given order."""
+    return (
+        tuple(broker for broker in brokers if broker not in refused) if refused else tuple(brokers)
+    )

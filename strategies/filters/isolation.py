@@ -60,7 +60,7 @@ def governing(policies: PoliciesView, namespace: str) -> IsolationPolicy | None:
     fault counts as a match.
     """
     for policy in policies.isolation:
-        if policy.fault is not None or _matches(policy.namespaces, namespace):
+        if policy.fault is not None or _match_any(policy.namespaces, (namespace,)):
             return policy
     return None
 
@@ -178,8 +178,4 @@ def _first(texts: Sequence[str]) -> str:
 
 
 def _match_any(patterns: Sequence[JavaPattern], names: Sequence[str]) -> bool:
-    return any(_matches(patterns, name) for name in names)
-
-
-def _matches(patterns: Sequence[JavaPattern], text: str) -> bool:
-    return any(pattern.matches(text) for pattern in patterns)
+    return any(pattern.matches(name) for name in names for pattern in patterns)

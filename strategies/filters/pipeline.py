@@ -24,18 +24,19 @@ from strategies.filters.anti_affinity import (
     more_crowded,
     namespaces_served,
 )
-from strategies.filters.contract import remaining
-from strategies.filters.even_distribution import no_less_even, uneven
-from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts
-from strategies.filters.isolation import isolated, no_other_broker
-from strategies.filters.topic_count import no_room_for, too_many_topics, topics_at_limit
-from strategies.filters.versions import (
-    VersionError,
+from strategies.filters.broker_filters import (
     draining,
+    no_less_even,
+    no_room_for,
     not_newest,
     not_newest_known,
     other_load_manager,
+    too_many_topics,
+    topics_at_limit,
+    uneven,
 )
+from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts, remaining
+from strategies.filters.isolation import isolated, no_other_broker
 from strategies.reason_codes import CHECK_FILTERS, CHECK_POLICIES, Meaning, Refusal, Refusals
 from strategies.settings import Mode, Setting
 
@@ -53,7 +54,6 @@ CLASS_OF = {
     "modular": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",
     "extensible": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",
 }
-_SYSTEM = "pulsar/system"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,17 +197,15 @@ class Filters:
             fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent
         )
         by_policy = remaining(brokers, policy)
-        screen = _Screen(by_policy, policy)
+        screen = _Screen(by_policy, dict(policy))
         topics, arriving = _counted(by_policy, fleet.topics), _counted(by_policy, fleet.arriving)
         screen.drop(too_many_topics(by_policy, topics, arriving, self.settings.max_topics))
         self._spread(screen, subject, fleet)
-        if self.settings.distribute_evenly or subject.namespace == _SYSTEM:
+        if self.settings.distribute_evenly or subject.namespace == "pulsar/system":
             screen.drop(uneven(screen.left, fleet.bundle_counts(subject.namespace, screen.left)))
         screen.drop(other_load_manager(screen.left, fleet.policies.brokers, CLASS_OF["modular"]))
-        error = self._newest(screen, fleet)
-        if error is not None or not screen.left:
-            reason = error or "no broker passes all filters"
-            return Allowed(by_policy, policy, by_policy, {"all but isolation": reason})
+        if not self._keep_newest(screen, fleet) or not screen.left:
+            return Allowed(by_policy, policy, by_policy)
         return screen.answer(by_policy)
 
     def _extensible(
@@ -221,7 +219,7 @@ class Filters:
                 screen.left, _counted(screen.left, fleet.topics), self.settings.max_topics
             )
         )
-        error = self._newest(screen, fleet)
+        self._keep_newest(screen, fleet)
         self._spread(screen, subject, fleet)
         screen.drop(
             isolated(
@@ -231,7 +229,7 @@ class Filters:
                 non_persistent=subject.non_persistent,
             )
         )
-        return screen.answer(screen.left, {} if error is None else {"version": error})
+        return screen.answer(screen.left)
 
     def _fixed(
         self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts
@@ -266,7 +264,7 @@ class Filters:
         refused: Refusals = MappingProxyType({}),
     ) -> _Screen:
         """Applies the filters of fixed mode that judge each broker on its own."""
-        facts, screen = fleet.policies.brokers, _Screen(brokers, refused)
+        facts, screen = fleet.policies.brokers, _Screen(brokers, dict(refused))
         screen.drop(_never(screen.left, subject.source, fleet.settling))
         screen.drop(draining(screen.left, facts))
         screen.drop(other_load_manager(screen.left, facts, CLASS_OF[self.settings.load_manager]))
@@ -274,17 +272,15 @@ class Filters:
         screen.drop(no_room_for(screen.left, topics, subject.topics, self.settings.max_topics))
         return screen
 
-    def _newest(self, screen: _Screen, fleet: FilterFacts) -> str | None:
-        """Keeps the newest brokers if the settings ask for it; returns the reason when Java's
-        filter fails instead.
+    def _keep_newest(self, screen: _Screen, fleet: FilterFacts) -> bool:
+        """Keeps the newest brokers if the settings ask for it; False when Java's filter fails
+        instead.
         """
         if not self.settings.prefer_later_versions:
-            return None
-        try:
-            screen.drop(not_newest(screen.left, fleet.policies.brokers))
-        except VersionError as error:
-            return str(error)
-        return None
+            return True
+        refused = not_newest(screen.left, fleet.policies.brokers)
+        screen.drop(refused or {})
+        return refused is not None
 
     def _spread(self, screen: _Screen, subject: FilteredBundle, fleet: FilterFacts) -> None:
         counts = self._group_counts(subject, screen.left, fleet)
@@ -333,21 +329,19 @@ class _FilterForm:
     may_leave: Callable[[str, Sequence[str], Counts], bool]
 
 
+@dataclass
 class _Screen:
     """The brokers that remain while the filters run one after the other."""
 
-    def __init__(self, left: tuple[str, ...], refused: Refusals) -> None:
-        self.left = left
-        self.refused = dict(refused)
+    left: tuple[str, ...]
+    refused: dict[str, Refusal]
 
     def drop(self, refused: Refusals) -> None:
         self.refused.update(refused)
         self.left = remaining(self.left, refused)
 
-    def answer(
-        self, by_policy: tuple[str, ...], forgotten: Mapping[str, str] | None = None
-    ) -> Allowed:
-        return Allowed(self.left, self.refused, by_policy, forgotten or {})
+    def answer(self, by_policy: tuple[str, ...]) -> Allowed:
+        return Allowed(self.left, self.refused, by_policy)
 
 
 def _never(brokers: Sequence[str], source: str | None, settling: Collection[str]) -> Refusals:

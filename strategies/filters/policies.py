@@ -21,16 +21,24 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, cast
 
 from strategies.java.regex import JavaPattern, PatternError, compile_java
 
 #: Number of complaints that are spelled out; maximum characters of a complaint and of a name in it.
 _SPELLED_OUT, _LONGEST = 10, 300
+_MOST_PATTERNS = 5_000
 #: Limits of all isolation policies together: patterns, because every broker is matched against
 #: each; their characters, because each is compiled; and the states of automata, because matching
 #: may visit each state once per character of a name.
-_MOST_PATTERNS, _MOST_CHARACTERS, _MOST_STATES = 5_000, 500_000, 20_000
+_LIMITS: Mapping[str, int] = MappingProxyType(
+    {
+        "patterns": _MOST_PATTERNS,
+        "characters in patterns": 500_000,
+        "states in patterns": 20_000,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,33 +114,22 @@ class _Budget:
     sentence, empty while there is none.
     """
 
-    patterns: int = _MOST_PATTERNS
-    characters: int = _MOST_CHARACTERS
-    states: int = _MOST_STATES
+    left: dict[str, int] = field(default_factory=lambda: dict(_LIMITS))
     exceeded: str = ""
 
     def take(self, pattern: str) -> JavaPattern:
         """The pattern, compiled. Raises PatternError, _Fault."""
-        self.patterns -= 1
-        self.characters -= len(pattern)
-        self._check()
+        self._spend("patterns", 1)
+        self._spend("characters in patterns", len(pattern))
         found = compile_java(pattern)
-        self.states -= found.states
-        self._check()
+        self._spend("states in patterns", found.states)
         return found
 
-    def _check(self) -> None:
-        most = {
-            "patterns": _MOST_PATTERNS,
-            "characters in patterns": _MOST_CHARACTERS,
-            "states in patterns": _MOST_STATES,
-        }
-        for (what, limit), left in zip(
-            most.items(), (self.patterns, self.characters, self.states), strict=True
-        ):
-            if left < 0:
-                self.exceeded = f"all policies together have more than {limit} {what}"
-                raise _Fault(self.exceeded)
+    def _spend(self, what: str, number: int) -> None:
+        self.left[what] -= number
+        if self.left[what] < 0:
+            self.exceeded = f"all policies together have more than {_LIMITS[what]} {what}"
+            raise _Fault(self.exceeded)
 
 
 def isolation_policy(name: str, tree: object, budget: _Budget | None = None) -> IsolationPolicy:
@@ -157,12 +154,12 @@ class _Fault(Exception):
     """Reason why an isolation policy cannot be applied."""
 
 
+@dataclass
 class _Reader:
     """Collects complaints while the parts are read."""
 
-    def __init__(self) -> None:
-        self.complaints: list[str] = []
-        self.more = 0
+    complaints: list[str] = field(default_factory=list)
+    more: int = 0
 
     def complain(self, place: str, sentence: str) -> None:
         if len(self.complaints) < _SPELLED_OUT:
@@ -278,20 +275,14 @@ def _domains(reader: _Reader, part: object) -> dict[str, str]:
             reader.complain(f"failure_domains.{domain}", f"must list brokers, got {_shown(value)}")
             continue
         for broker in cast(list[str], listed):
-            name = _without_scheme(broker)
+            # Old domains name brokers by web address, which means the broker of that host and port.
+            name = broker.removeprefix("http://").removeprefix("https://").rstrip("/")
             if found.setdefault(name, domain) != domain:
                 reader.complain(
                     f"failure_domains.{domain}",
                     f"{name} is in {found[name]} already; it stays there",
                 )
     return found
-
-
-def _without_scheme(broker: str) -> str:
-    """`host:port` of a broker. Old failure domains name brokers by web address, which means the
-    broker of that host and port.
-    """
-    return broker.removeprefix("http://").removeprefix("https://").rstrip("/")
 
 
 def _whole(number: object) -> int | None:

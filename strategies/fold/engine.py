@@ -44,10 +44,16 @@ from strategies.fold.quick_replace import quick_replace
 from strategies.fold.reports import REPEATED, accept_report, accept_withdrawal
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, RecordChanges, raised_text
 from strategies.fold.start_fold import StartFold
-from strategies.java.release_defaults import EVENLY, RELEASES, PulsarRelease, matches_ids
-from strategies.limits.windows import read_windows
+from strategies.java.pulsar_releases import (
+    EVENLY,
+    RELEASE_DEFAULTS,
+    RELEASES,
+    PulsarRelease,
+    matches_ids,
+)
+from strategies.limits import read_windows
 from strategies.placement.destination_rules import DestinationRules, DestinationSettings
-from strategies.placement.emptiest import EmptiestBroker
+from strategies.placement.levels import EmptiestBroker
 from strategies.placement.registry import PLACERS, paired, placer
 from strategies.registry import Registry
 from strategies.round.capacities import CapacitySettings, read_capacities
@@ -131,7 +137,9 @@ def rules_of(settings: EngineSettings) -> Rules:
     if filters.load_manager == "auto":
         filters = replace(filters, load_manager=entry.load_manager)
     if filters.distribute_evenly == "auto":
-        evenly = entry.distributes_evenly and EVENLY.values[settings.pulsar_version]
+        evenly = (
+            entry.distributes_evenly and RELEASE_DEFAULTS[EVENLY].values[settings.pulsar_version]
+        )
         filters = replace(filters, distribute_evenly=evenly)
     name, placing = placement_of(settings)
     places = (

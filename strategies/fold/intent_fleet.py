@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from strategies.cluster.clock import tolerance_of
 from strategies.cluster.store import BrokerState
-from strategies.limits.names import matcher
+from strategies.limits import matcher
 from strategies.round.round_input import Rules
 
 

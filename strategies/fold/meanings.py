@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from strategies.cluster import budget, quota
-from strategies.filters import (
-    anti_affinity,
-    even_distribution,
-    isolation,
-    pipeline,
-    topic_count,
-    versions,
-)
+from strategies.filters import anti_affinity, broker_filters, isolation, pipeline
 from strategies.fold import rule_errors
 from strategies.placement import answers, contract, destinations
 from strategies.placement.registry import PLACERS
@@ -23,7 +16,7 @@ from strategies.splitting import when_extensible, when_modular
 #: The modules with reason codes that do not belong to one strategy or placement.
 RULES = (
     *(budget, quota),
-    *(anti_affinity, even_distribution, isolation, pipeline, topic_count, versions),
+    *(anti_affinity, broker_filters, isolation, pipeline),
     *(rule_errors, answers, contract, destinations),
     *(clearance, evacuate, measured, round, screening, yielding),
     *(candidates, reason_texts, relief, when_extensible, when_modular),

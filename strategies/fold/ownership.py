@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from strategies.bundles.system_bundles import is_system_bundle
+from strategies.bundles import is_system_bundle
 from strategies.cluster.rival_state import (
     AGE_MS,
     MOST,

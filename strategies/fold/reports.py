@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from strategies.averages.bundle_averages import BundleHistory, Row, next_table, unpack_history
-from strategies.bundles.bundle_loads import TableSummary
+from strategies.bundles import TableSummary
 from strategies.cluster.model import BundleStats, Figures, LoadReport, Rejection, Tombstone
 from strategies.cluster.rival_state import newest_entries
 from strategies.cluster.state import ClusterState, Departed, Gained, InFlight

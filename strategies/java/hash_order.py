@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.bundles import Floats, Ints
 
 INITIAL_TABLE = 16
 #: Below this table size a crowded bucket makes Java double the table.

@@ -134,7 +134,11 @@ class Automaton:
         match str(operation):
             case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN":
                 return self._add(_test(item, flags, self._parsed), None, [behind])
-            case "AT" | "ASSERT" | "ASSERT_NOT" if _is_short(item):
+            case "AT" | "ASSERT" | "ASSERT_NOT" if ways(
+                [item]
+            ) <= 2 * _LONGEST_TEXT and "GROUPREF" not in repr(
+                item
+            ):  # `re` may try it at every position
                 return self._add(None, _test(item, flags, self._parsed), [behind])
             case "SUBPATTERN":
                 return self._sequence(
@@ -169,11 +173,6 @@ class Automaton:
             if state == before:  # nothing, however often
                 break
         return state
-
-
-def _is_short(item: tuple[Any, Any]) -> bool:
-    """Whether `re` may try the item at every position."""
-    return ways([item]) <= 2 * _LONGEST_TEXT and "GROUPREF" not in repr(item)
 
 
 def _test(item: tuple[Any, Any], flags: int, state: Any) -> _Test:

@@ -83,12 +83,12 @@ def compile_java(pattern: str) -> JavaPattern:
         raise PatternError(f"it is no regular expression ({error})") from error
 
 
+@dataclass
 class _Translation:
     """One pass over a pattern; `at`: position of the next character to read."""
 
-    def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
-        self.at = 0
+    pattern: str
+    at: int = 0
 
     def outside(self) -> str:
         """The rest of the pattern, brackets included."""

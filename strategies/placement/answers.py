@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from strategies.bundles import namespace_of
 from strategies.cluster.model import Decision, Skip
-from strategies.filters.contract import namespace_of
 from strategies.filters.facts import Allowed
 from strategies.placement.contract import Placement
 from strategies.reason_codes import CHECK_FILTERS, Meaning, Refusal

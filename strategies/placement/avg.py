@@ -25,16 +25,13 @@ from strategies.placement.contract import (
     unplaced,
     without_figures,
 )
-from strategies.placement.levels import levels, lowest
+from strategies.placement.levels import fewest_arrivals, levels, lowest
 from strategies.settings import Setting
-from strategies.shedding.avg.parity import plan_key
+from strategies.shedding.avg.parity import plan_key, with_planned
 
 #: Brokers this close to the least used one count as equal; among these, the one with the fewest
 #: arrivals wins.
 _CLOSE = 0.01
-#: Maximum size of the plan. Java never removes a planned destination; here, as in shedding, the
-#: oldest entries are dropped.
-_PLANNED_AT_MOST = 100_000
 _NO_PLAN: tuple[None, None] = None, None
 
 
@@ -79,7 +76,7 @@ class ParityAvgPlacement:
         return Placement(
             best,
             chosen,
-            planned_to(memory, key, chosen),
+            replace(memory, cluster=with_planned(memory.cluster, {key: chosen})),
             "drawn",
             f"was drawn from {len(best)} candidates, because none was planned",
         )
@@ -177,23 +174,8 @@ def key_of(averages: Averages) -> str:
     return plan_key(np.array(averages.short), np.array(averages.long), *samples, averages.topics)
 
 
-def planned_to(memory: Memory, key: str, broker: str) -> Memory:
-    """Memory with `key` planned for this broker."""
-    planned = {**memory.cluster.planned, key: broker}
-    if len(planned) > _PLANNED_AT_MOST:
-        planned = dict(list(planned.items())[-_PLANNED_AT_MOST:])
-    return replace(memory, cluster=replace(memory.cluster, planned=planned))
-
-
 def _least_used(found: dict[str, float], request: Request, memory: Memory) -> Placement:
-    close = lowest(found, _CLOSE)
-    arrivals = {
-        broker: len(candidate.arriving)
-        for broker in close
-        if (candidate := request.candidates[broker]) is not None
-    }
-    fewest = min(arrivals.values())
-    best = tuple(broker for broker in close if arrivals[broker] == fewest)
+    best = fewest_arrivals(request, lowest(found, _CLOSE))
     chosen = draw(best, request.seed)
     text = f"is among the least used at {100 * found[chosen]:.1f} % with all moves counted"
     return Placement(best, chosen, memory, "least-used", text, {"level": found[chosen]})

@@ -11,11 +11,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT
+from strategies.bundles import RATE_IN, RATE_OUT
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, Evidence
 from strategies.java.hash_order import concurrent_hash_map_order
-from strategies.java.release_defaults import RELEASES, PulsarRelease
+from strategies.java.pulsar_releases import RELEASES, PulsarRelease
 from strategies.ordered_sum import ordered_sum
 from strategies.reason_codes import CHECK_COLLECTOR, Meaning
 from strategies.settings import Mode
@@ -23,18 +23,13 @@ from strategies.settings import Mode
 #: The reason codes of this module.
 MEANINGS = (Meaning("unknown-broker", "cannot-help", 970, CHECK_COLLECTOR),)
 
-Row = tuple[float, float, float, float]
-
-
-def row_of(values: Sequence[float]) -> Row:
-    """Four columns as a row."""
-    rate_in, rate_out, throughput_in, throughput_out = values
-    return rate_in, rate_out, throughput_in, throughput_out
+#: Columns as in BundleLoads.
+Row = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Averages:
-    """A bundle's averages (columns as in BundleLoads), over at most 10 and 1000 samples, and its
+    """A bundle's averages, over at most 10 and 1000 samples, and its
     number of topics.
     """
 
@@ -87,14 +82,10 @@ class Candidate:
     def arriving_rate(self) -> float:
         """Long-term messages/s of the bundles on their way, summed in the order of Java's map."""
         rates = [averages.long_rate for averages in self.arriving.values()]
-        total = 0.0
-        for position in (
-            concurrent_hash_map_order(list(self.arriving)).tolist()
-            if len(rates) > 1
-            else range(len(rates))
-        ):
-            total += rates[position]
-        return total
+        if len(rates) > 1:
+            order = concurrent_hash_map_order(list(self.arriving)).tolist()
+            rates = [rates[position] for position in order]
+        return ordered_sum(rates)
 
     @cached_property
     def expected_rate(self) -> float:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from strategies.filters.pipeline import Filters
 from strategies.placement.contract import Placer
-from strategies.settings import Mode, Setting, Weights
+from strategies.settings import Setting, Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,3 @@ class DestinationRules:
     weights: Weights
     balances_usage: bool = True
     drain_placer: Placer | None = None
-
-    @property
-    def mode(self) -> Mode:
-        return self.filters.mode

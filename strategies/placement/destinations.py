@@ -9,16 +9,15 @@ shedding rule is kept if that broker may take the bundle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import ClusterView, Decision, Skip
-from strategies.filters.contract import remaining
-from strategies.filters.even_distribution import EvenDistribution
-from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts
+from strategies.filters.broker_filters import EvenDistribution
+from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts, remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.placement.answers import (
@@ -83,7 +82,7 @@ class Destinations:
         self._brokers = remaining([broker.broker for broker in view.brokers], closed)
         self._settling = frozenset(broker.broker for broker in view.brokers if broker.settling)
         self._ledger = Ledger(view.brokers, rules.weights)
-        self._form = _FORMS[rules.mode, rules.filters.settings.load_manager == "extensible"]
+        self._form = _FORMS[rules.filters.mode, rules.filters.settings.load_manager == "extensible"]
         for move in on_the_way if self._form.counts_moves or closed else ():
             self._ledger.count(move)
         self.memory = (
@@ -97,8 +96,8 @@ class Destinations:
         valid view. `together`: the decisions of its exchange.
         """
         averages = self._ledger.averages(decision.bundle, decision.source)
-        subject = self._subject(decision.bundle, decision.source, averages)
-        subject = replace(subject, exchanged_with=exchanged_with(decision, together))
+        exchanged = exchanged_with(decision, together)
+        subject = self._subject(decision.bundle, decision.source, exchanged)
         fleet = self._fleet()
         stays = (
             self._rules.filters.must_stay(subject, self._brokers, fleet)
@@ -110,7 +109,8 @@ class Destinations:
         if (
             self._form.counts_moves
             and decision.destination is not None
-            and self._may_take(subject, decision.destination)
+            and decision.destination in self._brokers
+            and self._rules.filters.taker(subject, self._brokers, fleet)(decision.destination)
         ):
             self._count(decision, averages)
             return decision
@@ -127,7 +127,7 @@ class Destinations:
         brokers that it would not overload take it. In every mode the move counts for the next ones.
         """
         averages = self._ledger.averages(decision.bundle, decision.source)
-        subject = self._subject(decision.bundle, decision.source, averages)
+        subject = self._subject(decision.bundle, decision.source)
         allowed = self._allowed(replace(subject, source=None))
         if not allowed.brokers:
             return skip(decision, nowhere_at_all(allowed))
@@ -194,17 +194,15 @@ class Destinations:
         """Why this broker must not take the bundle; None when it may. `together`: the decisions of
         its exchange.
         """
-        bundle, source = decision.bundle, decision.source
-        subject = self._subject(bundle, source, self._ledger.averages(bundle, source))
-        subject = replace(subject, exchanged_with=exchanged_with(decision, together))
-        allowed = self._allowed(subject)
+        exchanged = exchanged_with(decision, together)
+        allowed = self._allowed(self._subject(decision.bundle, decision.source, exchanged))
         if destination in allowed.brokers:
             return None
         return allowed.refused.get(destination, NOT_THERE)
 
     def takers(self, bundle: str, source: str) -> tuple[str, ...]:
         """The brokers that may take the bundle."""
-        subject = self._subject(bundle, source, self._ledger.averages(bundle, source))
+        subject = self._subject(bundle, source)
         return self._rules.filters.allowed(subject, self._brokers, self._fleet()).brokers
 
     @property
@@ -216,15 +214,14 @@ class Destinations:
         return EvenDistribution(self._takers_if_even, self._ledger.bundles_of)
 
     def _takers_if_even(self, bundle: str, source: str) -> frozenset[str]:
-        subject = self._subject(bundle, source, self._ledger.averages(bundle, source))
-        subject = replace(subject, exchanged_with=self._brokers)
+        subject = self._subject(bundle, source, self._brokers)
         return frozenset(self._rules.filters.allowed(subject, self._brokers, self._fleet()).brokers)
 
     def may_be_relieved(self, bundle: str, source: str) -> bool:
         """Whether a broker that may take the bundle would be less full with it than the source is
         now; the emptiest are checked first.
         """
-        subject = self._subject(bundle, source, self._ledger.averages(bundle, source))
+        subject = self._subject(bundle, source)
         takes = self._rules.filters.taker(subject, self._brokers, self._fleet())
         return any(
             broker != source and self._relieves(bundle, source, broker) and takes(broker)
@@ -236,17 +233,15 @@ class Destinations:
         """Brokers by expected usage, computed after the round has named all its destinations."""
         return self._ledger.emptiest_first()
 
-    def _may_take(self, subject: FilteredBundle, broker: str) -> bool:
-        return broker in self._brokers and self._rules.filters.taker(
-            subject, self._brokers, self._fleet()
-        )(broker)
-
-    def _subject(self, bundle: str, source: str, averages: Averages) -> FilteredBundle:
+    def _subject(
+        self, bundle: str, source: str, exchanged_with: Collection[str] = ()
+    ) -> FilteredBundle:
         """The bundle as input of the filters; one that no report lists may still have a topic count
         in the policies.
         """
+        averages = self._ledger.averages(bundle, source)
         topics = self._policies.topics.get(bundle, 0) if averages is UNKNOWN else averages.topics
-        return FilteredBundle(bundle, source, topics)
+        return FilteredBundle(bundle, source, topics, exchanged_with=exchanged_with)
 
     def _extensible(self, decision: Decision, allowed: Allowed, _: Averages) -> Decision | Skip:
         return as_decided(decision, allowed)

@@ -20,6 +20,7 @@ from typing import Annotated
 
 from strategies.cluster.memory import NO_MEMORY, Memory
 from strategies.java.hash_order import hash_map_order
+from strategies.ordered_sum import ordered_sum
 from strategies.placement.contract import (
     Candidate,
     Placement,
@@ -74,7 +75,7 @@ class ParityLeastResourceUsage:
         names = list(request.candidates)
         if not names:
             return unplaced(memory)
-        before, after, total = smoothed(memory), dict[str, float](), 0.0
+        before, after = smoothed(memory), dict[str, float]()
         for position in hash_map_order(names)[0].tolist():
             candidate = request.candidates[names[position]]
             if candidate is None:
@@ -82,8 +83,8 @@ class ParityLeastResourceUsage:
             after[names[position]] = _advanced(
                 candidate, before.get(names[position]), self.settings.history
             )
-            total += after[names[position]]
-        mean, difference = total / len(names), self.settings.difference_percent / 100.0
+        mean = ordered_sum(after.values()) / len(names)
+        difference = self.settings.difference_percent / 100.0
         best = sorted(broker for broker, usage in after.items() if usage + difference <= mean)
         return _answer(best, sorted(after), mean, with_smoothed(memory, after), request.seed)
 
@@ -127,14 +128,10 @@ class ParityExtensibleLeastResourceUsage:
         names = list(request.candidates)
         if not names:
             return unplaced(memory)
-        known, usages = _of_shedding(memory), dict[str, float]()
-        total = 0.0
-        for position in hash_map_order(names)[0].tolist():
-            usage = known.get(names[position])
-            if usage is not None:
-                usages[names[position]] = usage
-                total += usage
-        mean = total / len(usages) if usages else 0.0
+        known = _of_shedding(memory)
+        in_order = (names[position] for position in hash_map_order(names)[0].tolist())
+        usages = {name: known[name] for name in in_order if name in known}
+        mean = ordered_sum(usages.values()) / max(1, len(usages))
         best = sorted(
             broker
             for broker, usage in usages.items()

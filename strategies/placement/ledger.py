@@ -5,14 +5,14 @@ yet.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from strategies.bundles import namespace_of
 from strategies.cluster.model import BrokerLoad
 from strategies.figures.estimate import burdened, share_of_traffic
 from strategies.figures.usage import weighted_usage, weighted_usages
-from strategies.filters.contract import namespace_of
-from strategies.placement.contract import UNKNOWN, Averages, Candidate, row_of
+from strategies.placement.contract import UNKNOWN, Averages, Candidate
 from strategies.settings import Weights
 
 #: Number of namespaces counted one by one. Counting all namespaces at once takes as long as
@@ -80,11 +80,10 @@ class Ledger:
             )
         return self._candidates[broker]
 
-    def candidates(self, brokers: Sequence[str] | None = None) -> Mapping[str, Candidate]:
-        """These brokers (None: all), in the order of the round; each is evaluated on first
-        access.
-        """
-        return _Candidates(self, tuple(self._brokers if brokers is None else brokers))
+    def candidates(self, brokers: Sequence[str]) -> Mapping[str, Candidate]:
+        """Those of these brokers that are in this round, in the given order."""
+        found = ((broker, self.candidate(broker)) for broker in brokers)
+        return {broker: one for broker, one in found if one is not None}
 
     def emptiest_first(self) -> list[str]:
         """All brokers by expected usage and name."""
@@ -102,8 +101,8 @@ class Ledger:
         table = load.bundles
         samples = int(table.short_samples[row]), int(table.long_samples[row])
         return Averages(
-            row_of(table.short[row].tolist()),
-            row_of(table.long[row].tolist()),
+            tuple(table.short[row].tolist()),
+            tuple(table.long[row].tolist()),
             *samples,
             int(table.topics[row]),
         )
@@ -201,20 +200,3 @@ class Ledger:
     def _forget(self, broker: str) -> None:
         self._candidates.pop(broker, None)
         self._served.pop(broker, None)
-
-
-class _Candidates(Mapping[str, Candidate]):
-    def __init__(self, ledger: Ledger, brokers: tuple[str, ...]) -> None:
-        self._ledger, self._brokers = ledger, brokers
-
-    def __getitem__(self, broker: str) -> Candidate:
-        found = self._ledger.candidate(broker)
-        if found is None:
-            raise KeyError(broker)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._brokers)
-
-    def __len__(self) -> int:
-        return len(self._brokers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.java.release_defaults import RELEASE_DEFAULTS, RELEASES, PulsarRelease
+from strategies.java.pulsar_releases import RELEASE_DEFAULTS, RELEASES, PulsarRelease
 from strategies.placement.avg import (
     AvgPlacement,
     AvgPlacementSettings,

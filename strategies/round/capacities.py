@@ -12,10 +12,10 @@ from typing import Annotated
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.model import Figures, Resource
 from strategies.errors import SettingsError
-from strategies.limits.names import patterns
+from strategies.limits import patterns
 from strategies.settings import Setting
 
 #: Reports have CPU in percent of one core, and bandwidth in kbit/s.

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
 
-from strategies.bundles.system_bundles import is_system_bundle
+from strategies.bundles import is_system_bundle
 from strategies.cluster.budget import Budget
 from strategies.cluster.drain_settings import DrainSettings
 from strategies.cluster.intent_state import DRAIN, Drain

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Bools, Floats
+from strategies.bundles import Bools, Floats
 from strategies.cluster.memory import NO_EPISODE, Memory
 from strategies.cluster.model import Figures, Skip
 from strategies.reason_codes import NEXT_ROUNDS, Meaning

@@ -30,7 +30,7 @@ from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.cluster.state import Gained
 from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice
 from strategies.figures.estimate import Estimate, spread
-from strategies.limits.windows import is_open
+from strategies.limits import is_open
 from strategies.placement.destinations import Destinations
 from strategies.reason_codes import Meaning, Meanings, Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide

@@ -17,7 +17,7 @@ from strategies.cluster.rival_settings import RivalSettings
 from strategies.cluster.state import ClusterState, InFlight, moves_under_way
 from strategies.cluster.store import BrokerState
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
-from strategies.limits.windows import Window
+from strategies.limits import Window
 from strategies.placement.destination_rules import DestinationRules
 from strategies.reason_codes import Meanings
 from strategies.round.capacities import Capacities

@@ -11,7 +11,7 @@ from itertools import islice
 from types import MappingProxyType
 
 from strategies.averages.bundle_averages import bundles_of, unpack_history
-from strategies.bundles.bundle_loads import BundleLoads, no_bundles
+from strategies.bundles import BundleLoads, no_bundles
 from strategies.cluster.clock import COLLECTOR, EXECUTOR, tolerance_of
 from strategies.cluster.cool_downs import of_all_moves, resting
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Skip
@@ -20,7 +20,7 @@ from strategies.cluster.store import BrokerState
 from strategies.figures.estimate import burdened
 from strategies.filters.isolation import unmatched
 from strategies.filters.policies import PoliciesView, read_policies
-from strategies.limits.names import matcher, of_namespaces
+from strategies.limits import matcher, of_namespaces
 from strategies.placement.contract import UNKNOWN, Averages
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.reason_codes import Meaning

@@ -7,14 +7,15 @@ and AvgShedder of Pulsar 4.2.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints
-from strategies.bundles.system_bundles import is_java_system_bundle, is_system_bundle
+from strategies.bundles import BundleLoads, Floats, Ints, is_java_system_bundle, is_system_bundle
 from strategies.cluster.model import BrokerLoad, ClusterView, Skip
 from strategies.java.hash_order import copied_order, double_keys
 from strategies.reason_codes import NEXT_ROUNDS, OTHER_LOAD, Meaning
@@ -37,16 +38,27 @@ MEANINGS = (
 Picker = Callable[[Sequence[float]], list[int]]
 
 
+class Pick(NamedTuple):
+    """A bundle that leaves: its row in the table of its broker, and its load."""
+
+    row: int
+    bundle: str
+    load: float
+
+
+#: The bundles that leave a broker, and skips of its others.
+Picks = tuple[list[Pick], list[Skip]]
+
+
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Bundles of one broker that may leave (`rows` into its table), and those that must stay."""
+    """Bundles of one broker that may leave (`rows` into its table), and those that must stay, by
+    the code of the reason.
+    """
 
-    rows: tuple[int, ...]
-    cooling: tuple[str, ...]
-    system: tuple[str, ...]
-    taken: tuple[str, ...] = ()
-    excluded: tuple[str, ...] = ()
-    cool_down_ms: int = 0
+    rows: Sequence[int]
+    staying: Mapping[str, Sequence[str]]
+    cool_down_ms: int
 
 
 def candidates(loads: BundleLoads, view: ClusterView, taken: Collection[str] = ()) -> Candidates:
@@ -62,7 +74,7 @@ def java_candidates(
     """The list as in Java, whose shedders do not know excluded namespaces: the round removes such
     bundles after picking.
     """
-    return _sorted_out(loads, view, taken, is_java_system_bundle, _nothing)
+    return _sorted_out(loads, view, taken, is_java_system_bundle, lambda _: False)
 
 
 def _sorted_out(
@@ -72,30 +84,19 @@ def _sorted_out(
     is_system: Callable[[str], bool],
     is_excluded: Callable[[str], bool],
 ) -> Candidates:
-    movable: list[int] = []
-    resting: list[str] = []
-    system: list[str] = []
-    gone: list[str] = []
-    excluded: list[str] = []
+    movable, staying = list[int](), defaultdict[str, list[str]](list)
     for row, name in enumerate(loads.names):
         if is_system(name):
-            system.append(name)
+            staying["system-bundle"].append(name)
         elif name in view.cooling:
-            resting.append(name)
+            staying["cooling-down"].append(name)
         elif name in taken:
-            gone.append(name)
+            staying["already-leaving"].append(name)
         elif is_excluded(name):
-            excluded.append(name)
+            staying["excluded-namespace"].append(name)
         else:
             movable.append(row)
-    return Candidates(
-        tuple(movable),
-        tuple(resting),
-        tuple(system),
-        tuple(gone),
-        tuple(excluded),
-        view.cool_down_ms,
-    )
+    return Candidates(movable, staying, view.cool_down_ms)
 
 
 def column(loads: BundleLoads, metric: str) -> Floats:
@@ -158,18 +159,39 @@ class JavaTies:
         )
         return {names[index]: position for position, index in enumerate(order.tolist())}
 
-    def pick(self, names: Sequence[str], loads: Floats, picker: Picker) -> list[int]:
-        """Positions of `names` that the picker takes, in Java's order: heaviest first, equality by
-        `Double.compare`.
+    def pick(self, broker: BrokerLoad, metric: str, picker: Picker, why: tuple[str, str]) -> Picks:
+        """Picks from the candidates of a broker in Java's order: heaviest first, equality by
+        `Double.compare`. `why`: as in `picks`.
         """
-        keys = double_keys(loads)
+        found, loads = java_candidates(broker.bundles, self.view), column(broker.bundles, metric)
+        candidates = loads[list(found.rows)]
+        keys = double_keys(candidates)
         order = np.argsort(-keys, kind="stable")
-        picked = picker(loads[order].tolist())
+        picked = picker(candidates[order].tolist())
         if _tie_matters(keys[order], picked):
-            ranks = np.array([self.rank[name] for name in names], dtype=np.int64)
+            names = broker.bundles.names
+            ranks = np.array([self.rank[names[row]] for row in found.rows], dtype=np.int64)
             order = np.lexsort((ranks, -keys))
-        chosen: list[int] = order[picked].tolist()
-        return chosen
+        return picks(broker, found, loads.tolist(), order[picked].tolist(), why)
+
+
+def picks(
+    broker: BrokerLoad,
+    found: Candidates,
+    loads: Sequence[float],
+    picked: Sequence[int],
+    why: tuple[str, str],
+) -> Picks:
+    """The candidates at the positions `picked`, and skips of the other bundles of the broker.
+    `loads`: of all its bundles; `why`: code and text of the candidates that stay.
+    """
+    names, rows = broker.bundles.names, [found.rows[position] for position in picked]
+    gone = frozenset(rows)
+    others = [names[row] for row in found.rows if row not in gone]
+    return [Pick(row, names[row], loads[row]) for row in rows], [
+        *must_stay(broker.broker, found),
+        *bundles_left_alone(broker.broker, *why, others),
+    ]
 
 
 def pick_by_name(names: Sequence[str], loads: Sequence[float], picker: Picker) -> list[int]:
@@ -200,35 +222,18 @@ def idle(broker: str, names: Sequence[str]) -> list[Skip]:
 
 def must_stay(broker: str, found: Candidates) -> list[Skip]:
     """Skips of the bundles that are not candidates."""
-    cooling = (
-        "a command moved it a short while ago and its cool-down is not over: "
-        f"{setting('round.cool_down_ms', found.cool_down_ms)}"
-    )
+    texts = {
+        "system-bundle": "it belongs to Pulsar itself and means nothing on another broker",
+        "cooling-down": "a command moved it a short while ago and its cool-down is not over: "
+        f"{setting('round.cool_down_ms', found.cool_down_ms)}",
+        "excluded-namespace": "limits.excluded_namespaces names its namespace",
+        "already-leaving": "another broker reports it too and sheds it in this round",
+    }
     return [
-        *bundles_left_alone(
-            broker,
-            "system-bundle",
-            "it belongs to Pulsar itself and means nothing on another broker",
-            found.system,
-        ),
-        *bundles_left_alone(broker, "cooling-down", cooling, found.cooling),
-        *bundles_left_alone(
-            broker,
-            "excluded-namespace",
-            "limits.excluded_namespaces names its namespace",
-            found.excluded,
-        ),
-        *bundles_left_alone(
-            broker,
-            "already-leaving",
-            "another broker reports it too and sheds it in this round",
-            found.taken,
-        ),
+        skip
+        for code, text in texts.items()
+        for skip in bundles_left_alone(broker, code, text, found.staying.get(code, ()))
     ]
-
-
-def _nothing(_: str) -> bool:
-    return False
 
 
 def _tie_matters(keys: Ints, picked: list[int]) -> bool:

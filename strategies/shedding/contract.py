@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from strategies.bundles.bundle_loads import Bools, Floats, Ints
+from strategies.bundles import Bools, Floats, Ints
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import ClusterView, Decision, Figures, Round, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.errors import SettingsError
 from strategies.figures.usage import weighted_usage
-from strategies.java.release_defaults import RELEASES, PulsarRelease
+from strategies.java.pulsar_releases import RELEASES, PulsarRelease
 from strategies.reason_codes import Meaning
 from strategies.settings import Mode, RoundSettings, Weights
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
+from types import MappingProxyType
+from typing import Literal
 
-from strategies.cluster.model import MIB, Decision, Evidence, Skip
+from strategies.bundles import Floats
+from strategies.cluster.model import MIB, BrokerLoad, Decision, Evidence, Skip
 from strategies.reason_codes import (
     CHECK_COLLECTOR,
     NEXT_ROUNDS,
@@ -38,6 +42,7 @@ MEANINGS = (
     Meaning("unusable-figures", "blind", 1420, CHECK_COLLECTOR),
 )
 
+Metric = Literal["msg_rate", "msg_throughput"]
 #: Up to this number of brokers with the same reason, each has its own sentence; in larger clusters
 #: they share one.
 SPELLED_OUT = 50
@@ -56,6 +61,12 @@ def mib(bytes_per_s: float) -> str:
 def msgs(per_s: float) -> str:
     """A message rate: `1,200 msg/s`."""
     return f"{per_s:,.0f} msg/s"
+
+
+#: Measure of traffic → the format of a figure.
+SHOWN: Mapping[Metric, Callable[[float], str]] = MappingProxyType(
+    {"msg_rate": msgs, "msg_throughput": mib}
+)
 
 
 def setting(path: str, value: float) -> str:
@@ -135,6 +146,25 @@ def unusable(brokers: Sequence[str]) -> list[Skip]:
         lambda _: "its resource figures give no finite usage",
         lambda: f"the figures of {len(brokers):,} brokers give no finite usage",
     )
+
+
+def comparable(
+    brokers: Sequence[BrokerLoad],
+    usages: Floats,
+    unusable: Callable[[Sequence[str]], list[Skip]] = unusable,
+) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:
+    """The brokers with a finite usage that do not settle, with that usage, and skips of the
+    others. `usages`: float64[n]; `unusable`: skips of brokers without a finite one.
+    """
+    judged, lost, waiting = list[tuple[BrokerLoad, float]](), list[str](), list[str]()
+    for broker, usage in zip(brokers, usages.tolist(), strict=True):
+        if not isfinite(usage):
+            lost.append(broker.broker)
+        elif broker.settling:
+            waiting.append(broker.broker)
+        else:
+            judged.append((broker, usage))
+    return judged, [*unusable(lost), *settling(waiting)]
 
 
 def too_few_bundles(broker: str, why: str, count: int) -> Skip:

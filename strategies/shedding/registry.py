@@ -5,9 +5,8 @@ entry here.
 from __future__ import annotations
 
 from strategies.registry import Registry
-from strategies.settings import Mode, Weights
 from strategies.shedding.avg.strategy import AVG
-from strategies.shedding.contract import Shedder, SheddingStrategy
+from strategies.shedding.contract import SheddingStrategy
 from strategies.shedding.overload.strategy import OVERLOAD
 from strategies.shedding.steady.strategy import STEADY
 from strategies.shedding.threshold.strategy import THRESHOLD
@@ -30,16 +29,3 @@ DEFAULT = STEADY.name
 EXTENSIBLE = next(
     strategy for strategy in SHEDDERS.values() if strategy.load_manager == "extensible"
 )
-
-
-def shedder(
-    name: str,
-    settings: object | None,
-    weights: Weights,
-    mode: Mode,
-    shedders: Registry[SheddingStrategy] = SHEDDERS,
-) -> Shedder:
-    """The strategy called `name`; `settings` None means its defaults. Raises SettingsError for a
-    name or settings that do not fit.
-    """
-    return shedders.named(name).build(shedders.settings_of(name, settings), weights, mode)

@@ -1,15 +1,18 @@
-"""Picks the bundles that a broker above its limit sheds, in both modes: shared by rules that shed a
-minimum of a broker's traffic.
+"""Picks the bundles that a broker above its limit sheds, in both modes, and puts the picks in
+Pulsar's order of execution: shared by rules that shed a minimum of a broker's traffic.
 
-Source of the rule: the common picker of OverloadShedder and ThresholdShedder of Pulsar 4.2.4.
+Source of the rules: the common picker of OverloadShedder and ThresholdShedder of Pulsar 4.2.4, and
+their `selectedBundlesCache`, a multimap that is cleared but never shrinks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Evidence, Skip
+from strategies.java.hash_order import INITIAL_TABLE, hash_map_order
 from strategies.reason_codes import ADD_BROKERS, SPLIT_BUNDLES, Meaning
 from strategies.shedding.candidates import (
     JavaTies,
@@ -18,7 +21,6 @@ from strategies.shedding.candidates import (
     candidates,
     column,
     idle,
-    java_candidates,
     must_stay,
     ordinary_bundles,
     pick_by_name,
@@ -79,20 +81,9 @@ def relieve_as_java(
         return [], [
             too_few_bundles(broker.broker, "is over the limit", broker.figures.bundle_count)
         ]
-    loads, found = broker.bundles, java_candidates(broker.bundles, ties.view)
-    throughput = column(loads, "msg_throughput")[list(found.rows)]
-    names = [loads.names[row] for row in found.rows]
-    picked = ties.pick(names, throughput, at_least(reason.minimum))
-    decisions = [
-        reason.decision(names[position], broker.broker, float(throughput[position]))
-        for position in picked
-    ]
-    leaving = frozenset(picked)
-    others = [name for position, name in enumerate(names) if position not in leaving]
-    skips = [
-        *must_stay(broker.broker, found),
-        *bundles_left_alone(broker.broker, "not-needed", reason.met, others),
-    ]
+    picker = at_least(reason.minimum)
+    picks, skips = ties.pick(broker, "msg_throughput", picker, ("not-needed", reason.met))
+    decisions = [reason.decision(one.bundle, broker.broker, one.load) for one in picks]
     return decisions, skips if decisions else [nothing_may_leave(broker.broker, reason), *skips]
 
 
@@ -180,3 +171,21 @@ def _left_alone(
         *bundles_left_alone(broker, "too-big", limit, too_big),
         *bundles_left_alone(broker, "not-needed", reason.met, spared),
     ]
+
+
+def as_executed(
+    decisions: Sequence[Decision], memory: Memory, table: str
+) -> tuple[tuple[Decision, ...], Memory]:
+    """Source brokers in the order of the multimap, bundles as they were picked; `table` names its
+    size in the memory.
+    """
+    sources = list(dict.fromkeys(decision.source for decision in decisions))
+    before = memory.cluster.table_sizes.get(table, INITIAL_TABLE)
+    order, size = hash_map_order(sources, before)
+    rank = {sources[index]: position for position, index in enumerate(order.tolist())}
+    if size != before:
+        memory = Memory(
+            memory.brokers,
+            replace(memory.cluster, table_sizes={**memory.cluster.table_sizes, table: size}),
+        )
+    return tuple(sorted(decisions, key=lambda decision: rank[decision.source])), memory

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from strategies.bundles.ranges import parse_bundle
+from strategies.bundles import parse_bundle
 from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView, Decision, Skip
 from strategies.filters.pipeline import LoadManager
 from strategies.reason_codes import Refusal
 from strategies.settings import Mode
-from strategies.splitting.boundaries import Cuts
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when_extensible import (
     BrokerContext,
-    OwnSplits,
     extensible_splits,
     java_extensible_splits,
 )
 from strategies.splitting.when_modular import Splits, java_modular_splits, modular_splits
-
-
-@dataclass(frozen=True, slots=True)
-class DueSplits:
-    """The splits of a round, skips of bundles that stay whole and, for the extensible load manager,
-    the new `hits`.
-    """
-
-    decisions: tuple[Decision, ...] = ()
-    skips: tuple[Skip, ...] = ()
-    hits: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +27,7 @@ class Splitter:
     """
 
     modular: Callable[[Sequence[BrokerLoad], Callable[[str], int], SplitSettings], Splits]
-    extensible: Callable[[BundleStats, Mapping[str, int], BrokerContext, SplitSettings], OwnSplits]
+    extensible: Callable[[BundleStats, Mapping[str, int], BrokerContext, SplitSettings], Splits]
     keeps_due: bool
 
 
@@ -69,12 +56,12 @@ class SplitRules:
 
 def due_splits(
     view: ClusterView, leaving: Collection[str], hits: Mapping[str, int], rules: SplitRules
-) -> DueSplits:
+) -> Splits:
     """The splits of one round, after the round has decided which bundles leave. `hits`: result of
     the previous round.
     """
     if not rules.settings.enabled:
-        return DueSplits()
+        return Splits()
     extensible, counted = rules.load_manager == "extensible", dict[str, int]()
     if extensible:
         found, skips, counted = _by_broker(view.brokers, hits, rules)
@@ -83,9 +70,7 @@ def due_splits(
         found, skips = splits.decisions, splits.skips
     kept, more = dict[str, Decision](), list[Skip]()
     for decision in found:
-        why = (
-            _twice(decision, kept) or _stays_for_now(decision.bundle, view, leaving) or rules.closed
-        )
+        why = _stays_for_now(decision, kept, view, leaving) or rules.closed
         if why is None:
             kept[decision.bundle] = replace(decision, text=f"it {decision.text}")
             continue
@@ -100,7 +85,7 @@ def due_splits(
         )
         if extensible and rules.splitter.keeps_due and decision.bundle not in kept:
             counted[decision.bundle] = hits.get(decision.bundle, 0) + 1
-    return DueSplits(
+    return Splits(
         tuple(kept.values()),
         (*(replace(skip, text=f"it {skip.text}") for skip in skips), *more),
         counted,
@@ -129,12 +114,12 @@ def _by_broker(
     return tuple(decisions), tuple(skips), counted
 
 
-def _middle(bundle: str) -> Cuts:
+def _middle(bundle: str) -> Sequence[int]:
     """The middle of the bundle's range. Load reports name no topics, so for another algorithm the
     broker finds the boundary itself.
     """
     parsed = parse_bundle(bundle)
-    return None if parsed is None else (parsed[1].lower + (parsed[1].upper - parsed[1].lower) // 2,)
+    return [] if parsed is None else [parsed[1].middle]
 
 
 def _where_known(decision: Decision, settings: SplitSettings) -> Decision:
@@ -146,23 +131,19 @@ def _where_known(decision: Decision, settings: SplitSettings) -> Decision:
     )
 
 
-def _twice(decision: Decision, kept: Mapping[str, Decision]) -> Refusal | None:
-    """Refuses a second split of a bundle that two brokers report: an id identifies one command."""
-    other = kept.get(decision.bundle)
-    return (
-        None
-        if other is None
-        else Refusal("on-two-brokers", f"{other.source} reports it too, and splits it")
-    )
-
-
-def _stays_for_now(bundle: str, view: ClusterView, leaving: Collection[str]) -> Refusal | None:
+def _stays_for_now(
+    decision: Decision, kept: Mapping[str, Decision], view: ClusterView, leaving: Collection[str]
+) -> Refusal | None:
+    """Why a bundle is not split in this round. One that two brokers report is split once: an id
+    identifies one command.
+    """
+    bundle, other = decision.bundle, kept.get(decision.bundle)
+    if other is not None:
+        return Refusal("on-two-brokers", f"{other.source} reports it too, and splits it")
     if bundle in leaving:
         return Refusal("already-leaving", "it leaves its broker in this round")
     if bundle in view.cooling:
         return Refusal("cooling-down", "it was moved or split a short while ago")
-    return (
-        Refusal("excluded-namespace", "its namespace is one of those that stay")
-        if view.is_excluded(bundle)
-        else None
-    )
+    if view.is_excluded(bundle):
+        return Refusal("excluded-namespace", "its namespace is one of those that stay")
+    return None

@@ -8,14 +8,20 @@ at its limit stays whole. A bundle of fewer than two topics is never split.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.bundles import Floats, Ints
 from strategies.cluster.model import MIB, Evidence
 from strategies.settings import Setting
-from strategies.splitting.boundaries import Algorithm, FlowSettings
+
+Algorithm = Literal[
+    "range_equally_divide",
+    "topic_count_equally_divide",
+    "specified_positions_divide",
+    "flow_or_qps_equally_divide",
+]
 
 #: Codes of the reasons, in the order in which they are checked.
 REASONS = ("topics", "sessions", "msg-rate", "bandwidth")
@@ -117,11 +123,6 @@ class SplitSettings:
         ),
     ] = 10
 
-    @property
-    def flow(self) -> FlowSettings:
-        """Settings for flow_or_qps_equally_divide."""
-        return FlowSettings(self.max_msg_rate, self.max_bandwidth_mib, self.difference_percent)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sizes:
@@ -190,24 +191,15 @@ def excess(sizes: Sizes, settings: SplitSettings) -> Floats:
     return highest
 
 
-def reason_text(reason: str, evidence: Evidence, settings: SplitSettings) -> str:
+def reason_text(reason: str, sizes: Sizes, row: int, settings: SplitSettings) -> str:
     """Reason why a bundle is split, as the end of a sentence about it."""
     if reason == "topics":
-        return f"holds {evidence['topics']} topics, more than {settings.max_topics}"
+        return f"holds {sizes.topics[row]} topics, more than {settings.max_topics}"
     if reason == "sessions":
         return (
-            f"has {evidence['sessions']} producers and consumers, more than {settings.max_sessions}"
+            f"has {sizes.sessions[row]} producers and consumers, more than {settings.max_sessions}"
         )
     if reason == "msg-rate":
-        return (
-            f"carries {_number(evidence['msg_rate']):.0f} messages/s, more than "
-            f"{settings.max_msg_rate}"
-        )
-    return (
-        f"carries {_number(evidence['msg_throughput']) / MIB:.1f} MiB/s, more than "
-        f"{settings.max_bandwidth_mib}"
-    )
-
-
-def _number(value: object) -> float:
-    return value if isinstance(value, float) else 0.0
+        return f"carries {sizes.rate[row]:.0f} messages/s, more than {settings.max_msg_rate}"
+    throughput = sizes.throughput[row] / MIB
+    return f"carries {throughput:.1f} MiB/s, more than {settings.max_bandwidth_mib}"

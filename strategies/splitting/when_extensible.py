@@ -8,20 +8,17 @@ must find exactly one boundary.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Ints
-from strategies.bundles.ranges import KeyRange, hexadecimal, parse_bundle
+from strategies.bundles import Ints, KeyRange, hexadecimal, namespace_of, parse_bundle
 from strategies.cluster.model import BundleStats, Decision, Skip
-from strategies.filters.contract import namespace_of
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.reason_codes import NEXT_ROUNDS, Meaning
 from strategies.splitting import limits
-from strategies.splitting.boundaries import Cuts, SplitFault
-from strategies.splitting.when_modular import namespace_full, stays_whole
+from strategies.splitting.when_modular import Splits, namespace_full, stays_whole
 
 #: The reason codes of this module.
 MEANINGS = (
@@ -35,28 +32,16 @@ MEANINGS = (
 class BrokerContext:
     """Input of a broker's scan besides the figures of its bundles.
 
-    `broker`: its own id; `bundles_in`: number of bundles of a namespace; `cut`: where the algorithm
-    would cut a bundle; `owns`: whether the service unit state channel assigns the bundle to this
-    broker; `splitting`: bundles of any broker that are being split.
+    `broker`: its own id; `bundles_in`: number of bundles of a namespace; `cut`: the boundaries at
+    which the algorithm would cut a bundle; `owns`: whether the service unit state channel assigns
+    the bundle to this broker; `splitting`: bundles of any broker that are being split.
     """
 
     broker: str
     bundles_in: Callable[[str], int]
-    cut: Callable[[str], Cuts | SplitFault]
+    cut: Callable[[str], Sequence[int]]
     owns: Callable[[str], bool] = lambda _: True
     splitting: Collection[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class OwnSplits:
-    """The splits of one scan; the evidence of each has its `boundary`. `failed`: bundles counted as
-    failures; `hits`: for the next scan.
-    """
-
-    decisions: tuple[Decision, ...]
-    skips: tuple[Skip, ...]
-    failed: tuple[str, ...]
-    hits: Mapping[str, int]
 
 
 @dataclass
@@ -76,6 +61,10 @@ class _SplitScan:
     skips: list[Skip] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     planned: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def result(self) -> Splits:
+        return Splits(tuple(self.decisions), tuple(self.skips), self.hits, tuple(self.failed))
 
     def as_java(self) -> None:
         """Scans the bundles one by one in hash order: counts, checks and splits each before the
@@ -158,9 +147,9 @@ class _SplitScan:
         else:
             self.cut(row, self.context.cut(bundle))
 
-    def cut(self, row: int, boundaries: Cuts | SplitFault) -> None:
+    def cut(self, row: int, boundaries: Sequence[int]) -> None:
         bundle = self.stats.names[row]
-        if isinstance(boundaries, SplitFault) or boundaries is None or len(boundaries) != 1:
+        if len(boundaries) != 1:
             self.failed.append(bundle)
             self.skips.append(
                 Skip(
@@ -173,7 +162,7 @@ class _SplitScan:
             )
             return
         evidence, reason = self.sizes.evidence(row), limits.REASONS[self.found[row]]
-        text = limits.reason_text(reason, evidence, self.settings)
+        text = limits.reason_text(reason, self.sizes, row, self.settings)
         self.decisions.append(
             Decision(
                 bundle,
@@ -187,22 +176,18 @@ class _SplitScan:
         self.planned[namespace_of(bundle)] += 1
         del self.hits[bundle]
 
-    def result(self) -> OwnSplits:
-        return OwnSplits(tuple(self.decisions), tuple(self.skips), tuple(self.failed), self.hits)
-
 
 def extensible_splits(
     stats: BundleStats,
     hits: Mapping[str, int],
     context: BrokerContext,
     settings: limits.SplitSettings,
-) -> OwnSplits:
+) -> Splits:
     """Scans a broker's bundles, hottest first. `hits`: result of the previous scan."""
-    scan = _scan(
-        stats, hits, context, settings, bandwidth=limits.bandwidth_limit(settings), is_of=_is_of
-    )
+    bandwidth = limits.bandwidth_limit(settings)
+    scan = _scan(stats, hits, context, settings, bandwidth=bandwidth, is_of=_is_of)
     scan.hottest_first()
-    return scan.result()
+    return scan.result
 
 
 def java_extensible_splits(
@@ -210,20 +195,14 @@ def java_extensible_splits(
     hits: Mapping[str, int],
     context: BrokerContext,
     settings: limits.SplitSettings,
-) -> OwnSplits:
+) -> Splits:
     """Scans a broker's bundles as Java does. For Java, a namespace that begins with another one is
     the same.
     """
-    scan = _scan(
-        stats,
-        hits,
-        context,
-        settings,
-        bandwidth=limits.java_bandwidth_limit(settings),
-        is_of=str.startswith,
-    )
+    bandwidth = limits.java_bandwidth_limit(settings)
+    scan = _scan(stats, hits, context, settings, bandwidth=bandwidth, is_of=str.startswith)
     scan.as_java()
-    return scan.result()
+    return scan.result
 
 
 def _scan(
@@ -251,9 +230,7 @@ def _shares_boundary(range_: KeyRange, other: str) -> bool:
     return lower == hexadecimal(range_.lower) or upper == hexadecimal(range_.upper)
 
 
-def _why_not(boundaries: Cuts | SplitFault) -> str:
-    if isinstance(boundaries, SplitFault):
-        return f"it cannot be cut: {boundaries.text}"
+def _why_not(boundaries: Sequence[int]) -> str:
     if not boundaries:
         return "the algorithm found no boundary"
     return (

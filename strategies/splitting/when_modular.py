@@ -8,15 +8,13 @@ bundles allows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from strategies.bundles.ranges import parse_bundle
-from strategies.bundles.system_bundles import has_java_namespace, is_system_bundle
+from strategies.bundles import has_java_namespace, is_system_bundle, namespace_of, parse_bundle
 from strategies.cluster.model import BrokerLoad, Decision, Skip
-from strategies.filters.contract import namespace_of
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.reason_codes import SPLIT_BUNDLES, Meaning
 from strategies.splitting.limits import (
@@ -45,19 +43,18 @@ MEANINGS = (
 @dataclass(frozen=True, slots=True)
 class Splits:
     """Bundles to split, in the order of execution (never with a destination), and hot ones that
-    stay whole.
+    stay whole. For the extensible load manager, `hits`: for the next scan; `failed`: bundles that
+    count as failures; the evidence of a decision has its `boundary`.
     """
 
-    decisions: tuple[Decision, ...]
-    skips: tuple[Skip, ...]
+    decisions: tuple[Decision, ...] = ()
+    skips: tuple[Skip, ...] = ()
+    hits: Mapping[str, int] = field(default_factory=dict)
+    failed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Hot:
-    """A bundle above a limit. `excess`: ratio of its figure to the limit."""
-
-    decision: Decision
-    excess: float
+#: A bundle above a limit, and the ratio of its figure to the limit.
+_Hot = tuple[Decision, float]
 
 
 def modular_splits(
@@ -70,17 +67,18 @@ def modular_splits(
     """
     found = sorted(
         _hot_bundles(brokers, settings, bandwidth_limit(settings)),
-        key=lambda hot: (-hot.excess, hot.decision.bundle, hot.decision.source),
+        key=lambda hot: (-hot[1], hot[0].bundle, hot[0].source),
     )
-    once = {hot.decision.bundle: hot.decision for hot in reversed(found)}
-    hottest = [once[bundle] for bundle in dict.fromkeys(hot.decision.bundle for hot in found)]
+    once = dict[str, Decision]()
+    for decision, _ in found:
+        once.setdefault(decision.bundle, decision)
     stays = {
         decision.bundle: whole
-        for decision in hottest
+        for decision in once.values()
         if (whole := stays_whole(decision.bundle, decision.source)) is not None
     }
     splits = _within_namespaces(
-        (decision for decision in hottest if decision.bundle not in stays), bundles_in, settings
+        (one for one in once.values() if one.bundle not in stays), bundles_in, settings
     )
     return Splits(splits.decisions, (*stays.values(), *splits.skips))
 
@@ -96,7 +94,7 @@ def java_modular_splits(
         [brokers[index] for index in order], settings, java_bandwidth_limit(settings)
     )
     return _within_namespaces(
-        (hot.decision for hot in found if has_java_namespace(hot.decision.bundle)),
+        (decision for decision, _ in found if has_java_namespace(decision.bundle)),
         bundles_in,
         settings,
     )
@@ -198,7 +196,7 @@ def _hot(broker: BrokerLoad, settings: SplitSettings, bandwidth: int) -> Iterato
             broker.broker,
             None,
             reason,
-            reason_text(reason, evidence, settings),
+            reason_text(reason, sizes, row, settings),
             evidence,
         )
-        yield _Hot(decision, float(above[row]))
+        yield decision, float(above[row])

@@ -17,7 +17,7 @@ import numpy as np
 from sinks.disk import write_durably
 from strategies.errors import StateVersionError
 from strategies.fold.engine import EngineSettings, placement_of
-from strategies.java.release_defaults import PULSAR_VERSION, RELEASES
+from strategies.java.pulsar_releases import PULSAR_VERSION, RELEASES
 from streaming.checkpoint.warm_start import WarmStart
 from streaming.settings import JobSettings
 from streaming.state.cluster_bytes import STATE_VERSION

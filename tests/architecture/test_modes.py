@@ -19,8 +19,6 @@ CHOICES = {"strategies/shedding/contract.py": 2, "strategies/placement/contract.
 ASKED = {
     "pulsar_rebalancer/lab/backtest/quiet_round_finder.py": 1,
     "pulsar_rebalancer/lab/simulation/run.py": 2,
-    "strategies/bundles/ranges.py": 1,
-    "strategies/splitting/boundaries.py": 5,
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pulsar_rebalancer.lab.conformance.suites import SUITES, compare
 from pulsar_rebalancer.lab.conformance.vectors import read_cases
-from strategies.java.release_defaults import PulsarRelease
+from strategies.java.pulsar_releases import PulsarRelease
 
 OWN = Path(__file__).parents[1] / "data" / "vectors"
 SHARED = Path(__file__).parents[2].parent / "shared" / "vectors"

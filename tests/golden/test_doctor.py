@@ -50,7 +50,7 @@ from sinks.wire.origin import Position
 from sinks.wire.signing import SigningKey, SigningSettings
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.fold.engine import EngineSettings
-from strategies.java.release_defaults import PulsarRelease
+from strategies.java.pulsar_releases import PulsarRelease
 from strategies.settings import RoundSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of

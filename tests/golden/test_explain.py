@@ -12,7 +12,7 @@ import pytest
 
 from sinks.wire.codec import decode_command, decode_round, encode_command, encode_round
 from sinks.wire.encoding import encode_outcome
-from strategies.bundles.ranges import parse_bundle, topic_hash
+from strategies.bundles import parse_bundle, topic_hash
 from strategies.cluster.model import Command, Outcome, Round, Skip
 from tests.control_topic import outcome
 from tests.golden.printed import compare, printed

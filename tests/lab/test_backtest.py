@@ -20,7 +20,7 @@ from pulsar_rebalancer.settings.load import load
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
-from strategies.bundles.bundle_loads import THROUGHPUT_IN
+from strategies.bundles import THROUGHPUT_IN
 from strategies.cluster.model import LoadReport
 from strategies.errors import SinkError
 from tests.lab.test_columnar_fold import a_cluster, an_hour, recorded

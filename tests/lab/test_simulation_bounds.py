@@ -15,7 +15,7 @@ from pulsar_rebalancer.lab.simulation.metrics.bounds import (
     least_to_move,
 )
 from pulsar_rebalancer.lab.simulation.noise import Stream
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 
 #: CPU (percent) of card E7 before the first unload.
 E7_USAGE = np.array([38.5, 45.6, 49.4, 54.0, 63.0])

@@ -15,7 +15,7 @@ from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.noise import Stream
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.world import World
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 
 MIB = 2**20
 #: Looks are a thousandth more than a second apart, and what a full bucket is given is lost.

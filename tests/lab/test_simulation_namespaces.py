@@ -17,8 +17,8 @@ from pulsar_rebalancer.lab.simulation.run import run
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.world import World
+from strategies.bundles import namespace_of
 from strategies.errors import SettingsError
-from strategies.filters.contract import namespace_of
 
 OWN = {
     "namespaces": ["shop/orders"],

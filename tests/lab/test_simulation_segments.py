@@ -17,7 +17,7 @@ from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Segments
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.segments import HASHES, Keys, Segment, segments_of
 from pulsar_rebalancer.lab.simulation.world import World
-from strategies.bundles.ranges import parse_bundle
+from strategies.bundles import parse_bundle
 
 EVEN = Keys(np.ones(1))
 A_SAMPLE_S, A_MINUTE = 10, 6

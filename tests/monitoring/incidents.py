@@ -20,7 +20,7 @@ from sinks.executor.executor import Executor
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret
 from sinks.wire.signing import SigningKey
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.model import Outcome
 from strategies.cluster.quota_settings import BulkheadSettings
 from strategies.fold.engine import EngineSettings

@@ -15,7 +15,7 @@ from math import fsum
 import numpy as np
 from hypothesis import strategies as st
 
-from strategies.bundles.bundle_loads import BundleLoads
+from strategies.bundles import BundleLoads
 from strategies.cluster.memory import NO_MEMORY, BrokerMemory, ClusterMemory, Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.settings import Mode, Weights
@@ -24,7 +24,6 @@ from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.steady.load_history import (
     Episode,
     LoadHistory,
-    LoadLevel,
     LoadSample,
     RecentMove,
     histories_of,
@@ -33,6 +32,7 @@ from strategies.shedding.steady.settings import SteadySettings
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
 from strategies.shedding.uniform.settings import UniformSettings
+from tests.unit.steady_builders import LoadLevel, history_of
 
 WEIGHTS = Weights(direct_memory=0.5)
 #: The instant of every view.
@@ -227,7 +227,7 @@ def a_load_history(chance: random.Random) -> LoadHistory:
         for at_ms in sorted(chance.choices(range(NOW_MS - 36_000_000, NOW_MS), k=min(count, 10)))
     )
     changed = chance.choice((-1, -1, -1, -1, NOW_MS - 90_000, NOW_MS - 500_000))
-    return LoadHistory.of(
+    return history_of(
         samples,
         levels,
         changed_at_ms=changed,

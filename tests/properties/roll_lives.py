@@ -13,7 +13,7 @@ from random import Random
 import numpy as np
 
 from pulsar_rebalancer.lab.simulation.operators import ModelledRoll
-from strategies.bundles.system_bundles import is_system_bundle
+from strategies.bundles import is_system_bundle
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import (
     BundleStats,

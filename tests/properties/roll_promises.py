@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from strategies.bundles.system_bundles import is_system_bundle
+from strategies.bundles import is_system_bundle
 from strategies.cluster.intent_contract import LASTING, Intent, IntentStatus
 from strategies.cluster.model import (
     MIB,
@@ -21,7 +21,7 @@ from strategies.cluster.model import (
     TelemetryRecord,
 )
 from strategies.fold.engine import EngineSettings
-from strategies.limits.windows import is_open, read_windows
+from strategies.limits import is_open, read_windows
 from strategies.roll.roll_state import IN_WORK
 
 #: Rounds within which a drain makes progress or says what is in its way.

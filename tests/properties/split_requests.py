@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from strategies.bundles.ranges import FULL, KeyRange
-from strategies.splitting.boundaries import Algorithm, FlowSettings, SplitRequest, TopicFlow
+from pulsar_rebalancer.lab.conformance.split_positions import SplitRequest, TopicFlow
+from strategies.bundles import FULL, KeyRange
+from strategies.splitting.limits import Algorithm, SplitSettings
 from tests.unit.splitting_builders import topic_of
 
 edges = st.integers(0, FULL) | st.sampled_from([0, 1, 2, FULL - 1, FULL, 2**31])
@@ -35,10 +36,10 @@ def requests(draw: st.DrawFn) -> SplitRequest:
     ]
     flows = {topic: TopicFlow(draw(rates), draw(rates)) for topic in topics if draw(st.booleans())}
     positions = draw(st.lists(inside | edges, max_size=5))
-    limits = FlowSettings(
-        draw(st.sampled_from([0, 100, 30_000])),
-        draw(st.sampled_from([0, 1, 100])),
-        draw(st.sampled_from([0, 10])),
+    limits = SplitSettings(
+        max_msg_rate=draw(st.sampled_from([0, 100, 30_000])),
+        max_bandwidth_mib=draw(st.sampled_from([0, 1, 100])),
+        difference_percent=draw(st.sampled_from([0, 10])),
     )
     return SplitRequest(
         bundle, draw(st.none() | st.just(topics)), flows, positions, draw(st.booleans()), limits

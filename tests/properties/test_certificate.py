@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.shedding.steady.certificate import best_spread, least_to_move
 from tests.properties.costly import costly
 
@@ -93,13 +93,3 @@ def test_the_order_of_brokers_and_bundles_does_not_change_a_bit(case: Packed) ->
 def test_twice_the_load_on_twice_the_capacity_has_the_same_bound(case: Packed) -> None:
     doubled = best_spread(2 * case.sizes, case.fixed, 2 * case.capacity)
     assert doubled == best_spread(case.sizes, case.fixed, case.capacity)
-
-
-@pytest.mark.heavy
-@costly
-@given(case=packed(), listed=st.integers(0, 40))
-def test_a_bound_that_knows_fewer_bundles_is_valid_too(case: Packed, listed: int) -> None:
-    ordered = np.sort(case.sizes)[::-1]
-    divisible = float(ordered[listed:].sum())
-    weaker = best_spread(ordered[:listed], case.fixed, case.capacity, divisible)
-    assert weaker <= float(np.ptp(case.usage))

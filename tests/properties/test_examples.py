@@ -13,8 +13,8 @@ import pytest
 from hypothesis import Phase, find, settings
 from hypothesis import strategies as st
 
+from pulsar_rebalancer.lab.conformance.split_positions import SplitFault, cuts
 from strategies.shedding.registry import SHEDDERS
-from strategies.splitting.boundaries import SplitFault, cuts
 from tests.conftest import EXAMPLES
 from tests.properties.legal import fitting, memories, seeds, views
 from tests.properties.split_requests import algorithms, requests
@@ -51,7 +51,7 @@ LOOKED_AT: dict[str, tuple[Any, Callable[[Any], object]]] = {
     "decisions of a story": (stories(), lambda story: story.decisions),
     "parts of a split": (
         st.tuples(algorithms, requests()),
-        lambda it: not isinstance(found := cuts(it[0], it[1], "fixed"), SplitFault) and found,
+        lambda it: not isinstance(found := cuts(it[0], it[1]), SplitFault) and found,
     ),
     "decisions of a shedder": (
         st.tuples(any_shedder, views, memories),

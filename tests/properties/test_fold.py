@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sinks.wire.output_rows import event_row
 from strategies.averages.bundle_averages import unpack_history
-from strategies.bundles.bundle_loads import (
+from strategies.bundles import (
     RATE_IN,
     RATE_OUT,
     THROUGHPUT_IN,

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given
 
 from strategies.averages.bundle_averages import unpack_history
+from strategies.bundles import namespace_of
 from strategies.cluster.budget import HOUR_MS, Spent
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import Command
-from strategies.filters.contract import namespace_of
 from strategies.filters.pipeline import FilterSettings, LoadManager
 from strategies.fold.engine import EngineSettings, rules_of
 from strategies.round.round import run_round
 from strategies.round.round_input import RoundInput, RoundResult
 from strategies.settings import Mode
-from strategies.shedding.registry import shedder
 from strategies.splitting.limits import SplitSettings
 from tests.properties.legal import BROKERS, BUNDLES, EAGER, NOW_MS, WEIGHTS, modes, seeds
 from tests.properties.test_round import SETTINGS, any_strategy, inputs
+from tests.unit.shedding_builders import shedder
 
 MIB = 1024 * 1024
 #: The views are of early in a Thursday.

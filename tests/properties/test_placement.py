@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.bundles.bundle_loads import BundleLoads
+from strategies.bundles import BundleLoads, namespace_of
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import (
     BrokerLoad,
@@ -24,7 +24,6 @@ from strategies.cluster.model import (
     Traffic,
 )
 from strategies.figures.usage import weighted_usage
-from strategies.filters.contract import namespace_of
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
 from strategies.java.regex import JavaPattern

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sinks.wire.output_rows import event_row
 from strategies.averages.bundle_averages import BundleHistory, first_history, unpack_history
-from strategies.bundles.bundle_loads import BundleLoads
+from strategies.bundles import BundleLoads
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import BundleStats, ClusterView
 from strategies.cluster.state import ClusterState, Gained, InFlight
@@ -25,7 +25,7 @@ from strategies.fold.engine import EngineSettings, rules_of
 from strategies.round.round import run_round
 from strategies.round.round_input import RoundInput, RoundResult
 from strategies.settings import Mode, RoundSettings
-from strategies.shedding.registry import SHEDDERS, shedder
+from strategies.shedding.registry import SHEDDERS
 from tests.properties.legal import (
     BROKERS,
     BUNDLES,
@@ -41,6 +41,7 @@ from tests.properties.legal import (
     seeds,
     sizes,
 )
+from tests.unit.shedding_builders import shedder
 
 V = TypeVar("V")
 NUMBER = 7

@@ -21,10 +21,11 @@ from strategies.reason_codes import STATES
 from strategies.round.round import judge_cluster, run_round
 from strategies.round.round_input import RoundInput
 from strategies.settings import Mode
-from strategies.shedding.registry import SHEDDERS, shedder
+from strategies.shedding.registry import SHEDDERS
 from strategies.splitting.limits import SplitSettings
 from tests.properties.legal import EAGER, WEIGHTS, modes
 from tests.properties.test_round import SETTINGS, inputs
+from tests.unit.shedding_builders import shedder
 
 MEANINGS = meanings_of(*SHEDDERS.values())
 

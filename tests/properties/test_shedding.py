@@ -12,13 +12,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strategies.bundles.bundle_loads import BundleLoads
-from strategies.bundles.system_bundles import is_system_bundle
+from strategies.bundles import BundleLoads, is_system_bundle
 from strategies.cluster.memory import BrokerMemory, Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.settings import Mode
 from strategies.shedding.contract import Shedder, Shedding
-from strategies.shedding.registry import SHEDDERS, shedder
+from strategies.shedding.registry import SHEDDERS
 from tests.properties.legal import (
     EAGER,
     WEIGHTS,
@@ -32,7 +31,7 @@ from tests.properties.legal import (
     shuffled,
     views,
 )
-from tests.unit.shedding_builders import ns
+from tests.unit.shedding_builders import ns, shedder
 from tests.unit.shedding_rounds import play
 
 any_strategy = pytest.mark.parametrize("strategy", list(SHEDDERS))

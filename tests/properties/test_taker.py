@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 
 from strategies.averages.bundle_averages import bundles_of, first_history
+from strategies.bundles import namespace_of
 from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView
-from strategies.filters.contract import namespace_of
 from strategies.filters.facts import FilteredBundle, FilterFacts
 from strategies.filters.pipeline import Filters
 from strategies.placement.contract import UNKNOWN

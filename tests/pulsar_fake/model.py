@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Literal
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from strategies.bundles.ranges import parse_bundle, topic_hash
+from strategies.bundles import parse_bundle, topic_hash
 
 _RANGE = re.compile(r"0x[0-9a-f]{8}_0x[0-9a-f]{8}")
 _MANAGERS = {

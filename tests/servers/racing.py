@@ -13,7 +13,7 @@ from threading import Event, Thread
 
 import httpx
 
-from strategies.bundles.ranges import parse_bundle, topic_hash
+from strategies.bundles import parse_bundle, topic_hash
 from tests.servers.pulsar_cluster import PulsarCluster
 
 #: How many at a time: clients that go where they are sent, and tools that only read the answer, and

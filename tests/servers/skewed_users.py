@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 
 from sinks.pulsar_api.admin import PulsarAdmin
-from strategies.bundles.ranges import parse_bundle, topic_hash
+from strategies.bundles import parse_bundle, topic_hash
 from strategies.errors import BrokerUnavailable, NotOwned
 from tests.servers.jvm import dying_with_us
 from tests.servers.pulsar_cluster import PulsarCluster, token_of

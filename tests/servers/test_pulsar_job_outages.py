@@ -14,7 +14,7 @@ import pytest
 from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.topics.addresses import TopicUri
-from strategies.bundles.ranges import parse_bundle, topic_hash
+from strategies.bundles import parse_bundle, topic_hash
 from streaming.outputs.output_counts import KINDS
 from tests.faults.real_job import EAGER, eager
 from tests.replayed import replayed

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from pulsar_rebalancer.lab.simulation.segments import HASHES, Segment
-from strategies.bundles.ranges import parse_bundle, topic_hash
+from strategies.bundles import parse_bundle, topic_hash
 from tests.servers.pulsar_cluster import PulsarCluster, token_of
 from tests.waiting import eventually
 

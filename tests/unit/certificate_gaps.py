@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pulsar_rebalancer.lab.simulation.noise import Stream
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.shedding.steady.certificate import best_spread
 from tests.unit.exact_solver import Exact, Problem, exact_spread
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.bundles import Floats, Ints
 
 #: Points up to which two spreads are the same.
 TOLERANCE = 0.01

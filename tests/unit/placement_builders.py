@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import BundleLoads
+from strategies.bundles import BundleLoads
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, Figures, Resource, Traffic
 from strategies.figures.usage import weighted_usage

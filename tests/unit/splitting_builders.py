@@ -9,8 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import BundleLoads
-from strategies.bundles.ranges import topic_hash
+from strategies.bundles import BundleLoads, topic_hash
 from strategies.cluster.model import BrokerLoad, BundleStats, Figures
 
 PREFIX = "persistent://t/ns/"

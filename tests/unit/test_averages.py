@@ -13,7 +13,7 @@ from strategies.averages.bundle_averages import (
     first_history,
     unpack_history,
 )
-from strategies.bundles.bundle_loads import TableSummary
+from strategies.bundles import TableSummary
 from strategies.cluster.model import BundleStats
 from strategies.errors import StateVersionError
 

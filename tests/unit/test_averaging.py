@@ -11,7 +11,7 @@ from pulsar_rebalancer.lab.conformance.averaging import (
     averages_order,
     sign,
 )
-from strategies.averages.bundle_order import lightest_first, newest_order, ranks
+from strategies.bundles import lightest_first, newest_order, ranks
 from strategies.cluster.model import Figures, Resource, Traffic
 from strategies.figures.usage import unweighted_usage, weighted_usage
 from strategies.settings import Weights

@@ -17,7 +17,7 @@ from strategies.cluster.store import InMemoryStore
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.fold.engine import Engine, EngineSettings, rules_of
-from strategies.java.release_defaults import PulsarRelease
+from strategies.java.pulsar_releases import PulsarRelease
 from strategies.placement.avg import AvgPlacementSettings, ParityAvgPlacement50
 from strategies.placement.contract import Candidate, Placement
 from strategies.placement.destinations import Destinations

@@ -18,7 +18,7 @@ from pulsar_rebalancer.settings.broker_conf.upgrade import (
 from pulsar_rebalancer.settings.load import resolved
 from pulsar_rebalancer.settings.sources import Assignment
 from strategies.fold.engine import EngineSettings, placement_of
-from strategies.java.release_defaults import RELEASE_DEFAULTS, PulsarRelease
+from strategies.java.pulsar_releases import RELEASE_DEFAULTS, PulsarRelease
 from tests.unit.command_line import rebalancer
 
 IMPL = "org.apache.pulsar.broker.loadbalance.impl"

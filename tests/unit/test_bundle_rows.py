@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import BundleLoads, no_bundles
+from strategies.bundles import BundleLoads, no_bundles
 
 NAMES = ("t/n/0x00_0x01", "t/n/0x01_0x02", "t/n/0x02_0x03")
 

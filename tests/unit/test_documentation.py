@@ -15,14 +15,13 @@ from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import BrokerRate
 from pulsar_rebalancer.settings.broker_conf.keys import KEYS
 from strategies.cluster.model import Figures, Resource
 from strategies.figures.usage import weighted_usage
-from strategies.java.pulsar_version import PulsarVersion
+from strategies.java.pulsar_releases import PulsarVersion
 from strategies.placement.registry import placer
 from strategies.settings import Weights
 from strategies.shedding.avg.settings import AvgSettings
-from strategies.shedding.registry import shedder
 from strategies.shedding.transfer.settings import TransferSettings
 from tests.unit.placement_builders import best, brokers
-from tests.unit.shedding_builders import WEIGHTS, broker, bundles, talking, view
+from tests.unit.shedding_builders import WEIGHTS, broker, bundles, shedder, talking, view
 from tests.unit.shedding_rounds import codes, play
 from tests.unit.strategies_page import PAGE, rows
 

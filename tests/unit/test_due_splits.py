@@ -11,8 +11,9 @@ from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.filters.pipeline import LoadManager
 from strategies.reason_codes import Refusal
 from strategies.settings import Mode
-from strategies.splitting.due import SPLITTERS, DueSplits, SplitRules, due_splits
+from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
 from strategies.splitting.limits import SplitSettings
+from strategies.splitting.when_modular import Splits
 from tests.unit.shedding_builders import ns
 from tests.unit.splitting_builders import broker
 
@@ -32,7 +33,7 @@ def due(
     cooling: Collection[str] = (),
     excluded: Collection[str] = (),
     closed: Refusal | None = None,
-) -> DueSplits:
+) -> Splits:
     seen = ClusterView(
         "c", 0, brokers, frozenset(cooling), is_excluded=lambda bundle: bundle in excluded
     )
@@ -44,19 +45,17 @@ def due(
     )
 
 
-def split(found: DueSplits) -> list[str]:
+def split(found: Splits) -> list[str]:
     return [decision.bundle for decision in found.decisions]
 
 
-def stays(found: DueSplits) -> dict[str, str]:
+def stays(found: Splits) -> dict[str, str]:
     return {name: skip.code for skip in found.skips for name in skip.names}
 
 
 def test_nothing_is_split_or_counted_unless_it_is_switched_on() -> None:
     assert not SplitSettings().enabled
-    assert (
-        due(broker("b1:1", {ns(0): HOT}), settings=SplitSettings(), hits={ns(0): 3}) == DueSplits()
-    )
+    assert due(broker("b1:1", {ns(0): HOT}), settings=SplitSettings(), hits={ns(0): 3}) == Splits()
 
 
 def test_the_modular_manager_splits_what_is_too_big_hottest_first() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import Decision
-from strategies.shedding.execution_order import as_executed
+from strategies.shedding.relief import as_executed
 
 
 def order(*picked: str, memory: Memory | None = None) -> tuple[list[str], Memory]:

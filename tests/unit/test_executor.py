@@ -22,7 +22,7 @@ from sinks.wire.origin import Position
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import Command, OutcomeReport
 from strategies.executor.admission import AdmissionRules
-from strategies.java.release_defaults import PulsarRelease
+from strategies.java.pulsar_releases import PulsarRelease
 from tests.control_topic import Control, command, now_ms
 from tests.pulsar_fake.model import Applied, Request
 from tests.pulsar_fake.server import FakePulsar, Fault

@@ -14,7 +14,7 @@ from sinks.secret_file import Secret
 from sinks.wire.codec import decode, decode_rejected, encode_approval
 from sinks.wire.signing import SigningKey
 from strategies.executor.admission import AdmissionRules
-from strategies.limits.windows import read_windows
+from strategies.limits import read_windows
 from tests.control_topic import Control, command, now_ms
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO, Death, Life, executor, run

@@ -22,7 +22,7 @@ from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig, GuardRules
 from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from strategies.bundles.ranges import parse_bundle, topic_hash
+from strategies.bundles import parse_bundle, topic_hash
 from strategies.cluster.model import Command
 from strategies.executor.breaker import BreakerRules
 from strategies.executor.gate import GateRules

@@ -9,8 +9,7 @@ import pytest
 
 from strategies.cluster.budget import HOUR_MS, Budget, Spent, within_the_hour
 from strategies.cluster.limit_settings import LimitSettings
-from strategies.limits.names import matcher, of_namespaces
-from strategies.limits.windows import is_open, read_windows
+from strategies.limits import is_open, matcher, of_namespaces, read_windows
 
 MIB = 1024 * 1024
 NOW = 100 * HOUR_MS

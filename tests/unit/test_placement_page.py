@@ -6,11 +6,16 @@ import pytest
 
 from strategies.cluster.memory import ClusterMemory, Memory
 from strategies.filters.anti_affinity import anti_affine
-from strategies.filters.even_distribution import no_less_even, uneven
+from strategies.filters.broker_filters import (
+    no_less_even,
+    no_room_for,
+    too_many_topics,
+    topics_at_limit,
+    uneven,
+)
 from strategies.filters.facts import FilteredBundle
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import BrokerFacts
-from strategies.filters.topic_count import no_room_for, too_many_topics, topics_at_limit
 from strategies.placement.avg import key_of
 from strategies.placement.registry import placer
 from strategies.reason_codes import Refusals

@@ -9,10 +9,9 @@ import pytest
 from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.placement.registry import placer
 from strategies.shedding.contract import Shedding
-from strategies.shedding.registry import shedder
 from strategies.shedding.uniform.settings import UniformSettings
 from tests.unit.placement_builders import bundle_of, candidate, placed
-from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, ns, talking, view
+from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, ns, shedder, talking, view
 from tests.unit.shedding_rounds import picked, play
 
 

@@ -22,8 +22,7 @@ from sinks.wire.broker_versions import brokers_in
 from sinks.wire.origin import WireLimits
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
-from strategies.java.broker_versions import read_version, release_of
-from strategies.java.release_defaults import PulsarRelease
+from strategies.java.pulsar_releases import PulsarRelease, read_version, release_of
 from streaming.checkpoint.guard import guarded, other_settings
 from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard, write_guard, written_guard
 from streaming.pulsar_release import resolved_release, versions_seen

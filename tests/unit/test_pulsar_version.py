@@ -14,7 +14,7 @@ from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import SettingEntry, Settings, load
 from pulsar_rebalancer.settings.tree import json_schema
 from strategies.fold.engine import Engine, EngineSettings, placement_of, rules_of
-from strategies.java.release_defaults import RELEASE_DEFAULTS
+from strategies.java.pulsar_releases import RELEASE_DEFAULTS
 from strategies.placement.registry import PLACERS
 from strategies.shedding.registry import SHEDDERS
 

@@ -22,11 +22,10 @@ from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.contract import Shedding
 from strategies.shedding.overload.settings import OverloadSettings
-from strategies.shedding.registry import shedder
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
 from strategies.shedding.uniform.settings import UniformSettings
-from tests.unit.shedding_builders import WEIGHTS, broker, bundles, talking, view
+from tests.unit.shedding_builders import WEIGHTS, broker, bundles, shedder, talking, view
 from tests.unit.shedding_rounds import play
 
 NAMED = re.compile(r"([a-z_]+(?:\.[a-z_]+)+) = (\S+?)(?=[\s),;]|$)")

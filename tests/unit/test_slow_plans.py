@@ -20,7 +20,7 @@ from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import MIB
 from strategies.fold.engine import EngineSettings
-from strategies.shedding.steady.held_moves import without_swaps
+from strategies.shedding.steady.last_plan import without_swaps
 from strategies.shedding.steady.load_history import Episode, RecentMove
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove
 

@@ -1,40 +1,35 @@
-"""Where bundles are cut: the positions of the four algorithms, and what fixed mode does
-otherwise.
-"""
+"""Where Pulsar cuts bundles: the positions of its four algorithms."""
 
 from __future__ import annotations
 
 import pytest
 
-from strategies.bundles.ranges import (
+from pulsar_rebalancer.lab.conformance.split_positions import (
+    Cuts,
+    SplitFault,
+    SplitRequest,
+    TopicFlow,
+    applied,
+    bundle_of,
+    cuts,
+)
+from strategies.bundles import (
     FULL,
     KeyRange,
-    bundle_of,
-    divided,
     hexadecimal,
     initial_boundaries,
     parse_bundle,
     topic_hash,
 )
-from strategies.settings import Mode
-from strategies.splitting.boundaries import (
-    Algorithm,
-    Cuts,
-    FlowSettings,
-    SplitFault,
-    SplitRequest,
-    TopicFlow,
-    applied,
-    cuts,
-)
+from strategies.splitting.limits import Algorithm, SplitSettings
 from tests.unit.splitting_builders import topic_of
 
 WHOLE = KeyRange(0, FULL)
 FOUR = initial_boundaries(4)
 
 
-def cut(algorithm: Algorithm, request: SplitRequest, mode: Mode = "parity") -> Cuts:
-    found = cuts(algorithm, request, mode)
+def cut(algorithm: Algorithm, request: SplitRequest) -> Cuts:
+    found = cuts(algorithm, request)
     assert not isinstance(found, SplitFault)
     return found
 
@@ -43,15 +38,12 @@ def topics(*hashes: int) -> list[str]:
     return [topic_of(hash_) for hash_ in hashes]
 
 
-def by_flow(
-    flows: dict[int, tuple[float, float]], settings: FlowSettings, mode: Mode = "parity"
-) -> Cuts:
+def by_flow(flows: dict[int, tuple[float, float]], rate: int, mib: int) -> Cuts:
     """The cuts of a whole namespace with topics of these hashes, messages/s and MiB/s."""
     known = {topic_of(hash_): TopicFlow(rate, mib * 2**20) for hash_, (rate, mib) in flows.items()}
+    settings = SplitSettings(max_msg_rate=rate, max_bandwidth_mib=mib)
     return cut(
-        "flow_or_qps_equally_divide",
-        SplitRequest(WHOLE, list(known), known, flow_settings=settings),
-        mode,
+        "flow_or_qps_equally_divide", SplitRequest(WHOLE, list(known), known, settings=settings)
     )
 
 
@@ -72,7 +64,7 @@ def test_the_hash_is_crc32() -> None:
 )
 def test_topics_fall_into_bundles(topic: str, hash_: int, bundle: str) -> None:
     assert topic_hash(topic) == hash_
-    assert str(bundle_of(hash_, FOUR, "parity")) == bundle
+    assert str(bundle_of(hash_, FOUR)) == bundle
 
 
 def test_a_new_namespace_ends_at_the_largest_hash() -> None:
@@ -92,9 +84,8 @@ def test_a_new_namespace_ends_at_the_largest_hash() -> None:
     assert initial_boundaries(1) == (0, FULL)
 
 
-def test_the_largest_hash_has_a_bundle_in_fixed_mode_only() -> None:
-    assert bundle_of(FULL, FOUR, "parity") is None
-    assert bundle_of(FULL, FOUR, "fixed") == KeyRange(0xC0000000, FULL)
+def test_java_finds_no_bundle_for_the_largest_hash() -> None:
+    assert bundle_of(FULL, FOUR) is None
     assert FULL in KeyRange(0xC0000000, FULL)
 
 
@@ -123,7 +114,6 @@ def test_a_range_of_one_hash_is_not_cut() -> None:
         applied((0, 5, 6, FULL), request.bundle, cut("range_equally_divide", request) or ()),
         SplitFault,
     )
-    assert cut("range_equally_divide", request, "fixed") is None
 
 
 @pytest.mark.parametrize(
@@ -139,14 +129,6 @@ def test_topics_are_counted(hashes: tuple[int, ...], expected: int) -> None:
     assert cut("topic_count_equally_divide", SplitRequest(WHOLE, topics(*hashes))) == (expected,)
 
 
-def test_neighbouring_topics_part_in_fixed_mode() -> None:
-    assert cut("topic_count_equally_divide", SplitRequest(WHOLE, topics(0x10, 0x11)), "fixed") == (
-        0x11,
-    )
-    assert cut("topic_count_equally_divide", SplitRequest(WHOLE, topics(0, 1)), "parity") == (0,)
-    assert cut("topic_count_equally_divide", SplitRequest(WHOLE, topics(0, 1)), "fixed") == (1,)
-
-
 @pytest.mark.parametrize("algorithm", ["topic_count_equally_divide", "flow_or_qps_equally_divide"])
 @pytest.mark.parametrize("known", [None, [], ["persistent://t/ns/alone"]])
 def test_one_topic_is_not_parted(algorithm: Algorithm, known: list[str] | None) -> None:
@@ -157,7 +139,6 @@ def test_positions_are_taken_in_order_where_they_are_inside() -> None:
     bundle = KeyRange(0x10, 0x40)
     request = SplitRequest(bundle, topics(0x11, 0x12), positions=(0x30, 0x10, 0x20, 0x30, 0x40))
     assert cut("specified_positions_divide", request) == (0x20, 0x30, 0x30)
-    assert cut("specified_positions_divide", request, "fixed") == (0x20, 0x30)
     assert (
         cut(
             "specified_positions_divide",
@@ -172,24 +153,10 @@ def test_positions_are_taken_in_order_where_they_are_inside() -> None:
 
 
 def test_what_java_throws_is_a_value() -> None:
-    nothing = cuts("specified_positions_divide", SplitRequest(WHOLE), "parity")
-    assert isinstance(nothing, SplitFault)
-    assert nothing.code == "no-positions"
-    other = cuts(
-        "flow_or_qps_equally_divide",
-        SplitRequest(WHOLE, default_algorithm="range_equally_divide"),
-        "parity",
-    )
-    assert isinstance(other, SplitFault)
-    assert other.java == "java.lang.ClassCastException"
-    assert (
-        cuts(
-            "flow_or_qps_equally_divide",
-            SplitRequest(WHOLE, default_algorithm="range_equally_divide"),
-            "fixed",
-        )
-        is None
-    )
+    nothing = cuts("specified_positions_divide", SplitRequest(WHOLE))
+    assert nothing == SplitFault("java.lang.IllegalArgumentException")
+    other = SplitRequest(WHOLE, default_algorithm="range_equally_divide")
+    assert cuts("flow_or_qps_equally_divide", other) == SplitFault("java.lang.ClassCastException")
 
 
 SIX = dict(
@@ -201,7 +168,6 @@ SIX = dict(
 )
 
 
-@pytest.mark.parametrize("mode", ["parity", "fixed"])
 @pytest.mark.parametrize(
     ("rate", "mib", "expected"),
     [
@@ -210,8 +176,8 @@ SIX = dict(
         (1100, 110, (0x48800001,)),
     ],
 )
-def test_six_topics_by_flow(rate: int, mib: int, expected: tuple[int, ...], mode: Mode) -> None:
-    assert by_flow(SIX, FlowSettings(rate, mib), mode) == expected
+def test_six_topics_by_flow(rate: int, mib: int, expected: tuple[int, ...]) -> None:
+    assert by_flow(SIX, rate, mib) == expected
 
 
 @pytest.mark.parametrize(
@@ -225,34 +191,28 @@ def test_six_topics_by_flow(rate: int, mib: int, expected: tuple[int, ...], mode
     ],
 )
 def test_small_flows(rates: dict[int, float], limit: int, expected: Cuts) -> None:
-    assert (
-        by_flow({hash_: (rate, 0.0) for hash_, rate in rates.items()}, FlowSettings(limit, 100))
-        == expected
-    )
+    assert by_flow({hash_: (rate, 0.0) for hash_, rate in rates.items()}, limit, 100) == expected
 
 
-def test_topics_of_one_hash_count_once_in_fixed_mode() -> None:
-    """Java counts both with the figures of the later one: 90 + 90 instead of 10 + 90, which is
-    above the limit.
-    """
+def test_topics_of_one_hash_have_the_figures_of_the_later_one() -> None:
+    """90 + 90 instead of 10 + 90, which is above the limit."""
     first, twin = topic_of(50), topic_of(50, "persistent://t/ns/twin-")
     known = {
         first: TopicFlow(10.0, 0.0),
         twin: TopicFlow(90.0, 0.0),
         topic_of(90): TopicFlow(15.0, 0.0),
     }
-    request = SplitRequest(WHOLE, list(known), known, flow_settings=FlowSettings(100, 100))
-    assert cut("flow_or_qps_equally_divide", request, "parity") == (51, 71)
-    assert cut("flow_or_qps_equally_divide", request, "fixed") == (71,)
+    settings = SplitSettings(max_msg_rate=100, max_bandwidth_mib=100)
+    request = SplitRequest(WHOLE, list(known), known, settings=settings)
+    assert cut("flow_or_qps_equally_divide", request) == (51, 71)
 
 
 def test_a_cut_changes_the_boundaries_of_the_namespace() -> None:
-    assert divided((0, 100, 200), KeyRange(100, 200), (120, 150)) == (0, 100, 120, 150, 200)
-    assert divided((0, 100, 200), KeyRange(0, 200), (120,)) is None
+    assert applied((0, 100, 200), KeyRange(100, 200), (120, 150)) == (0, 100, 120, 150, 200)
+    assert applied((0, 100, 200), KeyRange(0, 200), (120,)) is None
     assert applied((0, 100, 200), KeyRange(0, 100), (50,)) == (0, 50, 100, 200)
-    outside = applied((0, 100, 200), KeyRange(0, 100), (100,))
-    assert isinstance(outside, SplitFault)
-    assert outside.text == "0x00000064 is not strictly inside 0x00000000_0x00000064"
+    assert isinstance(applied((0, 100, 200), KeyRange(0, 100), (100,)), SplitFault)
+    assert isinstance(applied((0, 100, 200), KeyRange(0, 100), (50, 50)), SplitFault)
     assert [str(part) for part in KeyRange(0, 100).parts((50,))] == [
         "0x00000000_0x00000032",
         "0x00000032_0x00000064",

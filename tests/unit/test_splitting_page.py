@@ -11,12 +11,17 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.conformance.averaging import SmoothedLoad, SmoothingSettings
-from strategies.bundles.ranges import FULL, KeyRange, hexadecimal
+from pulsar_rebalancer.lab.conformance.split_positions import (
+    SplitFault,
+    SplitRequest,
+    TopicFlow,
+    cuts,
+)
+from strategies.bundles import FULL, KeyRange, hexadecimal
 from strategies.cluster.model import BundleStats, Figures, Resource
 from strategies.filters.policies import PoliciesView
 from strategies.settings import Mode, Weights
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
-from strategies.splitting.boundaries import FlowSettings, SplitFault, SplitRequest, TopicFlow, cuts
 from strategies.splitting.due import SPLITTERS
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when_extensible import BrokerContext
@@ -46,17 +51,16 @@ def test_split_hits(mode: Mode) -> None:
         assert (str(hits.get(ns(0), 0)), bool(found.decisions)) == (expected, answer == "split")
 
 
-@both
-def test_split_positions(mode: Mode) -> None:
+def test_split_positions() -> None:
     for hashes, rates, throughputs, limits, expected in example("split_positions"):
         rows = zip(numbers(hashes), numbers(rates), numbers(throughputs), strict=True)
         flows = {
             topic_of(hash_): TopicFlow(float(rate), float(mib * MIB)) for hash_, rate, mib in rows
         }
-        request = SplitRequest(
-            KeyRange(0, FULL), list(flows), flows, flow_settings=FlowSettings(*numbers(limits))
-        )
-        found = cuts("flow_or_qps_equally_divide", request, mode)
+        rate, mib = numbers(limits)
+        settings = SplitSettings(max_msg_rate=rate, max_bandwidth_mib=mib)
+        request = SplitRequest(KeyRange(0, FULL), list(flows), flows, settings=settings)
+        found = cuts("flow_or_qps_equally_divide", request)
         assert not isinstance(found, SplitFault)
         assert ", ".join(map(hexadecimal, found or ())) == expected
 

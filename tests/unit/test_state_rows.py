@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import msgspec
 
-from strategies.bundles.bundle_loads import TableSummary
+from strategies.bundles import TableSummary
 from strategies.cluster.memory import BrokerMemory
 from strategies.cluster.model import Figures, Resource, Traffic
 from strategies.cluster.store import BrokerState

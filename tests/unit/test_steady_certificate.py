@@ -9,15 +9,9 @@ import pytest
 
 from pulsar_rebalancer.lab.simulation.metrics import bounds
 from pulsar_rebalancer.lab.simulation.noise import Stream
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.round_figures import Certificate
-from strategies.shedding.steady.certificate import (
-    Movable,
-    best_spread,
-    certified,
-    least_of_bundles,
-    least_to_move,
-)
+from strategies.shedding.steady.certificate import best_spread, certified, least_to_move
 from strategies.shedding.steady.move_plan import LoadedBrokers, MovePlan, Pieces, PlannedMove
 from tests.unit.certificate_gaps import gap_of, lines, small_cluster
 from tests.unit.exact_solver import TOLERANCE, exact_spread
@@ -81,12 +75,6 @@ def test_load_that_can_not_move_is_part_of_a_usage() -> None:
     fixed = np.array([50.0, 10.0, 10.0])
     assert best_spread(np.ones(20), fixed, np.ones(3)) == pytest.approx(30.0)
     assert best_spread(np.zeros(0), fixed, np.ones(3)) == pytest.approx(40.0)
-
-
-def test_bundles_of_which_only_the_sum_is_known_count_as_divisible() -> None:
-    known = np.array([40.0])
-    assert best_spread(known, np.zeros(4), np.ones(4), divisible=60.0) == pytest.approx(20.0)
-    assert best_spread(np.zeros(0), np.zeros(4), np.ones(4), divisible=60.0) == 0.0
 
 
 def test_one_broker_or_no_bundles_leave_no_spread() -> None:
@@ -153,16 +141,6 @@ def test_the_fewest_bytes_are_those_of_the_bundles_with_the_least_bytes_per_load
     assert least_to_move(usage, capacity, 40.0, np.array([3.0, 1.0, 1.0])) == 0.0
 
 
-def test_after_the_cheapest_bundle_the_next_one_counts() -> None:
-    """Of the 20 units that must leave the first broker, 5 cost 1 byte/s each, the others 3."""
-    usage, capacity = np.array([40.0, 0.0]), np.ones(2)
-    bundles = Movable(
-        np.zeros(3, dtype=np.int64), np.array([20.0, 5.0, 15.0]), np.array([60.0, 5.0, 45.0])
-    )
-    assert least_of_bundles(usage, capacity, 0.0, bundles) == pytest.approx(5 * 1 + 15 * 3)
-    assert least_to_move(usage, capacity, 0.0, np.array([1.0, 1.0])) == pytest.approx(20.0)
-
-
 @pytest.mark.parametrize("seed", range(30))
 def test_no_random_moves_reach_a_spread_with_less(seed: int) -> None:
     stream = Stream(seed, 4)
@@ -171,11 +149,8 @@ def test_no_random_moves_reach_a_spread_with_less(seed: int) -> None:
     capacity, moved = 1.0 + stream.uniform(4), owner != after
     reached = float(np.ptp(_usage(after, sizes, capacity)))
     cheapest = np.array([price[owner == row].min(initial=9.0) for row in range(4)])
-    usage, bundles = _usage(owner, sizes, capacity), Movable(owner, sizes, sizes * price)
-    least = least_to_move(usage, capacity, reached, cheapest)
-    tighter = least_of_bundles(usage, capacity, reached, bundles)
-    assert least <= tighter + 1e-6
-    assert tighter <= float((sizes * price)[moved].sum())
+    least = least_to_move(_usage(owner, sizes, capacity), capacity, reached, cheapest)
+    assert least <= float((sizes * price)[moved].sum())
 
 
 def test_a_certificate_says_how_far_above_the_bound_a_round_ends() -> None:

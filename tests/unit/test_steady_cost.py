@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 
 from strategies.shedding.steady.cost import HIGHEST_BASE, POWERS, learned
-from strategies.shedding.steady.load_history import LoadHistory, LoadLevel
+from strategies.shedding.steady.load_history import LoadHistory
 from strategies.shedding.steady.spread_bounds import Packing, by_groups
+from tests.unit.steady_builders import LoadLevel, history_of
 
 
 def at_usage(usage: float) -> LoadHistory:
-    return LoadHistory.of(levels=(LoadLevel(1e8, 1e5, usage, 5.0, 0.0),))
+    return history_of(levels=(LoadLevel(1e8, 1e5, usage, 5.0, 0.0),))
 
 
 def with_traffic(usage: float, load: float) -> LoadHistory:
-    return LoadHistory.of(levels=(LoadLevel(1e7 * load, 1e4 * load, usage, 5.0, 0.0),))
+    return history_of(levels=(LoadLevel(1e7 * load, 1e4 * load, usage, 5.0, 0.0),))
 
 
 def test_a_broker_that_reports_no_usage_for_its_traffic_is_not_taken_for_a_giant() -> None:
@@ -44,7 +45,7 @@ def test_equally_busy_brokers_do_not_show_what_a_broker_uses_without_traffic() -
 
 
 def test_a_trace_of_traffic_shows_nothing_of_what_traffic_costs() -> None:
-    trace = LoadHistory.of(levels=(LoadLevel(5e-324, 5e-324, 0.5, 5.0, 0.0),))
+    trace = history_of(levels=(LoadLevel(5e-324, 5e-324, 0.5, 5.0, 0.0),))
     cost = learned({"b1": trace, "b2": trace})
     assert cost.of(1e8, 1e5) == 0.0
     assert cost.base > 0.0
@@ -53,4 +54,4 @@ def test_a_trace_of_traffic_shows_nothing_of_what_traffic_costs() -> None:
 def test_the_bound_of_groups_holds_for_capacities_of_any_size() -> None:
     """The best place of the bundle is the giant; the two then differ by 10 points."""
     fixed, capacity = np.array([0.0, 10.0]), np.array([1e-3, 1e30])
-    assert by_groups(Packing.of(np.ones(1), fixed, capacity, 0.0)) <= 10.0
+    assert by_groups(Packing.of(np.ones(1), fixed, capacity)) <= 10.0

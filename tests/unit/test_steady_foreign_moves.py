@@ -9,9 +9,10 @@ from strategies.cluster.model import ClusterView
 from strategies.shedding.contract import Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.gaps import LoadGap, widest_gap
-from strategies.shedding.steady.load_history import Episode, LoadHistory, LoadSample
+from strategies.shedding.steady.load_history import Episode, LoadSample
 from strategies.shedding.steady.settings import PROFILES, SteadySettings
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
+from tests.unit.steady_builders import history_of
 
 _MINUTE_MS = 60_000
 
@@ -61,7 +62,7 @@ def test_after_foreign_moves_a_gap_of_seven_points_is_enough_and_after_its_own_e
 def _follow_up(points: float, episode: Episode) -> LoadGap | None:
     """The gap that counts between brokers of 30 and 30 + `points`."""
     histories = {
-        name: LoadHistory.of(
+        name: history_of(
             LoadSample(minute * _MINUTE_MS, usage / 100, 1e6, 1e3) for minute in (1, 2, 3)
         )
         for name, usage in (("b0:1", 30.0 + points), ("b1:1", 30.0))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.plan import best_plan
 from strategies.shedding.steady.settings import PROFILES

@@ -12,7 +12,6 @@ from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.load_history import (
     Episode,
-    LoadHistory,
     LoadSample,
     RecentMove,
     histories_of,
@@ -21,6 +20,7 @@ from strategies.shedding.steady.load_history import (
 from strategies.shedding.steady.samples import counted, uncounted
 from strategies.shedding.steady.settings import SteadySettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, ns, view
+from tests.unit.steady_builders import history_of, levels_of
 from tests.unit.test_steady_samples import sampled
 
 MINUTE_MS = 60_000
@@ -185,10 +185,10 @@ def test_only_samples_that_a_move_was_counted_into_are_corrected(sign: int, afte
     """Estimates of the time in which it was under way go; what is measured later stays."""
     before = sampled(*minutes([50.0, 50.0, 50.0]))
     under_way = counted(before, MOVE, sign)
-    estimated = LoadHistory.of(
+    estimated = history_of(
         [*under_way.samples, under_way.samples[-1]._replace(at_ms=240_000)], bundles=4
     )
-    measured = LoadHistory.of(
+    measured = history_of(
         [*estimated.samples, before.samples[-1]._replace(at_ms=480_000)], bundles=5
     )
     assert {round(100 * one.usage) for one in estimated.samples} == {after}
@@ -210,11 +210,11 @@ def test_what_traffic_costs_is_not_learned_from_estimates() -> None:
         seen = replace(view(load, replace(load, broker="c:1")), now_ms=MINUTE_MS * minute)
         memory = rule.shed(seen, memory).memory
     history = histories_of(memory, ["b:1"])["b:1"]
-    assert [one.throughput / MIB for one in history.levels] == [40.0]
+    assert [one.throughput / MIB for one in levels_of(history)] == [40.0]
     assert [round(100 * one.usage) for one in history.samples] == [10, 10, 30, 30]
 
 
 def test_no_sample_counts_twice_where_commands_expire_at_once() -> None:
-    history = LoadHistory.of([LoadSample(MINUTE_MS * at, 0.5, 1e6, 1e3) for at in range(20)])
+    history = history_of([LoadSample(MINUTE_MS * at, 0.5, 1e6, 1e3) for at in range(20)])
     move = MOVE._replace(at_ms=5 * MINUTE_MS)
     assert len(uncounted(history, move, 1, move.at_ms, 5).samples) == 20

@@ -8,18 +8,18 @@ import msgspec
 
 from strategies.cluster.memory import NO_EPISODE, BrokerMemory, ClusterMemory, Memory
 from strategies.cluster.state import ClusterState
-from strategies.shedding.steady.held_moves import hold
+from strategies.shedding.steady.last_plan import hold
 from strategies.shedding.steady.load_history import (
     Episode,
-    LoadHistory,
     LoadSample,
     RecentMove,
     histories_of,
     moves_of,
 )
 from streaming.state.cluster_bytes import from_bytes, to_bytes
+from tests.unit.steady_builders import history_of
 
-HISTORY = LoadHistory.of([LoadSample(1, 0.5, 2.0, 3.0)], changed_at_ms=4, bundles=5)
+HISTORY = history_of([LoadSample(1, 0.5, 2.0, 3.0)], changed_at_ms=4, bundles=5)
 MOVE = RecentMove("b", "a:1", "b:1", 1, 2.0, 3.0, 0.25, 0.5)
 
 

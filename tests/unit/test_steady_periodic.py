@@ -18,10 +18,11 @@ from strategies.cluster.memory import BrokerMemory, ClusterMemory, Memory
 from strategies.cluster.model import BrokerLoad
 from strategies.shedding.contract import Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
-from strategies.shedding.steady.lasting import ENOUGH, REMEMBERED_MS, YOUNG
-from strategies.shedding.steady.load_history import Episode, LoadHistory, LoadSample
+from strategies.shedding.steady.load_history import Episode, LoadSample
+from strategies.shedding.steady.obstacles import ENOUGH, REMEMBERED_MS, YOUNG
 from strategies.shedding.steady.settings import Steadiness, SteadySettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, view
+from tests.unit.steady_builders import history_of
 
 _MINUTE_MS = 60_000
 _NOW_MS = 1_000 * _MINUTE_MS
@@ -148,7 +149,7 @@ def _shed(
     """
     brokers = [_broker(at, now[at], usual[at], averaged) for at in range(2)]
     histories = {
-        one.broker: LoadHistory.of(
+        one.broker: history_of(
             [
                 LoadSample(_NOW_MS - at * _MINUTE_MS, 0.1 + traffic / 100, traffic * MIB, 0.0)
                 for at in range(samples - 1, 0, -1)

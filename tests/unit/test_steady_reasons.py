@@ -13,7 +13,7 @@ from strategies.fold.meanings import meanings_of
 from strategies.shedding.contract import Shedding
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.steady.fixed import SteadyShedder
-from strategies.shedding.steady.gaps import LoadGap
+from strategies.shedding.steady.gaps import GapTest, LoadGap
 from strategies.shedding.steady.reasons import gap_text
 from strategies.shedding.steady.settings import SteadySettings
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
@@ -97,7 +97,7 @@ def test_a_gap_of_a_broker_whose_last_move_no_sample_shows_yet_waits_for_one(oth
     ],
 )
 def test_a_gap_says_how_much_of_it_traffic_explains(explained: float, how: str) -> None:
-    gap = LoadGap("wide-gap", "b5", "b1", 18.44, 14.5, samples=3, explained=explained)
+    gap = LoadGap(GapTest("wide-gap", 14.5, 3, explained=explained), "b5", "b1", 18.44)
 
     text = gap_text(gap)
 

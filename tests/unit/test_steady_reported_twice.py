@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from strategies.bundles.bundle_loads import Bools
+from strategies.bundles import Bools
 from strategies.shedding.steady.cluster import PlannedCluster
 from strategies.shedding.steady.cost import learned
-from strategies.shedding.steady.load_history import LoadHistory, LoadSample
+from strategies.shedding.steady.load_history import LoadSample
 from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.move_search import searched
 from tests.unit.shedding_builders import broker, bundles, ns, view
+from tests.unit.steady_builders import history_of
 
 Bundles = dict[str, float]
 _SIZES = {"full": 11.0, "empty": 5.0}
@@ -61,17 +62,10 @@ def test_who_may_take_a_bundle_depends_on_the_broker_that_gives_it() -> None:
 
     shared = bundles(10.0)
     loads = [broker(name, 50.0, 10.0, shared if name != "c" else {}) for name in "abc"]
-    history = LoadHistory.of([LoadSample(1, 0.5, 1e7, 0.0)], bundles=1)
-    histories = {one.broker: history for one in loads}
-    cluster = PlannedCluster.of(
-        replace(view(*loads), takers=takers),
-        loads,
-        histories,
-        cost=learned(histories),
-        resting=frozenset(),
-        left=frozenset(),
-        apart=0.0,
-    )
+    history = history_of([LoadSample(1, 0.5, 1e7, 0.0)], bundles=1)
+    cost = learned({one.broker: history for one in loads})
+    known = [(one, history.samples[0]) for one in loads]
+    cluster = PlannedCluster(replace(view(*loads), takers=takers), known, cost, frozenset())
     assert [cluster.takers(ns(0), row).tolist() for row in (0, 1, 0)] == [
         [False, True, False],
         [False, False, True],

@@ -14,10 +14,11 @@ from pulsar_rebalancer.settings.load import load
 from strategies.cluster.memory import Memory
 from strategies.errors import SettingsError
 from strategies.shedding.steady.fixed import SteadyShedder
-from strategies.shedding.steady.load_history import LoadHistory, LoadLevel, LoadSample
+from strategies.shedding.steady.load_history import LoadHistory, LoadSample
 from strategies.shedding.steady.samples import NO_SAMPLES, continued, recorded
 from strategies.shedding.steady.settings import SteadySettings
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
+from tests.unit.steady_builders import LoadLevel, history_of, levels_of
 
 STEADY = "shedding.strategy=steady"
 #: Period of samples, in seconds.
@@ -39,7 +40,7 @@ def levels(*loads: tuple[int, float]) -> list[float]:
     for minute, throughput in loads:
         sample = LoadSample(60_000 * minute, 0.5, 1e6 * throughput, 1e3)
         history = continued(history, sample, 5, True, 1000.0 * PERIOD_S)
-    return [one.throughput / 1e6 for one in history.levels]
+    return [one.throughput / 1e6 for one in levels_of(history)]
 
 
 def shown(history: LoadHistory) -> list[tuple[int, float]]:
@@ -128,7 +129,7 @@ def test_after_a_silence_as_long_as_the_window_samples_begin_again(
     after = continued(before, load, 5, True, 1000.0 * PERIOD_S)
     assert len(after.samples) == kept
     assert after.samples[-1] == load
-    assert [one.throughput for one in after.levels][:1] == [1e6]
+    assert [one.throughput for one in levels_of(after)][:1] == [1e6]
 
 
 def test_the_samples_of_a_broker_that_reports_rarely_stay() -> None:
@@ -143,13 +144,13 @@ def test_levels_are_forgotten_while_traffic_steps_with_every_sample_too() -> Non
 
 
 def test_levels_of_a_broker_are_forgotten_while_its_figures_are_estimates() -> None:
-    history = LoadHistory.of(
+    history = history_of(
         [LoadSample(60_000, 0.5, 1e6, 0.0)],
         [LoadLevel(1e6 * at, 0.0, 0.5, 1.0, 60_000.0 * at) for at in (1, 2)],
     )
     load = replace(broker("b", 50.0, 20.0), reported_at_ms=60_000 * 482, estimated=True, fresh=True)
     after = recorded(load, 0.5, history, 60_000 * 482, 60_000.0)
-    assert [one.throughput for one in after.levels] == [2e6]
+    assert [one.throughput for one in levels_of(after)] == [2e6]
 
 
 def test_the_means_of_a_level_begin_again_every_four_hours() -> None:

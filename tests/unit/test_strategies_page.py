@@ -7,9 +7,8 @@ import pytest
 from strategies.cluster.model import ClusterView, Evidence
 from strategies.settings import Mode
 from strategies.shedding.avg.settings import AvgSettings
-from strategies.shedding.registry import shedder
 from strategies.shedding.transfer.settings import TransferSettings
-from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, talking, view
+from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, shedder, talking, view
 from tests.unit.shedding_rounds import ewmas, play
 from tests.unit.strategies_page import example, numbers
 

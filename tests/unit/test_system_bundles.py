@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.bundles.system_bundles import is_java_system_bundle, is_system_bundle
+from strategies.bundles import is_java_system_bundle, is_system_bundle
 
 RANGE = "0x00000000_0xffffffff"
 

@@ -12,9 +12,8 @@ import pytest
 from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.settings import Mode
 from strategies.shedding.contract import Shedding
-from strategies.shedding.registry import shedder
 from strategies.shedding.transfer.settings import TransferSettings
-from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, ns, view
+from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, ns, shedder, view
 from tests.unit.shedding_rounds import codes, ewmas, picked, play, skip_of
 
 ONE_HOT_OF_THREE = (

@@ -39,7 +39,7 @@ def stores(*brokers: tuple[float, float, tuple[float, ...]], **more: object) -> 
                 OfferedBundle(ns(k + index), load * MIB) for index, load in enumerate(loads)
             ]
             k += len(loads)
-    return replace(Stores(NOW_MS, entries, top, frozenset(entries)), **more)  # type: ignore[arg-type]
+    return replace(Stores(NOW_MS, entries, top.get, frozenset(entries)), **more)  # type: ignore[arg-type]
 
 
 def moved(verdict: TransferVerdict) -> list[tuple[str, float, str | None]]:
@@ -194,7 +194,7 @@ def test_a_bundle_that_is_listed_twice_is_decided_once() -> None:
                 OfferedBundle(ns(0), 6.0 * MIB),
                 OfferedBundle(ns(1), 89.0 * MIB),
             ]
-        },
+        }.get,
     )
     assert [move.bundle for move in java(twice, AT_ONCE).moves] == [ns(0)]
     assert [move.bundle for move in judge_repaired(twice, AT_ONCE, 0).moves] == [ns(0)]
@@ -286,18 +286,11 @@ def test_up_to_3_2_throughput_alone_is_no_reason() -> None:
 
 
 def test_policies_say_where_a_bundle_may_go() -> None:
-    def allowed(settings: TransferSettings, candidates: set[str]) -> bool:
-        return transferable(settings, lambda bundle: bundle == ns(0), lambda _: candidates)(
-            ns(0), "b1", "b2"
-        )
-
-    assert not allowed(DEFAULT, {"b1", "b2"})
-    free = replace(DEFAULT, with_policies=True)
-    assert [allowed(free, {"b1", "b2"}), allowed(free, {"b1", "b3"})] == [True, False]
-    assert allowed(replace(free, transfer=False), {"b2"})
-    assert not transferable(replace(free, transfer=False), lambda _: False, lambda _: {"b1"})(
-        ns(1), "b1", "b1"
-    )
+    assert transferable(DEFAULT, {"b1", "b2"}, "b1", "b2")
+    assert not transferable(DEFAULT, {"b1", "b3"}, "b1", "b2")
+    unloaded = replace(DEFAULT, transfer=False)
+    assert transferable(unloaded, {"b2"}, "b1", "b2")
+    assert not transferable(unloaded, {"b1"}, "b1", "b1")
     assert (
         judge_repaired(replace(HOT, may_move=lambda *_: False), AT_ONCE, 0).skipped == "NoBundles"
     )

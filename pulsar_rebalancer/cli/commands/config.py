@@ -103,7 +103,7 @@ def from_broker_conf(
     from pulsar_rebalancer.settings.broker_conf import show as shown_as
     from pulsar_rebalancer.settings.broker_conf.convert import convert, refuse_nothing
     from pulsar_rebalancer.settings.broker_conf.upgrade import upgrade_of
-    from strategies.java.release_defaults import RELEASES
+    from strategies.java.pulsar_releases import RELEASES
 
     release = None if pulsar is None else options.named_release(pulsar, "--pulsar")
     conversion = convert(file)

@@ -14,7 +14,7 @@ from pulsar_rebalancer.settings.load import Settings
 from sinks.metrics.disk import file_topics
 from sinks.processes import Stop, stopping
 from strategies.fold.engine import EngineSettings
-from strategies.java.release_defaults import PulsarRelease
+from strategies.java.pulsar_releases import PulsarRelease
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

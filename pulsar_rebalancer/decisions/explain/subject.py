@@ -11,9 +11,8 @@ from difflib import get_close_matches
 from typing import Literal
 
 from pulsar_rebalancer.decisions.log import DecisionLog
-from strategies.bundles.ranges import parse_bundle, topic_hash
+from strategies.bundles import namespace_of, parse_bundle, topic_hash
 from strategies.errors import RebalancerError
-from strategies.filters.contract import namespace_of
 
 Owners = Mapping[str, str]
 Kind = Literal["latest", "round", "command", "broker", "bundle"]

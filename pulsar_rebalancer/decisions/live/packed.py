@@ -12,7 +12,7 @@ from math import isnan
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.model import Round, Skip
 from strategies.figures.reported import reported_usage
 

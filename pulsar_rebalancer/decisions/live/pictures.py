@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pulsar_rebalancer.decisions.live.packed import PackedRound
 from pulsar_rebalancer.decisions.live.snapshot import LiveDecisions
 from pulsar_rebalancer.decisions.live.views import ANSWERS, Document, answer_of, names_of
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.model import Command
 
 #: Rows of a heat map: with more brokers, a row is the highest usage of several.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, BundleHistory
-from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.bundles import Floats, Ints
 from strategies.cluster.model import BundleStats
 
 _CAPS = (SHORT_SAMPLES, LONG_SAMPLES)

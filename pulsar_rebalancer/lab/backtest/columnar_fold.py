@@ -28,7 +28,7 @@ from pulsar_rebalancer.lab.backtest.quiet_round_finder import (
 )
 from sinks.recordings.columnar_reading import Block, Column, counts_of
 from strategies.averages.bundle_averages import BundleHistory, unpack_history
-from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.bundles import Floats, Ints
 from strategies.cluster.clock import Clock
 from strategies.cluster.intent_state import NO_INTENTS
 from strategies.cluster.memory import NO_MEMORY, Memory

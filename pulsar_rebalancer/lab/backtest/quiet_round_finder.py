@@ -14,7 +14,7 @@ import numpy as np
 
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import Block, figures_of
-from strategies.bundles.bundle_loads import Bools, Floats, Ints
+from strategies.bundles import Bools, Floats, Ints
 from strategies.cluster.memory import NO_MEMORY, Memory
 from strategies.cluster.model import Skip, Sweep
 from strategies.cluster.state import ClusterState

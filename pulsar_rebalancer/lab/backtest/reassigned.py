@@ -17,7 +17,7 @@ import numpy as np
 
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import Block, Column
-from strategies.bundles.bundle_loads import THROUGHPUT_IN, THROUGHPUT_OUT, Bools, Floats, Ints
+from strategies.bundles import THROUGHPUT_IN, THROUGHPUT_OUT, Bools, Floats, Ints
 
 _REPORT, _SWEEP = KINDS.index("report"), KINDS.index("sweep")
 #: Figures that follow traffic: usage of CPU, direct memory and bandwidth, and the four totals. Heap

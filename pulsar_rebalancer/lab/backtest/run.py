@@ -23,7 +23,7 @@ from sinks.processes import rare_collections
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import Block, read_blocks
 from sinks.recordings.recorder import check_use
-from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.bundles import Floats, Ints
 from strategies.cluster.model import Command, Event, Rejection, Round, Skip
 from strategies.errors import SinkError
 from strategies.figures.estimate import spread

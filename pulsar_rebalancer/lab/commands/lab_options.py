@@ -39,7 +39,7 @@ def in_recorded_release(settings: Settings, recording: Path | str | Iterable[byt
     if not settings.release_is_open:
         return settings
     from pulsar_rebalancer.lab.recorded_release import recorded_release, release_in
-    from strategies.java.release_defaults import PULSAR_VERSION, RELEASES
+    from strategies.java.pulsar_releases import PULSAR_VERSION, RELEASES
 
     found = (
         recorded_release(recording) if isinstance(recording, Path | str) else release_in(recording)

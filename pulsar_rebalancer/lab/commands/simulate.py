@@ -22,7 +22,7 @@ from pulsar_rebalancer.lab.tables.simulate import (
     ratings,
     tables,
 )
-from strategies.java.release_defaults import RELEASES
+from strategies.java.pulsar_releases import RELEASES
 
 app = typer.Typer()
 #: Words instead of a scenario: all published cards, compared with the published figures; all

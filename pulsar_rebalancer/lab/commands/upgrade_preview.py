@@ -13,7 +13,7 @@ from pulsar_rebalancer.lab.report.target import check_target
 from strategies.errors import SettingsError
 
 if TYPE_CHECKING:
-    from strategies.java.release_defaults import PulsarRelease
+    from strategies.java.pulsar_releases import PulsarRelease
 
 app = typer.Typer()
 

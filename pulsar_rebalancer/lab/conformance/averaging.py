@@ -29,19 +29,17 @@ from pulsar_rebalancer.lab.conformance.case_data import (
 )
 from pulsar_rebalancer.lab.conformance.vectors import Case, Played
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
-from strategies.averages.bundle_order import (
+from strategies.bundles import (
     BYTES_PER_STEP,
     MESSAGES_PER_STEP,
-    newest_order,
-    truncated,
-)
-from strategies.bundles.bundle_loads import (
     RATE_IN,
     RATE_OUT,
     THROUGHPUT_IN,
     THROUGHPUT_OUT,
     Floats,
     Ints,
+    newest_order,
+    truncated,
 )
 from strategies.cluster.model import Figures
 from strategies.figures.usage import percent, unweighted_usage, weighted_usage

@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 
 from pulsar_rebalancer.lab.conformance.vectors import Number
-from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints
+from strategies.bundles import BundleLoads, Floats, Ints
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.errors import SettingsError
-from strategies.java.release_defaults import RELEASES, PulsarRelease, defaults_in
+from strategies.java.pulsar_releases import RELEASES, PulsarRelease, defaults_in
 from strategies.placement.contract import Averages
 from strategies.settings import Setting, Weights
 

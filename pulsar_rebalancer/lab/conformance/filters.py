@@ -10,6 +10,7 @@ import msgspec
 
 from pulsar_rebalancer.lab.conformance.case_data import settings_of
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
+from strategies.bundles import namespace_of
 from strategies.filters.anti_affinity import (
     anti_affine,
     bundles_owned,
@@ -17,13 +18,12 @@ from strategies.filters.anti_affinity import (
     java_may_leave,
     namespaces_served,
 )
-from strategies.filters.contract import namespace_of, remaining
-from strategies.filters.even_distribution import uneven
+from strategies.filters.broker_filters import too_many_topics, topics_at_limit, uneven
+from strategies.filters.facts import remaining
 from strategies.filters.isolation import governing, isolated, role_of
 from strategies.filters.pipeline import FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
-from strategies.filters.topic_count import too_many_topics, topics_at_limit
-from strategies.java.release_defaults import PulsarRelease, matches_ids
+from strategies.java.pulsar_releases import PulsarRelease, matches_ids
 from strategies.ordered_sum import ordered_sum
 
 Manager = Literal["modular", "extensible"]

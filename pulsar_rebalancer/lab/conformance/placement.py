@@ -28,16 +28,17 @@ from pulsar_rebalancer.lab.conformance.case_data import (
 from pulsar_rebalancer.lab.conformance.shedding import hits, targets, unloads
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
-from strategies.bundles.bundle_loads import BundleLoads, no_bundles
+from strategies.bundles import BundleLoads, no_bundles
 from strategies.cluster.memory import BrokerMemory, Memory
 from strategies.cluster.model import BrokerLoad, Decision
 from strategies.errors import SettingsError
 from strategies.figures.usage import weighted_usage
-from strategies.placement.avg import ParityAvgPlacement, key_of, planned_to
-from strategies.placement.contract import UNKNOWN, Averages, Candidate, Placer, Request, row_of
+from strategies.placement.avg import ParityAvgPlacement, key_of
+from strategies.placement.contract import UNKNOWN, Averages, Candidate, Placer, Request
 from strategies.placement.least_resource_usage import smoothed
 from strategies.placement.registry import PLACERS
 from strategies.settings import Weights
+from strategies.shedding.avg.parity import with_planned
 from strategies.shedding.registry import SHEDDERS
 
 #: Java's exception for a candidate without load data.
@@ -185,7 +186,8 @@ def _place(look_up: _LookUp, was: Mapping[str, Any], maps: DataMaps, plan: _Plan
     if drawn:
         # Any candidate is correct; to continue as Java did, the plan gets Java's draw.
         chosen = was.get("chosen") if was.get("chosen") in placement.best else chosen
-        plan.memory = planned_to(before, key_of(averages), str(chosen))
+        planned = with_planned(before.cluster, {key_of(averages): str(chosen)})
+        plan.memory = replace(before, cluster=planned)
         plan.take_over(look_up.bundle, key_of(averages), before)
     return {"random": drawn, "chosen": chosen}
 
@@ -218,7 +220,7 @@ def sampled(known: Averages, sample: TrafficData) -> Averages:
         np.array(sample.columns()),
     )
     short, long = averages.tolist()
-    return Averages(row_of(short), row_of(long), int(counts[0]), int(counts[1]))
+    return Averages(tuple(short), tuple(long), int(counts[0]), int(counts[1]))
 
 
 def _candidate(name: str, broker: _PlacementBroker | None, weights: Weights) -> Candidate | None:

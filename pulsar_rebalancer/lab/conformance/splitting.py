@@ -20,29 +20,27 @@ from pulsar_rebalancer.lab.conformance.case_data import (
     averages_of,
     settings_of,
 )
-from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
-from strategies.bundles.bundle_loads import BundleLoads
-from strategies.bundles.ranges import (
-    KeyRange,
-    bundle_of,
-    hexadecimal,
-    initial_boundaries,
-    parse_bundle,
-    topic_hash,
-    topics_inside,
-)
-from strategies.cluster.model import BrokerLoad, BundleStats, Decision, Figures, Traffic
-from strategies.errors import SettingsError
-from strategies.splitting.boundaries import (
-    Algorithm,
-    Cuts,
+from pulsar_rebalancer.lab.conformance.split_positions import (
     SplitFault,
     SplitRequest,
     TopicFlow,
     applied,
+    bundle_of,
     cuts,
+    topics_inside,
 )
-from strategies.splitting.limits import SplitSettings
+from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
+from strategies.bundles import (
+    BundleLoads,
+    KeyRange,
+    hexadecimal,
+    initial_boundaries,
+    parse_bundle,
+    topic_hash,
+)
+from strategies.cluster.model import BrokerLoad, BundleStats, Decision, Figures, Traffic
+from strategies.errors import SettingsError
+from strategies.splitting.limits import Algorithm, SplitSettings
 from strategies.splitting.when_extensible import BrokerContext, java_extensible_splits
 from strategies.splitting.when_modular import java_modular_splits
 
@@ -108,7 +106,7 @@ def range_of(bundle: str, where: str) -> tuple[str, KeyRange]:
 
 def _place(query: _Topic) -> dict[str, Any]:
     hash_ = topic_hash(query.topic)
-    found = bundle_of(hash_, _numbers(query.boundaries), "parity")
+    found = bundle_of(hash_, _numbers(query.boundaries))
     # tenant and namespace are the two parts after the domain.
     namespace = "/".join(query.topic.split("://")[-1].split("/")[:2])
     return {"hash": hash_, "bundle": None if found is None else f"{namespace}/{found}"}
@@ -122,11 +120,11 @@ def _answer(query: _Query, case: Case) -> dict[str, Any]:
         flows_of(query.topic_stats),
         query.positions,
         query.force,
-        settings_of(SplitSettings, query.conf).flow,
+        settings_of(SplitSettings, query.conf),
         query.default_algorithm,
         case.release,
     )
-    found = cuts(query.algorithm, request, "parity")
+    found = cuts(query.algorithm, request)
     if isinstance(found, SplitFault):
         return {"canSplit": bundle.can_split, "error": found.java}
     answer: dict[str, Any] = {
@@ -262,17 +260,18 @@ def _owns(elsewhere: frozenset[str], bundle: str) -> bool:
     return bundle not in elsewhere
 
 
-def _cut(round_: _OwnRound, settings: SplitSettings, where: str, bundle: str) -> Cuts | SplitFault:
+def _cut(round_: _OwnRound, settings: SplitSettings, where: str, bundle: str) -> Sequence[int]:
     _, range_ = range_of(bundle, where)
     inside = topics_inside(round_.topics, range_)
     request = SplitRequest(
         range_,
         inside,
         flows_of(round_.topic_stats),
-        flow_settings=settings.flow,
+        settings=settings,
         default_algorithm=settings.algorithm,
     )
-    return cuts(settings.algorithm, request, "parity")
+    found = cuts(settings.algorithm, request)
+    return () if found is None or isinstance(found, SplitFault) else found
 
 
 def _stats(stats: Mapping[str, StatsData]) -> BundleStats:

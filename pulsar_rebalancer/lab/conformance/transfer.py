@@ -122,7 +122,7 @@ class _Kept:
         }
         cooling = frozenset(round_.recently_unloaded_bundles)
         return Stores(
-            _NOW_MS, dict(self.brokers), dict(self.top), available, cooling, unloaded_at_ms
+            _NOW_MS, dict(self.brokers), dict(self.top).get, available, cooling, unloaded_at_ms
         )
 
 

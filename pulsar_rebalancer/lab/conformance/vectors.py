@@ -18,7 +18,7 @@ from typing import IO, Any, Literal, TypeVar, cast
 import msgspec
 
 from strategies.errors import SettingsError
-from strategies.java.release_defaults import RELEASES, PulsarRelease
+from strategies.java.pulsar_releases import RELEASES, PulsarRelease
 
 _GZIP_MAGIC = b"\x1f\x8b"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pulsar_rebalancer.settings.load import Settings
 from strategies.cluster.model import Scalar
 from strategies.fold.engine import placement_of
-from strategies.java.release_defaults import PULSAR_VERSION, RELEASES
+from strategies.java.pulsar_releases import PULSAR_VERSION, RELEASES
 
 #: Sections that do not influence decisions.
 _ELSEWHERE = (

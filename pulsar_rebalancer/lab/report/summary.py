@@ -12,7 +12,7 @@ import numpy as np
 
 from pulsar_rebalancer.lab.simulation.metrics import moves as figures_of_moves
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 
 #: Legend of the columns about what moves brought.
 FORESIGHT = (

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from sinks.wire.codec import decode
-from strategies.bundles.system_bundles import is_system_bundle
+from strategies.bundles import is_system_bundle
 from strategies.cluster.model import (
     LoadReport,
     Note,

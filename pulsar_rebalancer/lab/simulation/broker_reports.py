@@ -11,7 +11,7 @@ from math import inf
 import numpy as np
 
 from pulsar_rebalancer.lab.simulation.world import World
-from strategies.bundles.bundle_loads import Ints
+from strategies.bundles import Ints
 from strategies.cluster.model import BundleStats, Figures, LoadReport
 from strategies.figures.usage import unweighted_usage
 

@@ -18,8 +18,7 @@ from pulsar_rebalancer.lab.simulation.noise import Drifting, Stream, Wobble
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine, Scenario, Start
 from pulsar_rebalancer.lab.simulation.throttled_traffic import limits_of
 from pulsar_rebalancer.lab.simulation.world import Ownership, World
-from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.bundles.ranges import KeyRange, initial_boundaries
+from strategies.bundles import Floats, Ints, KeyRange, initial_boundaries
 
 
 def drawn_world(scenario: Scenario, seed: int) -> World:

@@ -21,8 +21,7 @@ from pulsar_rebalancer.lab.simulation.waves import (
     summed_of,
     without_transients,
 )
-from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.bundles.ranges import initial_boundaries, topic_hash
+from strategies.bundles import Floats, Ints, initial_boundaries, topic_hash
 
 #: Number of equal parts of all hashes of keys, each with its own traffic if the keys are skewed.
 _KEY_PARTS = 64

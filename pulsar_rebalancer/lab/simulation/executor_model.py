@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pulsar_rebalancer.lab.simulation.leader import Placing
 from pulsar_rebalancer.lab.simulation.timeline import Move
 from pulsar_rebalancer.lab.simulation.world import NO_BROKER, World
-from strategies.bundles.ranges import parse_bundle
+from strategies.bundles import namespace_of, parse_bundle
 from strategies.cluster.model import Command, Outcome, OutcomeStatus
 from strategies.executor import admission
-from strategies.filters.contract import namespace_of
 from strategies.filters.policies import PoliciesView
 
 #: Time from the close of a round to the start of its first command.

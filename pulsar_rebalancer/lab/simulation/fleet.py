@@ -13,7 +13,7 @@ from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import BrokerRate
 from pulsar_rebalancer.lab.simulation.noise import Stream
 from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Rate
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Brokers, Machine, Scenario
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.model import Figures, Resource, Traffic
 
 MIB = 1024.0 * 1024.0

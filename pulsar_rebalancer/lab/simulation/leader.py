@@ -19,12 +19,12 @@ import numpy as np
 
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.averages.bundle_averages import unpack_history
-from strategies.bundles.bundle_loads import BundleLoads, no_bundles
+from strategies.bundles import BundleLoads, namespace_of, no_bundles
 from strategies.cluster.memory import BrokerMemory, Memory
 from strategies.cluster.model import BrokerLoad
 from strategies.cluster.store import BrokerState, InMemoryStore
 from strategies.filters.anti_affinity import Counts, anti_affine, group_members, namespaces_served
-from strategies.filters.contract import namespace_of, remaining
+from strategies.filters.facts import remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.fold.engine import EngineSettings, placement_of

@@ -13,7 +13,7 @@ import numpy as np
 
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
 from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Noise
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 
 #: Duration of a transfer, between these bounds; on a small real cluster it took 150–175 ms.
 TOOK_S = (0.12, 0.24)

@@ -31,13 +31,13 @@ from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Disturbances
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening, Scenario
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Membership, Move, Timeline, Tracer
 from pulsar_rebalancer.lab.simulation.world import World
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Policies, Round, Scalar, Sweep, TelemetryRecord
 from strategies.cluster.store import InMemoryStore
 from strategies.filters.policies import read_policies
 from strategies.fold.engine import EngineSettings, placement_of
-from strategies.java.release_defaults import matches_ids
+from strategies.java.pulsar_releases import matches_ids
 
 _ANSWER_MS = 100
 #: Kind of a happening → why a broker left, as reports show it.

@@ -16,7 +16,7 @@ from math import inf
 import numpy as np
 
 from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Segments
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.ordered_sum import ordered_sum
 
 #: How often an owner samples the load of a segment (scalableTopicLoadReportIntervalSeconds), and

@@ -30,7 +30,7 @@ from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import SECOND
 from pulsar_rebalancer.lab.simulation.fleet import Fleet, rate_of
 from pulsar_rebalancer.lab.simulation.scenarios.file_parts import TopicDispatch
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
-from strategies.bundles.bundle_loads import Bools, Floats, Ints
+from strategies.bundles import Bools, Floats, Ints
 
 #: A throttled dispatcher reads again after a second. Timers fire slightly late; a bucket adds
 #: tokens only after more than its period.

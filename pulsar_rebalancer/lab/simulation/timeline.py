@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.bundles import Floats, Ints
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeStatus, Round, Scalar, Skip
 from strategies.cluster.round_state import reason_of
 from strategies.round.proof import Proof, proof_of

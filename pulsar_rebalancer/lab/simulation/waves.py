@@ -18,7 +18,7 @@ from pulsar_rebalancer.lab.simulation.scenarios.file_parts import (
     Trace,
     Wave,
 )
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 
 DAY_S = 86_400.0
 #: Seconds since the start → integral of the factor from the start to that time, both float64[n].

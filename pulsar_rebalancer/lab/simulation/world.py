@@ -13,8 +13,7 @@ from pulsar_rebalancer.lab.simulation.demand import Demand, Part
 from pulsar_rebalancer.lab.simulation.fleet import FULL, Fleet
 from pulsar_rebalancer.lab.simulation.noise import Chance
 from pulsar_rebalancer.lab.simulation.throttled_traffic import Dispatching, Presence
-from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.bundles.ranges import parse_bundle
+from strategies.bundles import Floats, Ints, parse_bundle
 
 NO_BROKER = -1
 _EVER_S = -1e12

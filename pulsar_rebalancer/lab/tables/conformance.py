@@ -20,7 +20,7 @@ from pulsar_rebalancer.lab.conformance.suites import (
 )
 from pulsar_rebalancer.lab.conformance.vectors import read_cases
 from strategies.figures.describe import counted
-from strategies.java.release_defaults import PulsarRelease
+from strategies.java.pulsar_releases import PulsarRelease
 from strategies.ordered_sum import ordered_sum
 
 

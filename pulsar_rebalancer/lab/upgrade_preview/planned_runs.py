@@ -20,7 +20,7 @@ from pulsar_rebalancer.settings.sources import from_flags
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import read_blocks
 from strategies.errors import SettingsError, SinkError
-from strategies.java.release_defaults import PULSAR_VERSION, PulsarRelease
+from strategies.java.pulsar_releases import PULSAR_VERSION, PulsarRelease
 
 _REPORT = KINDS.index("report")
 #: Keys without which neither release moves a bundle.

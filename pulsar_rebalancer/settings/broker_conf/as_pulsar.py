@@ -15,7 +15,7 @@ from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import Settings, resolved
 from pulsar_rebalancer.settings.sources import Assignment, from_flags
 from strategies.errors import SettingsError
-from strategies.java.release_defaults import PULSAR_VERSION, PulsarRelease
+from strategies.java.pulsar_releases import PULSAR_VERSION, PulsarRelease
 
 _EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 _MANAGERS = ("ModularLoadManagerImpl", class_name(_EXTENSIBLE))

@@ -30,7 +30,7 @@ from pulsar_rebalancer.settings.leaves import Leaf, all_leaves
 from pulsar_rebalancer.settings.load import resolved
 from pulsar_rebalancer.settings.sources import Assignment, did_you_mean
 from strategies.errors import SettingsError
-from strategies.java.release_defaults import RELEASES, PulsarRelease
+from strategies.java.pulsar_releases import RELEASES, PulsarRelease
 from strategies.placement.registry import PLACERS
 from strategies.shedding.registry import EXTENSIBLE, SHEDDERS
 

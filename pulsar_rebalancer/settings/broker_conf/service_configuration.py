@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from strategies.java.release_defaults import PulsarRelease
+from strategies.java.pulsar_releases import PulsarRelease
 
 _BOTH = """
 acknowledgmentAtBatchIndexLevelEnabled activeConsumerFailoverConsistentHashing

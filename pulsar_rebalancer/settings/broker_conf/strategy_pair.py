@@ -14,7 +14,7 @@ from pulsar_rebalancer.settings.broker_conf.keys import (
     SHEDDING,
     Value,
 )
-from strategies.java.release_defaults import PulsarRelease
+from strategies.java.pulsar_releases import PulsarRelease
 from strategies.placement.registry import PLACERS, pulsars_own
 from strategies.shedding.registry import EXTENSIBLE
 

@@ -14,14 +14,14 @@ from pulsar_rebalancer.settings.broker_conf.strategy_pair import (
     is_extensible,
     pair_in,
 )
-from strategies.java.release_defaults import EVENLY, RELEASE_DEFAULTS, RELEASES, PulsarRelease
+from strategies.java.pulsar_releases import EVENLY, RELEASE_DEFAULTS, RELEASES, PulsarRelease
 from strategies.shedding.registry import SHEDDERS
 
 _MAX_UNLOAD = "maxUnloadPercentage"
 _BUNDLES = "defaultNumberOfNamespaceBundles"
 _SYSTEM_BUNDLES = "defaultNumberOfSystemNamespaceBundles"
 #: Keys that rounds of load balancing depend on; a back-test shows the others in nothing.
-_BALANCING = frozenset({SHEDDING, PLACEMENT, _MAX_UNLOAD, EVENLY.key})
+_BALANCING = frozenset({SHEDDING, PLACEMENT, _MAX_UNLOAD, EVENLY})
 #: Classes that read maxUnloadPercentage.
 _READS_MAX_UNLOAD = frozenset(SHEDDERS[name].pulsar_class for name in ("avg", "uniform"))
 
@@ -168,7 +168,7 @@ _PLACEMENT_EFFECTS: Mapping[str, str] = {
 
 def _other_effect(key: str, new: Value | None) -> tuple[bool, str]:
     """The effect of a key that has the same effect with any strategy."""
-    if key == EVENLY.key:
+    if key == EVENLY:
         spread = "are spread evenly by number" if new else "are no longer spread evenly by number"
         return True, f"the bundles of a namespace {spread} (those of pulsar/system always are)"
     if new is None:

@@ -9,7 +9,7 @@ exactly as in Java.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from strategies.settings import Weights
 from strategies.shedding.avg.settings import (
     AvgSettings,
     BrokerPair,
+    HitCounters,
     Hits,
     Ranking,
     close_together,
@@ -33,17 +34,16 @@ from strategies.shedding.avg.settings import (
     waiting_for_hits,
 )
 from strategies.shedding.candidates import (
-    bundles_left_alone,
     candidates,
     column,
-    must_stay,
     ordinary_bundles,
     pick_by_name,
+    picks,
     that_fit,
 )
 from strategies.shedding.contract import Shedding
 from strategies.shedding.memory import hit_counts, with_hit_counts
-from strategies.shedding.reason_texts import gathered, settling, unusable
+from strategies.shedding.reason_texts import comparable, gathered
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,15 @@ class AvgShedder:
         does not matter.
         """
         ranking, skips = self._ranked(view)
-        high, low = hit_counts(memory)
+        counters = HitCounters(*hit_counts(memory))
         near, apart = self._near_and_apart(ranking)
         # Without any counted hits, near pairs have no counts to reset.
-        for pair in [*(map(ranking.pair, near) if high or low else ()), *apart]:
-            self._count(pair, high, low, alone=len(ranking.differences) == 1)
+        has_counts = counters.high or counters.low
+        for pair in [*(map(ranking.pair, near) if has_counts else ()), *apart]:
+            self._count(pair, counters, alone=len(ranking.differences) == 1)
         skips += close_together(ranking, near, self.settings)
         decisions = list[Decision]()
-        counted = [(pair, _hits(pair, high, low)) for pair in apart]
+        counted = [(pair, counters.hits_of(pair)) for pair in apart]
         together = many_waiting(
             [one for one in counted if not one[1].fires(self.settings)], self.settings
         )
@@ -75,7 +76,7 @@ class AvgShedder:
             if not hits.fires(self.settings):
                 skips += [] if together else [waiting_for_hits(pair, hits, self.settings)]
                 continue
-            _forget(pair, high, low)
+            counters.forget(pair.under.broker, pair.over.broker)
             leaving, staying = self._relieve(
                 pair, hits, view, {decision.bundle for decision in decisions}
             )
@@ -84,25 +85,18 @@ class AvgShedder:
         planned = {decision.bundle: decision.destination or "" for decision in decisions}
         kept = Memory(memory.brokers, replace(memory.cluster, planned=planned))
         return Shedding(
-            tuple(decisions), (*gathered(skips), *together), with_hit_counts(kept, high, low)
+            tuple(decisions),
+            (*gathered(skips), *together),
+            with_hit_counts(kept, counters.high, counters.low),
         )
 
     def _ranked(self, view: ClusterView) -> tuple[Ranking, list[Skip]]:
         """Brokers by score and name, without those that have no valid figures."""
         brokers, usages = usages_by_name(view.brokers, self.weights)
-        scores = usages * 100
-        finite, ready = (
-            np.isfinite(scores),
-            np.array([not broker.settling for broker in brokers], dtype=bool),
-        )
-        lost = [brokers[index].broker for index in np.flatnonzero(~finite).tolist()]
-        waiting = [brokers[index].broker for index in np.flatnonzero(finite & ~ready).tolist()]
-        judged = np.flatnonzero(finite & ready)
-        order = judged[np.argsort(scores[judged], kind="stable")]
-        return Ranking([brokers[index] for index in order.tolist()], scores[order]), [
-            *unusable(lost),
-            *settling(waiting),
-        ]
+        judged, skips = comparable(brokers, usages * 100)
+        scores = np.array([score for _, score in judged], dtype=np.float64)
+        order = np.argsort(scores, kind="stable")
+        return Ranking([judged[index][0] for index in order.tolist()], scores[order]), skips
 
     def _near_and_apart(self, ranking: Ranking) -> tuple[list[int], list[BrokerPair]]:
         """Positions of the pairs that are near each other, and the pairs that are far apart."""
@@ -113,13 +107,11 @@ class AvgShedder:
             ranking.pair(position) for position in np.flatnonzero(~is_near).tolist()
         ]
 
-    def _count(
-        self, pair: BrokerPair, high: dict[str, int], low: dict[str, int], alone: bool
-    ) -> None:
+    def _count(self, pair: BrokerPair, counters: HitCounters, alone: bool) -> None:
         """Counts the hits of a pair. A hit is a new sample, so a broker with the figures of the
         last round adds none.
         """
-        brokers = (pair.under, pair.over)
+        brokers, high, low = (pair.under, pair.over), counters.high, counters.low
         if not any(broker.fresh for broker in brokers) or (alone and pair.under is pair.over):
             return
         close = pair.under is pair.over or pair.difference < self.settings.low_threshold
@@ -142,37 +134,12 @@ class AvgShedder:
             return [], [too_little_traffic(pair, self.settings)]
         if ordinary_bundles(pair.over) <= 1:
             return [], [sole_bundle(pair)]
-        loads, source = pair.over.bundles, pair.over.broker
-        found = candidates(loads, view, taken)
-        metric = column(loads, need.metric).tolist()
+        loads = pair.over.bundles
+        found, metric = candidates(loads, view, taken), column(loads, need.metric).tolist()
         names = [loads.names[row] for row in found.rows]
         picked = pick_by_name(names, [metric[row] for row in found.rows], that_fit(need.amount))
+        chosen, skips = picks(pair.over, found, metric, picked, ("does-not-fit", need.rest))
         leaving = [
-            transfer(
-                names[at],
-                metric[found.rows[at]],
-                pair=pair,
-                hits=hits,
-                need=need,
-                settings=self.settings,
-            )
-            for at in picked
-        ]
-        gone = frozenset(picked)
-        others = [name for position, name in enumerate(names) if position not in gone]
-        skips = [
-            *must_stay(source, found),
-            *bundles_left_alone(source, "does-not-fit", need.rest, others),
+            transfer(one, pair=pair, hits=hits, need=need, settings=self.settings) for one in chosen
         ]
         return leaving, skips if leaving else [nothing_fits(pair, need), *skips]
-
-
-def _hits(pair: BrokerPair, high: Mapping[str, int], low: Mapping[str, int]) -> Hits:
-    names = (pair.under.broker, pair.over.broker)
-    return Hits(max(high.get(name, 0) for name in names), max(low.get(name, 0) for name in names))
-
-
-def _forget(pair: BrokerPair, *counts: dict[str, int]) -> None:
-    for count in counts:
-        count.pop(pair.under.broker, None)
-        count.pop(pair.over.broker, None)

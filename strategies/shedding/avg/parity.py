@@ -14,21 +14,14 @@ from hashlib import blake2b
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import BundleLoads, Floats
+from strategies.bundles import BundleLoads, Floats
 from strategies.cluster.memory import ClusterMemory, Memory
 from strategies.cluster.model import ClusterView, Decision, Skip
 from strategies.figures.usage import weighted_usages
 from strategies.java.hash_order import INITIAL_TABLE, copied_order, double_keys, hash_map_order
 from strategies.settings import Weights
 from strategies.shedding.avg import settings as avg
-from strategies.shedding.candidates import (
-    JavaTies,
-    bundles_left_alone,
-    column,
-    java_candidates,
-    must_stay,
-    that_fit,
-)
+from strategies.shedding.candidates import JavaTies, that_fit
 from strategies.shedding.contract import Shedding
 from strategies.shedding.memory import hit_counts, with_hit_counts
 from strategies.shedding.reason_texts import gathered
@@ -37,8 +30,6 @@ _SCORES = "avg-scores"
 #: Maximum size of the plan. Java never removes a planned destination. No round reads an old one, so
 #: the oldest entries are dropped.
 _PLANNED_AT_MOST = 100_000
-_EQUAL = "a bundle with the same averages"
-_TWICE = "the bundle as another broker's"
 
 
 def plan_key(
@@ -53,34 +44,12 @@ def plan_key(
     return blake2b(averages.tobytes() + counts.tobytes(), digest_size=16).hexdigest()
 
 
-@dataclass
-class _Counters:
-    """Java's two hit maps during a round."""
-
-    high: dict[str, int]
-    low: dict[str, int]
-
-    def forget(self, *brokers: str) -> None:
-        for broker in brokers:
-            self.high.pop(broker, None)
-            self.low.pop(broker, None)
-
-    def hit(self, pair: avg.BrokerPair, urgent: bool) -> None:
-        for broker in (pair.under.broker, pair.over.broker):
-            self.low[broker] = self.low.get(broker, 0) + 1
-            if urgent:
-                self.high[broker] = self.high.get(broker, 0) + 1
-            else:
-                self.high.pop(broker, None)
-
-    def look_up(self, pair: avg.BrokerPair) -> avg.Hits:
-        """The hits of a pair. As in Java, each lookup creates a zero entry, and lookups after a
-        positive result are skipped.
-        """
-        under, over = pair.under.broker, pair.over.broker
-        high = max(self.high.setdefault(under, 0), self.high.setdefault(over, 0))
-        low = max(self.low.setdefault(under, 0), self.low.setdefault(over, 0))
-        return avg.Hits(high, low)
+def with_planned(cluster: ClusterMemory, planned: Mapping[str, str]) -> ClusterMemory:
+    """Memory with more destinations in the plan."""
+    merged = {**cluster.planned, **planned}
+    if len(merged) > _PLANNED_AT_MOST:
+        merged = dict(list(merged.items())[-_PLANNED_AT_MOST:])
+    return replace(cluster, planned=merged)
 
 
 @dataclass(frozen=True)
@@ -97,12 +66,11 @@ class ParityAvgShedder:
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; each decision's destination is the one in the final plan."""
         ranking, size = self._ranked(view, memory.cluster.table_sizes.get(_SCORES, INITIAL_TABLE))
-        high, low = hit_counts(memory)
-        counters = _Counters(high, low)
+        counters = avg.HitCounters(*hit_counts(memory))
         pairs, near = self._pairs(ranking, counters)
         skips = avg.close_together(ranking, near, self.settings)
         if not pairs:
-            counters = _Counters({}, {})
+            counters = avg.HitCounters({}, {})
         counted = [(pair, counters.look_up(pair)) for pair in pairs]
         together = avg.many_waiting(
             [one for one in counted if not one[1].fires(self.settings)], self.settings
@@ -111,10 +79,14 @@ class ParityAvgShedder:
         planned = {key: decision.destination or "" for decision, key in picks}
         cluster = _remembered(memory.cluster, {} if self.by_name else planned, size)
         remembered = with_hit_counts(Memory(memory.brokers, cluster), counters.high, counters.low)
+        shared = "a bundle with the same averages"
         if self.by_name:
-            remembered = replace(remembered, plan=_plan(picks))
+            # Of a bundle that two brokers report, the last pick counts.
+            plan = {key: (one.source, one.destination or "") for one, key in picks}
+            remembered = replace(remembered, plan=plan)
+            shared = "the bundle as another broker's"
         return Shedding(
-            _as_executed(picks, planned, _TWICE if self.by_name else _EQUAL),
+            _as_executed(picks, planned, shared),
             (*gathered([*skips, *more]), *together),
             remembered,
         )
@@ -133,7 +105,7 @@ class ParityAvgShedder:
         ), size
 
     def _pairs(
-        self, ranking: avg.Ranking, counters: _Counters
+        self, ranking: avg.Ranking, counters: avg.HitCounters
     ) -> tuple[list[avg.BrokerPair], list[int]]:
         """Counts hits; returns pairs that are too far apart, and the positions of the other
         pairs.
@@ -150,7 +122,7 @@ class ParityAvgShedder:
     def _move(
         self,
         counted: list[tuple[avg.BrokerPair, avg.Hits]],
-        counters: _Counters,
+        counters: avg.HitCounters,
         view: ClusterView,
         *,
         spelled_out: bool,
@@ -177,30 +149,14 @@ class ParityAvgShedder:
         need = avg.need_of(pair, self.settings)
         if need is None:
             return [], [avg.too_little_traffic(pair, self.settings)]
-        loads, source = pair.over.bundles, pair.over.broker
-        found = java_candidates(loads, ties.view)
-        metric = column(loads, need.metric)[list(found.rows)]
-        names = [loads.names[row] for row in found.rows]
-        picked = ties.pick(names, metric, that_fit(need.amount))
+        picker, why = that_fit(need.amount), ("does-not-fit", need.rest)
+        picks, skips = ties.pick(pair.over, need.metric, picker, why)
         leaving = [
             (
-                avg.transfer(
-                    names[position],
-                    float(metric[position]),
-                    pair=pair,
-                    hits=hits,
-                    need=need,
-                    settings=self.settings,
-                ),
-                names[position] if self.by_name else _key(loads, found.rows[position]),
+                avg.transfer(one, pair=pair, hits=hits, need=need, settings=self.settings),
+                one.bundle if self.by_name else _key(pair.over.bundles, one.row),
             )
-            for position in picked
-        ]
-        gone = frozenset(picked)
-        others = [name for position, name in enumerate(names) if position not in gone]
-        skips = [
-            *must_stay(source, found),
-            *bundles_left_alone(source, "does-not-fit", need.rest, others),
+            for one in picks
         ]
         return leaving, skips if leaving else [avg.nothing_fits(pair, need), *skips]
 
@@ -213,11 +169,6 @@ def parity_50(settings: avg.AvgSettings, weights: Weights) -> ParityAvgShedder:
 def _key(loads: BundleLoads, row: int) -> str:
     samples = int(loads.short_samples[row]), int(loads.long_samples[row])
     return plan_key(loads.short[row], loads.long[row], *samples, int(loads.topics[row]))
-
-
-def _plan(picks: list[tuple[Decision, str]]) -> dict[str, tuple[str, str]]:
-    """Bundle → source and destination; of a bundle that two brokers report, the last pick's."""
-    return {key: (decision.source, decision.destination or "") for decision, key in picks}
 
 
 def _as_executed(
@@ -245,13 +196,7 @@ def _sent_elsewhere(decision: Decision, destination: str, shared: str) -> Decisi
 
 def _remembered(cluster: ClusterMemory, planned: Mapping[str, str], size: int) -> ClusterMemory:
     if planned:
-        merged = {**cluster.planned, **planned}
-        newest = (
-            dict(list(merged.items())[-_PLANNED_AT_MOST:])
-            if len(merged) > _PLANNED_AT_MOST
-            else merged
-        )
-        cluster = replace(cluster, planned=newest)
+        cluster = with_planned(cluster, planned)
     if cluster.table_sizes.get(_SCORES, INITIAL_TABLE) != size:
         cluster = replace(cluster, table_sizes={**cluster.table_sizes, _SCORES: size})
     return cluster

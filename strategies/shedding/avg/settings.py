@@ -9,16 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.model import BrokerLoad, Decision, Evidence, Skip
 from strategies.settings import Setting
-from strategies.shedding.reason_texts import SPELLED_OUT, broker_skips, mib, msgs, setting
-
-Metric = Literal["msg_rate", "msg_throughput"]
+from strategies.shedding.candidates import Pick
+from strategies.shedding.reason_texts import (
+    SHOWN,
+    SPELLED_OUT,
+    Metric,
+    broker_skips,
+    mib,
+    msgs,
+    setting,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +165,43 @@ class Hits:
         return "far-apart" if self.high >= settings.hit_count_high else "apart-for-long"
 
 
+@dataclass
+class HitCounters:
+    """Hit counts by broker during a round: Java's two hit maps."""
+
+    high: dict[str, int]
+    low: dict[str, int]
+
+    def forget(self, *brokers: str) -> None:
+        for broker in brokers:
+            self.high.pop(broker, None)
+            self.low.pop(broker, None)
+
+    def hit(self, pair: BrokerPair, urgent: bool) -> None:
+        """Counts a hit of a pair, as in Java."""
+        for broker in (pair.under.broker, pair.over.broker):
+            self.low[broker] = self.low.get(broker, 0) + 1
+            if urgent:
+                self.high[broker] = self.high.get(broker, 0) + 1
+            else:
+                self.high.pop(broker, None)
+
+    def hits_of(self, pair: BrokerPair) -> Hits:
+        """The hits of a pair."""
+        names = pair.under.broker, pair.over.broker
+        high, low = (max(one.get(name, 0) for name in names) for one in (self.high, self.low))
+        return Hits(high, low)
+
+    def look_up(self, pair: BrokerPair) -> Hits:
+        """The hits of a pair. As in Java, each lookup creates a zero entry, and lookups after a
+        positive result are skipped.
+        """
+        under, over = pair.under.broker, pair.over.broker
+        high = max(self.high.setdefault(under, 0), self.high.setdefault(over, 0))
+        low = max(self.low.setdefault(under, 0), self.low.setdefault(over, 0))
+        return Hits(high, low)
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """Amount to move from one broker of a pair to the other, and its unit; `share`: its part of the
@@ -167,9 +211,6 @@ class Need:
     metric: Metric
     amount: float
     share: float
-
-    def shown(self, amount: float) -> str:
-        return msgs(amount) if self.metric == "msg_rate" else mib(amount)
 
     @property
     def rest(self) -> str:
@@ -183,8 +224,8 @@ class Need:
     def all(self) -> str:
         """The amount to move, and the setting that limits it."""
         return (
-            f"{self.shown(self.amount)} to move ({setting('shedding.avg.max_unload', self.share)} "
-            "of the difference)"
+            f"{SHOWN[self.metric](self.amount)} to move "
+            f"({setting('shedding.avg.max_unload', self.share)} of the difference)"
         )
 
 
@@ -211,14 +252,14 @@ def apart(pair: BrokerPair) -> str:
 
 
 def transfer(
-    bundle: str, load: float, *, pair: BrokerPair, hits: Hits, need: Need, settings: AvgSettings
+    pick: Pick, *, pair: BrokerPair, hits: Hits, need: Need, settings: AvgSettings
 ) -> Decision:
     """A bundle that goes from the fuller broker of a pair to the emptier one."""
-    destination = pair.under.broker
+    destination, shown = pair.under.broker, SHOWN[need.metric]
     counted = f"{hits.high} urgent" if hits.code(settings) == "far-apart" else f"{hits.low}"
     text = (
-        f"{apart(pair)} after {counted} hits in a row: {need.shown(load)} of the "
-        f"{need.shown(need.amount)} to move go to {destination}"
+        f"{apart(pair)} after {counted} hits in a row: {shown(pick.load)} of the "
+        f"{shown(need.amount)} to move go to {destination}"
     )
     evidence: Evidence = {
         "over_score": pair.over_score,
@@ -227,10 +268,11 @@ def transfer(
         "hits_low": hits.low,
         "metric": need.metric,
         "to_move": need.amount,
-        "bundle_load": load,
+        "bundle_load": pick.load,
         "paired_with": pair.under.broker,
     }
-    return Decision(bundle, pair.over.broker, destination, hits.code(settings), text, evidence)
+    code = hits.code(settings)
+    return Decision(pick.bundle, pair.over.broker, destination, code, text, evidence)
 
 
 def close_together(ranking: Ranking, near: Sequence[int], settings: AvgSettings) -> list[Skip]:

@@ -23,7 +23,7 @@ from strategies.shedding.overload.settings import (
     nothing_to_shed,
     overloaded,
 )
-from strategies.shedding.reason_texts import gathered, settling, unusable
+from strategies.shedding.reason_texts import comparable, gathered
 from strategies.shedding.relief import MARGIN, Room, no_taker, relieve
 
 
@@ -40,34 +40,20 @@ class OverloadShedder:
         """One round; the fullest broker first. The order of brokers and bundles in the view does
         not matter.
         """
-        judged, skips = self._judge(view)
+        judged, skips = comparable(*usages_by_name(view.brokers, self.weights))
+        judged.sort(key=lambda one: -one[1])
         threshold = self.settings.threshold_percent / 100
-        cool = [(usage, broker) for usage, broker in judged if usage < threshold]
-        skips += not_overloaded(
-            [broker.broker for _, broker in cool], [usage for usage, _ in cool], self.settings
-        )
-        lowest = min((usage for usage, _ in cool), default=None)
+        cool = [(broker, usage) for broker, usage in judged if usage < threshold]
+        usages = [usage for _, usage in cool]
+        skips += not_overloaded([broker.broker for broker, _ in cool], usages, self.settings)
+        lowest = min(usages, default=None)
         decisions: list[Decision] = []
-        for usage, broker in judged[: len(judged) - len(cool)]:
+        for broker, usage in judged[: len(judged) - len(cool)]:
             taken = {decision.bundle for decision in decisions}
             leaving, staying = self._relieve(broker, Room(usage, lowest), view, taken)
             decisions += leaving
             skips += staying
         return Shedding(tuple(decisions), gathered(skips), memory)
-
-    def _judge(self, view: ClusterView) -> tuple[list[tuple[float, BrokerLoad]], list[Skip]]:
-        """Usage and broker, fullest first, of the brokers with valid figures."""
-        brokers, usages = usages_by_name(view.brokers, self.weights)
-        lost, waiting, judged = list[str](), list[str](), list[tuple[float, BrokerLoad]]()
-        for broker, usage in zip(brokers, usages.tolist(), strict=True):
-            if not isfinite(usage):
-                lost.append(broker.broker)
-            elif broker.settling:
-                waiting.append(broker.broker)
-            else:
-                judged.append((usage, broker))
-        judged.sort(key=lambda one: -one[0])
-        return judged, [*unusable(lost), *settling(waiting)]
 
     def _relieve(
         self, broker: BrokerLoad, room: Room, view: ClusterView, taken: Collection[str]

@@ -10,18 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from strategies.cluster.memory import Memory
-from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
+from strategies.cluster.model import ClusterView, Decision
 from strategies.figures.usage import unweighted_usage, weighted_usages
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies
 from strategies.shedding.contract import Shedding, Usage, largest_weighted_resource
-from strategies.shedding.execution_order import as_executed
 from strategies.shedding.overload.settings import OverloadSettings, not_overloaded, overloaded
 from strategies.shedding.reason_texts import gathered
-from strategies.shedding.relief import MARGIN, relieve_as_java
-
-_RESULT = "overload-result"
+from strategies.shedding.relief import MARGIN, as_executed, relieve_as_java
 
 
 @dataclass(frozen=True)
@@ -43,10 +40,14 @@ class ParityOverloadShedder:
         hot = [index for index, usage in enumerate(usages) if not usage < threshold]
         ties, decisions = JavaTies(view), list[Decision]()
         for index in _in_map_order(hot, view):
-            leaving, staying = self._relieve(view.brokers[index], usages[index], ties)
+            broker, usage = view.brokers[index], usages[index]
+            minimum = broker.figures.traffic.msg_throughput * (usage - threshold + MARGIN)
+            leaving, staying = relieve_as_java(
+                broker, overloaded(usage, minimum, self.settings), ties
+            )
             decisions += leaving
             skips += staying
-        ordered, memory = as_executed(decisions, memory, _RESULT)
+        ordered, memory = as_executed(decisions, memory, "overload-result")
         return Shedding(ordered, gathered(skips), memory)
 
     def _usages(self, view: ClusterView) -> list[float]:
@@ -56,14 +57,6 @@ class ParityOverloadShedder:
             [broker.figures for broker in view.brokers], self.weights
         ).tolist()
         return usages
-
-    def _relieve(
-        self, broker: BrokerLoad, usage: float, ties: JavaTies
-    ) -> tuple[list[Decision], list[Skip]]:
-        minimum = broker.figures.traffic.msg_throughput * (
-            usage - self.settings.threshold_percent / 100.0 + MARGIN
-        )
-        return relieve_as_java(broker, overloaded(usage, minimum, self.settings), ties)
 
 
 def parity_usage(settings: OverloadSettings, weights: Weights) -> Usage:

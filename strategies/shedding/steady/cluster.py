@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import (
+from strategies.bundles import (
     RATE_IN,
     RATE_OUT,
     THROUGHPUT_IN,
@@ -22,9 +22,8 @@ from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.candidates import Candidates, candidates
 from strategies.shedding.steady.cost import LEAST_TRAFFIC, LoadCost
-from strategies.shedding.steady.load_history import LARGEST, LoadHistory, LoadSample
+from strategies.shedding.steady.load_history import LARGEST, LoadSample
 from strategies.shedding.steady.move_plan import TINY, LoadedBrokers, Pieces
-from strategies.shedding.steady.samples import load_of
 
 #: Relative difference up to which the newest figures and the averages add up to the same load:
 #: their sums then do not show which of them is the present load.
@@ -51,30 +50,6 @@ class PlannedCluster:
     left: frozenset[tuple[str, str]] = frozenset()
     apart: float = 0.0
 
-    @classmethod
-    def of(
-        cls,
-        view: ClusterView,
-        loads: Sequence[BrokerLoad],
-        histories: Mapping[str, LoadHistory],
-        *,
-        cost: LoadCost,
-        resting: frozenset[str],
-        left: frozenset[tuple[str, str]],
-        apart: float,
-        settling: bool = False,
-    ) -> PlannedCluster:
-        """The cluster without brokers that must neither give nor take (unless `settling`: with
-        them), or have no sample yet.
-        """
-        known = [
-            (load, now)
-            for load in loads
-            if (settling or not load.settling)
-            and (now := load_of(histories[load.broker])) is not None
-        ]
-        return cls(view, known, cost, resting, left, apart)
-
     @cached_property
     def names(self) -> list[str]:
         return [load.broker for load, _ in self.known]
@@ -91,15 +66,14 @@ class PlannedCluster:
             self.pieces,
             self.takers,
             self.apart,
-            None if self.view.even is None else self._served,
+            None if self.view.even is None else cache(self._numbers),
             shown,
         )
 
-    def pieces(self, row: int) -> Pieces:
-        """The bundles of a broker; computed once."""
-        if row not in self._pieces:
-            self._pieces[row] = self._read(row)
-        return self._pieces[row]
+    @cached_property
+    def pieces(self) -> Callable[[int], Pieces]:
+        """The bundles of a broker, by row; each is read once."""
+        return cache(self._read)
 
     def traffic_of(self, row: int, bundle: str) -> tuple[float, float]:
         """Bytes/s and messages/s of a bundle on this broker."""
@@ -118,10 +92,6 @@ class PlannedCluster:
             load / one if one >= LEAST_TRAFFIC else 0.0 for one in (throughput, rate)
         )
         return per_byte, per_message
-
-    @cached_property
-    def _pieces(self) -> dict[int, Pieces]:
-        return {}
 
     @cached_property
     def lists_all(self) -> bool:
@@ -150,8 +120,13 @@ class PlannedCluster:
         return candidates(self.known[row][0].bundles, self.view, taken)
 
     @cached_property
-    def _traffics(self) -> dict[int, tuple[Floats, Floats]]:
-        return {}
+    def _traffic(self) -> Callable[[int], tuple[Floats, Floats]]:
+        """Bytes/s and messages/s of the bundles of a broker, by row; each is computed once."""
+        return cache(self._present_traffic)
+
+    def _present_traffic(self, row: int) -> tuple[Floats, Floats]:
+        load, now = self.known[row]
+        return traffic(load.bundles, now)
 
     def sizes(self, row: int) -> Floats:
         """float64[n]: load of the bundles of a broker."""
@@ -167,7 +142,8 @@ class PlannedCluster:
         movable[list(found.rows)] = True
         if self.resting:
             movable &= np.array([name not in self.resting for name in table.names], dtype=bool)
-        for_ever = {*found.system, *found.excluded}
+        codes = "system-bundle", "excluded-namespace"
+        for_ever = {name for code in codes for name in found.staying.get(code, ())}
         bound = np.array([name in for_ever for name in table.names], dtype=bool)
         throughput, rate = self._traffic(row)
         sizes = self.sizes(row)
@@ -175,47 +151,33 @@ class PlannedCluster:
         unsure = (per_byte * throughput - per_message * rate) / 2
         return Pieces(table.names, sizes, unsure, throughput, movable, bound)
 
-    def _traffic(self, row: int) -> tuple[Floats, Floats]:
-        if row not in self._traffics:
-            load, now = self.known[row]
-            self._traffics[row] = traffic(load.bundles, now)
-        return self._traffics[row]
+    @cached_property
+    def takers(self) -> Callable[[str, int], Bools]:
+        """Bundle, source row → bool[n]: the brokers that may take the bundle, however many bundles
+        they serve; each is asked once.
+        """
+        return cache(self._allowed)
 
-    def takers(self, bundle: str, source: int) -> Bools:
-        """bool[n]: the brokers that may take the bundle, however many bundles they serve."""
-        if (bundle, source) not in self._takers:
-            even, takers = self.view.even, self.view.takers
-            if even is not None:
-                takers = even.takers
-            allowed = np.ones(len(self.names), dtype=bool)
-            if takers is not None:
-                names = set(takers(bundle, self.names[source]))
-                allowed = np.array([name in names for name in self.names], dtype=bool)
-            if bundle in self._returning:
-                allowed &= np.array([(bundle, name) not in self.left for name in self.names])
-            self._takers[bundle, source] = allowed
-        return self._takers[bundle, source]
+    def _allowed(self, bundle: str, source: int) -> Bools:
+        even, takers = self.view.even, self.view.takers
+        if even is not None:
+            takers = even.takers
+        allowed = np.ones(len(self.names), dtype=bool)
+        if takers is not None:
+            names = set(takers(bundle, self.names[source]))
+            allowed = np.array([name in names for name in self.names], dtype=bool)
+        if bundle in self._returning:
+            allowed &= np.array([(bundle, name) not in self.left for name in self.names])
+        return allowed
 
     @cached_property
     def _returning(self) -> frozenset[str]:
         return frozenset(bundle for bundle, _ in self.left)
 
-    @cached_property
-    def _takers(self) -> dict[tuple[str, int], Bools]:
-        return {}
-
-    def _served(self, namespace: str) -> Ints:
+    def _numbers(self, namespace: str) -> Ints:
         assert self.view.even is not None
-        if namespace not in self._numbers:
-            count = self.view.even.count
-            self._numbers[namespace] = np.array(
-                [count(namespace, name) for name in self.names], dtype=np.int64
-            )
-        return self._numbers[namespace]
-
-    @cached_property
-    def _numbers(self) -> dict[str, Ints]:
-        return {}
+        count = self.view.even.count
+        return np.array([count(namespace, name) for name in self.names], dtype=np.int64)
 
 
 def drawn(shown: Floats, explained: Floats) -> Floats:

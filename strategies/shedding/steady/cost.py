@@ -6,21 +6,20 @@ weakly to a prior. A broker has a power other than 1 only where it clearly diffe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import combinations
 from math import inf, sqrt
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.steady.load_history import (
     LEVEL_BYTES,
     LoadHistory,
     LoadSample,
-    level_columns,
+    columns,
 )
 
 #: Usage without traffic that is assumed before anything is known.
@@ -39,7 +38,7 @@ POWERS = (0.1, 10.0)
 #: Bytes/s, or messages/s: less traffic than this shows nothing of what it costs.
 LEAST_TRAFFIC = 1e-6
 #: Rounds in which factors and powers are fitted in turns.
-_TURNS = 4
+_TURNS = 5
 #: Load (usage on a broker of power 1) that says little about what traffic costs on a broker.
 LITTLE = 0.05
 #: Bounds of the factor by which a broker's bundles cost more or less than predicted.
@@ -86,20 +85,11 @@ def learned(histories: Mapping[str, LoadHistory]) -> LoadCost:
     if not rows.count:
         return LoadCost(0.0, 0.0, 0.0, {})
     powers = np.ones(len(names))
-    factors = rows.fitted(powers)
     for _ in range(_TURNS):
-        powers = _clear(rows.ratios(factors))
         factors = rows.fitted(powers)
-    clear = _clear(rows.ratios(factors)).tolist()
-    return rows.cost(
-        factors, {name: power for name, power in zip(names, clear, strict=True) if power != 1}
-    )
-
-
-def explained_by(histories: Mapping[str, LoadHistory]) -> Callable[[str, LoadSample], float]:
-    """Usage (fraction) of a broker that its traffic explains; the cost is learned on first use."""
-    cost = cache(lambda: learned(histories))
-    return lambda broker, load: cost().expected(broker, load)
+        powers = _clear(rows.ratios(factors))
+    clear = {name: one for name, one in zip(names, powers.tolist(), strict=True) if one != 1}
+    return LoadCost(factors[0], factors[1] / rows.units[0], factors[2] / rows.units[1], clear)
 
 
 class _Rows:
@@ -108,17 +98,17 @@ class _Rows:
     """
 
     def __init__(self, levels: Sequence[bytes]) -> None:
-        figures = level_columns(b"".join(levels))
+        figures = columns(b"".join(levels), 5)
         self.count = len(figures)
         self._broker = np.repeat(
             np.arange(len(levels)), [len(one) // LEVEL_BYTES for one in levels]
         )
         self._weight = figures[:, 3] if self.count else np.zeros(0)
-        self._units = (_unit(figures[:, 0]), _unit(figures[:, 1]))
+        self.units = (_unit(figures[:, 0]), _unit(figures[:, 1]))
         self._columns = [
             np.ones(self.count),
-            figures[:, 0] / self._units[0],
-            figures[:, 1] / self._units[1],
+            figures[:, 0] / self.units[0],
+            figures[:, 1] / self.units[1],
         ]
         self._usage = figures[:, 2]
         traffic = self._columns[1] + self._columns[2]
@@ -160,11 +150,6 @@ class _Rows:
         most = np.zeros(len(seen))
         np.maximum.at(most, self._broker, traffic)
         return np.where(most > LITTLE, predicted / np.maximum(seen, 1e-9), 1.0)
-
-    def cost(self, factors: tuple[float, float, float], powers: Mapping[str, float]) -> LoadCost:
-        return LoadCost(
-            factors[0], factors[1] / self._units[0], factors[2] / self._units[1], powers
-        )
 
 
 def _clear(ratios: Floats) -> Floats:

@@ -18,9 +18,8 @@ from strategies.figures.usage import weighted_usages
 from strategies.settings import Weights
 from strategies.shedding.contract import Shedding
 from strategies.shedding.reason_texts import unusable
-from strategies.shedding.steady.doubt import judged_moves, remembered, without_lost
 from strategies.shedding.steady.gaps import followed
-from strategies.shedding.steady.held_moves import hold
+from strategies.shedding.steady.last_plan import judged_moves, remembered, without_lost
 from strategies.shedding.steady.load_history import (
     Episode,
     LoadHistory,
@@ -82,20 +81,10 @@ class SteadyShedder:
             self.settings,
             loads,
             held,
+            with_histories(memory, histories),
         )
         decided = round_.decided()
-        kept = with_histories(memory, histories)
-        kept = Memory(
-            kept.brokers, replace(kept.cluster, moves=decided.moves, episode=decided.episode)
-        )
-        return Shedding(
-            decided.decisions,
-            (*unusable(lost), *decided.skips),
-            kept,
-            decided.certify,
-            decided.forecast,
-            hold,
-        )
+        return replace(decided, skips=(*unusable(lost), *decided.skips))
 
     def _settled(
         self,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from math import log, nan
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.bundles import Floats, Ints
 from strategies.shedding.steady.load_history import (
     Episode,
     LoadHistory,
@@ -47,17 +48,14 @@ _Pair = tuple[int, int, float]
 
 
 @dataclass(frozen=True, slots=True)
-class LoadGap:
-    """A gap (points) that `over` shows above `under` in each of `samples` samples, or in each mean
-    of `block` of them, and the limit of the test that compares it. `code`: of that test;
-    `explained`: the brokers' traffic explains this part of the gap; `averaged`: the mean of the
-    samples shows it, each of them at least half of it.
+class GapTest:
+    """A gap counts from `limit` points on, if each of `samples` samples shows it, or each mean of
+    `block` of them. `explained`: part of the limit that the usages that the brokers' traffic
+    explains must show as well; `averaged`: the mean of the samples shows it, each of them at least
+    half of it.
     """
 
     code: str
-    over: str
-    under: str
-    points: float
     limit: float
     samples: int
     block: int = 1
@@ -66,18 +64,15 @@ class LoadGap:
 
 
 @dataclass(frozen=True, slots=True)
-class _Test:
-    """`samples`: length of the window; `block`: samples per mean; `explained`: part of the limit
-    that the usages that the brokers' traffic explains must show as well; `averaged`: as in
-    `LoadGap`.
+class LoadGap:
+    """A gap (points) that `over` shows above `under`, and the test that compares it; its
+    `explained` is 0 where traffic was not asked.
     """
 
-    code: str
-    limit: float
-    samples: int
-    block: int = 1
-    explained: float = 0.0
-    averaged: bool = False
+    test: GapTest
+    over: str
+    under: str
+    points: float
 
 
 def widest_gap(
@@ -94,15 +89,18 @@ def widest_gap(
 
     `expected`: usage (fraction) that a broker's traffic explains.
     """
-    tests = [_Test("huge-gap", profile.huge, HUGE)]
+    tests = [GapTest("huge-gap", profile.huge, HUGE)]
     for factor, part in ((1.0, 1.0), (PARTLY_FACTOR, PARTLY)):
         tests += [
-            _Test("wide-gap", factor * profile.plain, PLAIN, explained=part, averaged=part == 1.0),
-            _Test("lasting-gap", factor * profile.lasting, SAMPLES, BLOCK, explained=part),
+            GapTest(
+                "wide-gap", factor * profile.plain, PLAIN, explained=part, averaged=part == 1.0
+            ),
+            GapTest("lasting-gap", factor * profile.lasting, SAMPLES, BLOCK, explained=part),
         ]
-    if _may_follow_up(episode, now_ms):
+    is_new = episode.began_at_ms >= 0 and now_ms - episode.began_at_ms <= EPISODE_MS
+    if is_new and not episode.followed_up:
         foreign = episode.began_at_ms > episode.last_at_ms
-        tests.append(_Test("follow-up", profile.follow_up * (FOREIGN if foreign else 1.0), PLAIN))
+        tests.append(GapTest("follow-up", profile.follow_up * (FOREIGN if foreign else 1.0), PLAIN))
     shown = {name: one for name, one in histories.items() if not one.doubted}
     windows = _Windows(shown, expected)
     believed, nearest = None, None
@@ -110,11 +108,12 @@ def widest_gap(
         gap = windows.gap(test)
         if gap is None:
             continue
-        if gap.points >= gap.limit and (
-            believed is None or gap.points - gap.limit > believed.points - believed.limit
+        excess = gap.points - test.limit
+        if gap.points >= test.limit and (
+            believed is None or excess > believed.points - believed.test.limit
         ):
             believed = gap
-        elif nearest is None or gap.points - gap.limit > nearest.points - nearest.limit:
+        elif nearest is None or excess > nearest.points - nearest.test.limit:
             nearest = gap
     return believed, nearest
 
@@ -152,14 +151,6 @@ def followed(
     return episode._replace(began_at_ms=now_ms, followed_up=False) if moved else episode
 
 
-def _may_follow_up(episode: Episode, now_ms: int) -> bool:
-    return (
-        episode.began_at_ms >= 0
-        and not episode.followed_up
-        and now_ms - episode.began_at_ms <= EPISODE_MS
-    )
-
-
 class _Windows:
     """The usages that brokers show, and those that their traffic explains. Tests that differ only
     in their limits share the search of their window.
@@ -172,9 +163,9 @@ class _Windows:
         self._samples = _samples(histories.values())
         self._usages = 100.0 * self._samples[:, :, 1]
         self._pairs: dict[tuple[int, int, bool], _Pair | None] = {}
-        self._explained: dict[int, Floats] = {}
+        self._usages_by_traffic = cache(self._explained)
 
-    def gap(self, test: _Test) -> LoadGap | None:
+    def gap(self, test: GapTest) -> LoadGap | None:
         """The widest gap in the window of a test, None if fewer than two brokers fill it."""
         rows = np.flatnonzero(np.isfinite(self._usages[:, -test.samples]))
         window = test.samples, test.block
@@ -184,21 +175,13 @@ class _Windows:
         pair = self._pairs[key]
         if pair is None:
             return None
-        by_traffic = test.explained > 0 and pair[2] >= test.limit
-        if by_traffic:
+        if test.explained > 0 and pair[2] >= test.limit:
             explained = 100.0 * (self._usages_by_traffic(test.samples) / test.explained)
             pair = _widest_in([*usages, explained], rows, *window) or pair
+        else:
+            test = replace(test, explained=0.0)
         over, under, points = pair
-        return LoadGap(
-            test.code,
-            self._names[over],
-            self._names[under],
-            points,
-            test.limit,
-            *window,
-            explained=test.explained if by_traffic else 0.0,
-            averaged=test.averaged,
-        )
+        return LoadGap(test, self._names[over], self._names[under], points)
 
     def _averaged(self, samples: int) -> list[Floats]:
         """The mean of the newest usages, in each column, and the usages that each sample may be
@@ -207,16 +190,14 @@ class _Windows:
         mean = self._usages[:, -samples:].mean(axis=1, keepdims=True)
         return [np.repeat(mean, SAMPLES, axis=1), self._usages / SHOWN]
 
-    def _usages_by_traffic(self, samples: int) -> Floats:
+    def _explained(self, samples: int) -> Floats:
         """float64[n, SAMPLES]: the newest usages (fractions) that traffic explains."""
-        if samples not in self._explained:
-            explained = np.full(self._usages.shape, nan)
-            for row, name in enumerate(self._names):
-                for at in range(SAMPLES - samples, SAMPLES):
-                    sample = LoadSample(*self._samples[row, at].tolist())
-                    explained[row, at] = self._expected(name, sample)
-            self._explained[samples] = explained
-        return self._explained[samples]
+        explained = np.full(self._usages.shape, nan)
+        for row, name in enumerate(self._names):
+            for at in range(SAMPLES - samples, SAMPLES):
+                sample = LoadSample(*self._samples[row, at].tolist())
+                explained[row, at] = self._expected(name, sample)
+        return explained
 
 
 def _samples(histories: Collection[LoadHistory]) -> Floats:

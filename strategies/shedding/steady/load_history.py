@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from struct import Struct
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.memory import NO_MEMORY, BrokerMemory, ClusterMemory, Memory
 from strategies.shedding.memory import put_memory
 
@@ -20,7 +20,7 @@ LARGEST = 1e15
 _ROW, _LEVEL = Struct("<4d"), Struct("<5d")
 #: Bytes of a packed sample, and of a packed level.
 ROW_BYTES, LEVEL_BYTES = _ROW.size, _LEVEL.size
-packed, unpacked_at = _ROW.pack, _ROW.unpack_from
+packed, unpacked_at, rows = _ROW.pack, _ROW.unpack_from, _ROW.iter_unpack
 packed_level, unpacked_level = _LEVEL.pack, _LEVEL.unpack_from
 
 
@@ -35,26 +35,16 @@ class LoadSample(NamedTuple):
     msg_rate: float
 
 
-class LoadLevel(NamedTuple):
-    """Mean load of a broker over `weight` samples with nearly equal traffic, the newest of them at
-    `at_ms`; units as in `LoadSample`.
-    """
-
-    throughput: float
-    msg_rate: float
-    usage: float
-    weight: float
-    at_ms: float
-
-
 class LoadHistory(NamedTuple):
     """The load of one broker over time. Samples and levels are packed, because a round adds to
-    those of thousands of brokers: little-endian float64, in the order of their fields.
+    those of thousands of brokers: little-endian float64, in the order of `LoadSample`, and as said
+    below.
     """
 
     #: Newest last. The moves made since are counted in.
     packed_samples: bytes = b""
-    #: Newest last, one per level of traffic.
+    #: Newest last, one per level of traffic: mean throughput, message rate and usage over samples
+    #: with nearly equal traffic, their weight, and the time (ms) of the newest of them.
     packed_levels: bytes = b""
     #: Samples up to this time do not show the broker's last move, or gain or loss of bundles.
     changed_at_ms: int = -1
@@ -68,49 +58,15 @@ class LoadHistory(NamedTuple):
     #: When its number of bundles last changed.
     recounted_at_ms: int = -1
 
-    @classmethod
-    def of(
-        cls,
-        samples: Iterable[LoadSample] = (),
-        levels: Iterable[LoadLevel] = (),
-        *,
-        changed_at_ms: int = -1,
-        bundles: int = 0,
-        doubted: bool = False,
-    ) -> Self:
-        """A history with these samples and levels, oldest first."""
-        return cls(
-            b"".join(packed(*one) for one in samples),
-            b"".join(packed_level(*one) for one in levels),
-            changed_at_ms,
-            bundles,
-            doubted,
-        )
-
     @property
     def samples(self) -> list[LoadSample]:
         """Newest last."""
         return [LoadSample(int(at_ms), *load) for at_ms, *load in rows(self.packed_samples)]
 
-    @property
-    def levels(self) -> list[LoadLevel]:
-        """Newest last."""
-        return [LoadLevel(*level) for level in _LEVEL.iter_unpack(self.packed_levels)]
 
-
-def rows(packed: bytes) -> Iterable[tuple[float, ...]]:
-    """The figures of each sample."""
-    return _ROW.iter_unpack(packed)
-
-
-def columns(packed: bytes) -> Floats:
-    """float64[n, 4]: samples, read-only."""
-    return np.frombuffer(packed, "<f8").reshape(-1, 4)
-
-
-def level_columns(packed: bytes) -> Floats:
-    """float64[n, 5]: levels, read-only."""
-    return np.frombuffer(packed, "<f8").reshape(-1, 5)
+def columns(packed: bytes, width: int = 4) -> Floats:
+    """float64[n, 4]: samples, read-only; levels with a width of 5."""
+    return np.frombuffer(packed, "<f8").reshape(-1, width)
 
 
 class RecentMove(NamedTuple):

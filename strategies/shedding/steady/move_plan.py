@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Bools, Floats, Ints
-from strategies.filters.contract import namespace_of
+from strategies.bundles import Bools, Floats, Ints, namespace_of
 from strategies.ordered_sum import ordered_sum
 
 #: Only brokers with different traffic show what bytes and what messages cost. Plans are good on
@@ -115,11 +114,7 @@ class MovePlan:
         kept = tuple(one for one in self.moves if one.bundle in bundles)
         if len(kept) == len(self.moves):
             return self
-        after = brokers.usage.copy()
-        for move in kept:
-            after[move.source] -= move.size / brokers.capacity[move.source]
-            after[move.destination] += move.size / brokers.capacity[move.destination]
-        return replace(self, moves=kept, after=after)
+        return replace(self, moves=kept, after=after_moves(brokers, kept)[0])
 
 
 def no_moves(brokers: LoadedBrokers) -> MovePlan:

@@ -9,8 +9,7 @@ from itertools import islice
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Bools, Floats
-from strategies.filters.contract import namespace_of
+from strategies.bundles import Bools, Floats, namespace_of
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.steady.move_plan import (
     TINY,

@@ -8,20 +8,27 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
+from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.shedding.contract import Shedding
 from strategies.shedding.steady import reasons
 from strategies.shedding.steady.certificate import certified
 from strategies.shedding.steady.cluster import PlannedCluster
-from strategies.shedding.steady.cost import LoadCost, explained_by, learned
-from strategies.shedding.steady.doubt import last_moves
+from strategies.shedding.steady.cost import LoadCost, learned
 from strategies.shedding.steady.gaps import LoadGap, crowd_points, widest_gap
-from strategies.shedding.steady.held_moves import goes_on, rest_of_plan, without_swaps
-from strategies.shedding.steady.lasting import weighed
+from strategies.shedding.steady.last_plan import (
+    goes_on,
+    hold,
+    last_moves,
+    rest_of_plan,
+    without_swaps,
+)
 from strategies.shedding.steady.load_history import Episode, LoadHistory, RecentMove
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
-from strategies.shedding.steady.obstacles import cluster_full, why_not_even
+from strategies.shedding.steady.obstacles import cluster_full, weighed, why_not_even
 from strategies.shedding.steady.plan import best_plan
+from strategies.shedding.steady.samples import load_of
 from strategies.shedding.steady.settings import PROFILES, SteadySettings
 
 _MINUTE_MS = 60_000
@@ -48,43 +55,32 @@ def gap_or_reason(
     histories: Mapping[str, LoadHistory],
     episode: Episode,
     settings: SteadySettings,
+    cost: Callable[[], LoadCost],
     *,
     now_ms: int,
     count: int,
 ) -> LoadGap | Skip:
     """The gap that a round acts on, or why it does not act. `count`: of all live brokers;
-    `histories`: of those that are compared.
+    `histories`: of those that are compared; `cost`: of their load; asked where a gap is
+    wide enough.
     """
     if now_ms < episode.rests_until_ms:
         return reasons.resting(cluster, episode, now_ms)
     profile = PROFILES[settings.steadiness].careful(episode.caution).widened(crowd_points(count))
-    gap, nearest = widest_gap(histories, explained_by(histories), profile, episode, now_ms)
+    gap, nearest = widest_gap(
+        histories, lambda name, load: cost().expected(name, load), profile, episode, now_ms
+    )
     if gap is not None:
         return gap
     doubted = sorted(name for name, one in histories.items() if one.doubted)
     return reasons.even(cluster, nearest, doubted, profile.lasting)
 
 
-@dataclass(frozen=True, slots=True)
-class DecidedRound:
-    """The result of a round."""
-
-    decisions: tuple[Decision, ...]
-    skips: list[Skip]
-    moves: tuple[RecentMove, ...]
-    episode: Episode
-    certify: Callable[[Collection[str]], Certificate | None]
-
-    @property
-    def forecast(self) -> Forecast:
-        episode = self.episode
-        return Forecast(episode.error, episode.idle_rounds, returns(self.moves), episode.idle_moves)
-
-
 @dataclass(frozen=True)
 class PlannedRound:
     """What a round decides from. `live`: all brokers with usages; `loads`, `histories`: of the
-    brokers that are compared; `held`: moves of the last plan that a limit held back.
+    brokers that are compared; `held`: moves of the last plan that a limit held back; `memory`:
+    without this round's moves and episode.
     """
 
     view: ClusterView
@@ -95,6 +91,7 @@ class PlannedRound:
     settings: SteadySettings
     live: Sequence[BrokerLoad]
     held: Sequence[RecentMove]
+    memory: Memory
 
     @cached_property
     def cost(self) -> LoadCost:
@@ -105,13 +102,14 @@ class PlannedRound:
         """Whether only the fullest and the emptiest brokers are here."""
         return len(self.histories) < len(self.live)
 
-    def decided(self) -> DecidedRound:
+    def decided(self) -> Shedding:
         """The moves of the round, or why there are none."""
         found = gap_or_reason(
             self.view.cluster,
             self.histories,
             self.episode,
             self.settings,
+            lambda: self.cost,
             now_ms=self.view.now_ms,
             count=len(self.live),
         )
@@ -121,15 +119,15 @@ class PlannedRound:
             rest = rest_of_plan(cluster, self.held, self.episode)
             if rest is not None:
                 return self._moved(cluster, rest, self.episode.planned_points, minutes)
-        return self._quiet([found]) if isinstance(found, Skip) else self._planned(found)
+        return self._shedding([found]) if isinstance(found, Skip) else self._planned(found)
 
-    def _planned(self, gap: LoadGap) -> DecidedRound:
+    def _planned(self, gap: LoadGap) -> Shedding:
         profile = PROFILES[self.settings.steadiness].widened(crowd_points(len(self.live)))
         rest_minutes = self._rest_minutes(gap.points)
-        cluster = self._cluster(self._resting(rest_minutes), gap.limit if self.cut else 0.0)
+        cluster = self._cluster(self._resting(rest_minutes), gap.test.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
-            return self._quiet(reasons.no_plan(self.view.cluster, gap, self.live))
-        follows = gap.code == "follow-up"
+            return self._shedding(reasons.no_plan(self.view.cluster, gap, self.live))
+        follows = gap.test.code == "follow-up"
         plan = best_plan(
             cluster.brokers, profile, follows=follows, least=self._least_cut() if follows else 0.0
         )
@@ -138,14 +136,15 @@ class PlannedRound:
         refuted, episode = weighed(
             cluster, plan, gap, self.episode, part=profile.proven, now_ms=self.view.now_ms
         )
+        round_ = replace(self, episode=episode)
         if refuted:
-            quiet = self._quiet([reasons.comes_and_goes(self.view.cluster, gap, profile.proven)])
-            return replace(quiet, episode=episode)
-        return replace(self, episode=episode)._moved(cluster, plan, gap, rest_minutes)
+            skip = reasons.comes_and_goes(self.view.cluster, gap, profile.proven)
+            return round_._shedding([skip])
+        return round_._moved(cluster, plan, gap, rest_minutes)
 
     def _moved(
         self, cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | float, rest_minutes: float
-    ) -> DecidedRound:
+    ) -> Shedding:
         """The moves of a plan. `gap`: what it is for; of the rest of a plan, the points only."""
         band = PROFILES[self.settings.steadiness].band + crowd_points(len(self.live))
         if self.view.even is None:  # else no half may move alone
@@ -163,14 +162,14 @@ class PlannedRound:
         rest = reasons.rest_text(rest_minutes, self.settings)
         if not plan.moves and isinstance(gap, LoadGap):
             skips = [*reasons.no_better_plan(cluster, gap, self.live, rest, advice), *advice]
-            return DecidedRound((), skips, self.moves, self.episode, certify)
-        return DecidedRound(
-            reasons.decisions(cluster, plan, gap),
-            [*advice, *reasons.left_alone(cluster, plan, self.live, rest, advice)],
-            (*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
-            _after_moves(self.episode, gap, cluster, plan, self.view.now_ms),
-            certify,
+            return self._shedding(skips, certify=certify)
+        after = replace(
+            self,
+            moves=(*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
+            episode=_after_moves(self.episode, gap, cluster, plan, self.view.now_ms),
         )
+        skips = [*advice, *reasons.left_alone(cluster, plan, self.live, rest, advice)]
+        return after._shedding(skips, reasons.decisions(cluster, plan, gap), certify)
 
     def _least_cut(self) -> float:
         """What each move of a follow-up must cut the spread by, in points."""
@@ -178,9 +177,21 @@ class PlannedRound:
         cut = 100 * (self.episode.spread_before - self.episode.spread_predicted)
         return WORTH_OF_LAST * cut / len(last) if last else 0.0
 
-    def _quiet(self, skips: list[Skip]) -> DecidedRound:
-        """A round without moves, which reads no table unless its bounds are asked for."""
-        return DecidedRound((), skips, self.moves, self.episode, self._certify)
+    def _shedding(
+        self,
+        skips: Sequence[Skip],
+        decisions: tuple[Decision, ...] = (),
+        certify: Callable[[Collection[str]], Certificate | None] | None = None,
+    ) -> Shedding:
+        """The result of the round. Without `certify`, no table is read unless bounds are asked."""
+        episode, memory = self.episode, self.memory
+        kept = replace(memory.cluster, moves=self.moves, episode=episode)
+        forecast = Forecast(
+            episode.error, episode.idle_rounds, returns(self.moves), episode.idle_moves
+        )
+        memory = Memory(memory.brokers, kept)
+        certify = certify or self._certify
+        return Shedding(decisions, tuple(skips), memory, certify, forecast, hold)
 
     def _certify(self, _: Collection[str]) -> Certificate | None:
         cluster = self._cluster(frozenset(), 0.0)
@@ -194,16 +205,17 @@ class PlannedRound:
     def _cluster(
         self, resting: frozenset[str], apart: float, *, settling: bool = False
     ) -> PlannedCluster:
-        return PlannedCluster.of(
-            self.view,
-            self.loads,
-            self.histories,
-            cost=self.cost,
-            resting=resting,
-            left=frozenset((one.bundle, one.source) for one in self.moves),
-            apart=apart,
-            settling=settling,
-        )
+        """The cluster without brokers that must neither give nor take (unless `settling`: with
+        them), or have no sample yet.
+        """
+        known = [
+            (load, now)
+            for load in self.loads
+            if (settling or not load.settling)
+            and (now := load_of(self.histories[load.broker])) is not None
+        ]
+        left = frozenset((one.bundle, one.source) for one in self.moves)
+        return PlannedCluster(self.view, known, self.cost, resting, left, apart)
 
     def _rest_minutes(self, points: float) -> float:
         profile = PROFILES[self.settings.steadiness]
@@ -245,7 +257,7 @@ def _after_moves(
     if not isinstance(gap, LoadGap):  # the follow-up of a plan comes after its last moves
         began_at_ms = episode.began_at_ms if episode.followed_up else now_ms
         return episode._replace(began_at_ms=began_at_ms, last_at_ms=now_ms, judged=False)
-    follows = gap.code == "follow-up"
+    follows = gap.test.code == "follow-up"
     return episode._replace(
         began_at_ms=episode.began_at_ms if follows else now_ms,
         followed_up=follows,

@@ -10,10 +10,10 @@ from strategies.ordered_sum import ordered_sum
 from strategies.shedding.candidates import bundles_left_alone, must_stay
 from strategies.shedding.reason_texts import setting, settling
 from strategies.shedding.steady.cluster import PlannedCluster
-from strategies.shedding.steady.gaps import LoadGap
-from strategies.shedding.steady.lasting import ENOUGH
+from strategies.shedding.steady.gaps import GapTest, LoadGap
 from strategies.shedding.steady.load_history import Episode
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, spread_of
+from strategies.shedding.steady.obstacles import ENOUGH
 from strategies.shedding.steady.settings import SteadySettings
 
 _MINUTE_MS = 60_000
@@ -23,7 +23,7 @@ def gap_text(gap: LoadGap) -> str:
     """`b5 is at least 18.4 points above b1 in the mean of the last 3 samples, and in each by what
     traffic explains`
     """
-    return f"{gap.over} is at least {gap.points:.1f} points above {gap.under} in {_shown(gap)}"
+    return f"{gap.over} is at least {gap.points:.1f} points above {gap.under} in {_shown(gap.test)}"
 
 
 def _cause(gap: LoadGap | float, source: str, destination: str) -> str:
@@ -35,26 +35,26 @@ def _cause(gap: LoadGap | float, source: str, destination: str) -> str:
     if {source, destination} == {gap.over, gap.under}:
         cause = gap_text(gap)
     else:
-        cause = f"the cluster has a gap of at least {gap.points:.1f} points in {_shown(gap)}"
-    return f"{cause} ({gap.limit:.1f} are enough)"
+        cause = f"the cluster has a gap of at least {gap.points:.1f} points in {_shown(gap.test)}"
+    return f"{cause} ({gap.test.limit:.1f} are enough)"
 
 
-def _shown(gap: LoadGap) -> str:
+def _shown(test: GapTest) -> str:
     """What shows the gap."""
     how = ""
-    if gap.explained == 1:
+    if test.explained == 1:
         how = ", and in each by what traffic explains"
-    elif gap.explained:
-        how = f", and traffic explains at least {100 * gap.explained:.0f} % of that"
-    return f"{_window(gap)}{how}"
+    elif test.explained:
+        how = f", and traffic explains at least {100 * test.explained:.0f} % of that"
+    return f"{_window(test)}{how}"
 
 
-def _window(gap: LoadGap) -> str:
-    if gap.averaged:
-        return f"the mean of the last {gap.samples} samples"
-    if gap.block == 1:
-        return f"each of the last {gap.samples} samples"
-    return f"each of the last {gap.samples // gap.block} means of {gap.block} samples"
+def _window(test: GapTest) -> str:
+    if test.averaged:
+        return f"the mean of the last {test.samples} samples"
+    if test.block == 1:
+        return f"each of the last {test.samples} samples"
+    return f"each of the last {test.samples // test.block} means of {test.block} samples"
 
 
 def decisions(
@@ -102,10 +102,10 @@ def _evidence(gap: LoadGap | float) -> tuple[str, Evidence]:
     """Code and figures of what a plan is for."""
     if not isinstance(gap, LoadGap):
         return "rest-of-plan", {"gap_points": gap}
-    return gap.code, {
+    return gap.test.code, {
         "gap_points": gap.points,
-        "limit_points": gap.limit,
-        "samples": gap.samples,
+        "limit_points": gap.test.limit,
+        "samples": gap.test.samples,
     }
 
 
@@ -218,12 +218,12 @@ def even(cluster: str, nearest: LoadGap | None, doubted: Sequence[str], lasting:
     if nearest is None:
         text = "no two brokers have enough samples to compare yet"
         return Skip("cluster", (cluster,), "waiting-for-samples", f"{text}{_doubts(doubted)}")
-    text = f"no gap lasts: {gap_text(nearest)}, and {nearest.limit:.1f} would count"
+    text = f"no gap lasts: {gap_text(nearest)}, and {nearest.test.limit:.1f} would count"
     if nearest.points < 0.05:  # reads as 0.0
-        text = f"no broker is above another one in {_window(nearest)}"
+        text = f"no broker is above another one in {_window(nearest.test)}"
     evidence: Evidence = {
         "gap_points": nearest.points,
-        "limit_points": nearest.limit,
+        "limit_points": nearest.test.limit,
         "lasting_points": lasting,
     }
     return Skip("cluster", (cluster,), "even", f"{text}{_doubts(doubted)}", None, evidence)
@@ -265,7 +265,7 @@ def comes_and_goes(cluster: str, gap: LoadGap, part: float) -> Skip:
 
 def _enough(gap: LoadGap) -> str:
     per_move = ", and per move by a tenth of what the last moves were to bring"
-    return f"a fifth{per_move if gap.code == 'follow-up' else ''}"
+    return f"a fifth{per_move if gap.test.code == 'follow-up' else ''}"
 
 
 def resting(cluster: str, episode: Episode, now_ms: int) -> Skip:

@@ -9,7 +9,7 @@ from statistics import median
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.model import BrokerLoad
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.steady.load_history import (

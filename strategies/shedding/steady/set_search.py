@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Bools, Floats, Ints
+from strategies.bundles import Bools, Floats, Ints
 from strategies.shedding.steady.spread_bounds import Packing, water_levels
 
 #: Bundles and brokers up to which sets are searched.
@@ -94,7 +94,8 @@ def searched_spread(packing: Packing, peak: float, trough: float, proven: float)
     """A spread that no assignment falls below, at least `proven`. `peak`: usage that the fullest
     broker reaches in every assignment; `trough`: usage that the emptiest does not exceed.
     """
-    if not _is_small(packing):
+    is_small = 0 < len(packing.sizes) <= _BUNDLES and 2 <= packing.brokers <= _BROKERS
+    if not is_small:
         return proven
     reached, budget = _largest_first(packing), _WorkLeft(_PAIRS)
     step = max(_STEP_POINTS, _STEP_PART * proven)
@@ -107,14 +108,6 @@ def searched_spread(packing: Packing, peak: float, trough: float, proven: float)
             break
         step *= 2 if found.finished else _BACK
     return proven
-
-
-def _is_small(packing: Packing) -> bool:
-    return (
-        0 < len(packing.sizes) <= _BUNDLES
-        and 2 <= packing.brokers <= _BROKERS
-        and not packing.divisible
-    )
 
 
 def _search(
@@ -132,7 +125,8 @@ def _search(
     suited = {row: sets.between(low[row], high[row]) for row in others}
     # Brokers that few sets suit come first: they leave the fewest partial assignments.
     order = [*sorted(others, key=lambda row: (len(suited[row].members), row)), last]
-    partial = _nothing_placed(packing.load)
+    none, nothing = np.zeros(1, dtype=np.int64), np.zeros(1)
+    partial = _Partial(none, nothing + packing.load, nothing - np.inf, nothing + np.inf, nothing)
     for at, row in enumerate(order[:-1]):
         more = _continued(partial, suited[row], packing, order[at:], budget)
         if more is None:
@@ -166,16 +160,6 @@ def _sets(sizes: Floats, most: float, budget: _WorkLeft) -> _Sets | None:
     return _Sets(
         np.concatenate([one.members for one in layers]),
         np.concatenate([one.loads for one in layers]),
-    )
-
-
-def _nothing_placed(load: float) -> _Partial:
-    return _Partial(
-        np.zeros(1, dtype=np.int64),
-        np.array([load]),
-        np.array([-np.inf]),
-        np.array([np.inf]),
-        np.zeros(1),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.bundles import Floats, Ints
 
 #: Part of all load by which sums of floats may be wrong.
 _SLACK = 1e-9
@@ -27,6 +27,12 @@ _CELLS = 300_000
 _PLACED, _PLACINGS = 12, 40_000
 #: Numbers of largest bundles that `by_steps` sets aside.
 _ASIDE = 4
+#: Brokers up to which `counted_spread` lists groups; groups times choices of numbers that are
+#: compared: about 5 ms.
+_BROKERS, _CHOICES = 12, 400_000
+#: Targets that it tries; first step of the target, in points, and as part of what is proven; part
+#: of a step that it tries after one that was too far.
+_TARGETS, _STEP_POINTS, _STEP_PART, _BACK = 8, 0.25, 0.1, 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,34 +40,37 @@ class Packing:
     """Bundles and brokers in an order that does not depend on how they were given.
 
     `sizes`: float64[k], load of bundles, largest first, without empty ones; `sums`: float64[k+1],
-    load of the 0, 1, … k largest; `divisible`: load of further bundles of any size. `fixed`:
-    float64[n], usage in points from what can not move, ascending, shifted so that the lowest is 0;
-    `capacity`: float64[n], load per point.
+    load of the 0, 1, … k largest; `fixed`: float64[n], usage in points from what can not move,
+    ascending, shifted so that the lowest is 0; `capacity`: float64[n], load per point.
     """
 
     sizes: Floats
     sums: Floats
-    divisible: float
     fixed: Floats
     capacity: Floats
 
     @classmethod
-    def of(cls, sizes: Floats, fixed: Floats, capacity: Floats, divisible: float) -> Packing:
+    def of(cls, sizes: Floats, fixed: Floats, capacity: Floats) -> Packing:
         """The same packing for any order of bundles and brokers."""
         order = np.lexsort((capacity, fixed))
         largest_first = np.sort(sizes[sizes > 0])[::-1]
         sums = np.concatenate([np.zeros(1), np.cumsum(largest_first)])
         lowest_first = fixed[order] - fixed[order[0]]
-        return cls(largest_first, sums, divisible, lowest_first, capacity[order])
+        return cls(largest_first, sums, lowest_first, capacity[order])
 
     @property
     def brokers(self) -> int:
         return len(self.fixed)
 
     @property
+    def smallest(self) -> Floats:
+        """float64[k+1]: load of the 0, 1, … k smallest bundles."""
+        return np.concatenate([np.zeros(1), np.cumsum(self.sizes[::-1])])
+
+    @property
     def load(self) -> float:
         """The load of all bundles."""
-        return float(self.sums[-1]) + self.divisible
+        return float(self.sums[-1])
 
     @property
     def slack(self) -> float:
@@ -122,8 +131,6 @@ def highest_trough(packing: Packing) -> float:
         volume = np.concatenate([np.zeros(1), np.cumsum(needs)])
         if bool((sums[aside] + volume[left] > packing.load + packing.slack).any()):
             return False
-        if packing.divisible:
-            return True
         ends = np.searchsorted(sums, sums[aside][:, None] + needs[None, :] - packing.slack)
         needed = np.cumsum(np.maximum(ends - aside[:, None], 0), axis=1)
         taken = needed[np.arange(len(aside)), left - 1]
@@ -182,9 +189,8 @@ def by_steps(packing: Packing, peak: float, trough: float) -> float:
     As in `highest_trough`, the k largest bundles are set aside, with at most k brokers.
     """
     best, count = peak - trough, packing.brokers
-    if packing.divisible or count * count * len(packing.sizes) > _CELLS:
+    if count * count * len(packing.sizes) > _CELLS:
         return best
-    smallest = np.concatenate([np.zeros(1), np.cumsum(packing.sizes[::-1])])
     for aside in range(min(count - 1, _ASIDE, len(packing.sizes))):
         bundles = len(packing.sizes) - aside
         sums = packing.sums[aside:] - packing.sums[aside]
@@ -192,13 +198,75 @@ def by_steps(packing: Packing, peak: float, trough: float) -> float:
         usage = np.append(steps[steps < trough], trough)
         load = packing.capacity * (usage[:, None] - packing.fixed) - packing.slack
         needed = np.where(load > 0, np.searchsorted(sums, load), 0)
-        full = packing.fixed + smallest[np.minimum(needed, bundles)] / packing.capacity
+        full = packing.fixed + packing.smallest[np.minimum(needed, bundles)] / packing.capacity
         full = np.where(needed <= bundles, full, np.inf)
         highest = np.sort(full, axis=1)[:, count - 1 - aside]
         possible = np.sort(needed, axis=1)[:, : count - aside].sum(axis=1) <= bundles
         spreads = np.where(possible, np.maximum(highest, peak) - usage, np.inf)
         best = max(best, float(spreads.min()))
     return best
+
+
+def counted_spread(packing: Packing, peak: float, trough: float, proven: float) -> float:
+    """A spread that no assignment falls below, at least `proven`, from the numbers of bundles on
+    each broker. Close where bundles are nearly equal. `peak`: usage that the fullest broker reaches
+    in every assignment; `trough`: usage that the emptiest does not exceed.
+
+    An assignment with a spread below a target leaves each broker few numbers of bundles to choose
+    from. For given numbers, any group of brokers carries at least the load of the smallest bundles,
+    of as many as it has, and at most that of the largest ones. The fullest broker is not below the
+    mean usage of any group, the emptiest not above it.
+    """
+    if not len(packing.sizes) or not 2 <= packing.brokers <= _BROKERS:
+        return proven
+    # int64[2^brokers − 1, brokers]: 1 for the members of each group.
+    groups = np.arange(1, 1 << packing.brokers)[:, None] >> np.arange(packing.brokers) & 1
+    step = max(_STEP_POINTS, _STEP_PART * proven)
+    for _ in range(_TARGETS):
+        target = proven + step
+        numbers = _numbers(packing, peak - target, trough + target, _CHOICES // len(groups))
+        if numbers is None:
+            step *= _BACK
+            continue
+        least = float(_least(packing, groups, numbers).min(initial=target))
+        proven, step = max(proven, least), 2 * step
+        if least < target:
+            break
+    return proven
+
+
+def _numbers(packing: Packing, low: float, high: float, most: int) -> Ints | None:
+    """int64[choices, brokers]: the numbers of bundles on each broker with which all usages can be
+    between `low` and `high`; None if there are more than `most`.
+    """
+    needs = packing.capacity * (low - packing.fixed) - packing.slack
+    room = packing.capacity * (high - packing.fixed) + packing.slack
+    fewest = np.where(needs > 0, np.searchsorted(packing.sums, needs), 0)
+    largest = np.searchsorted(packing.smallest, room, side="right") - 1
+    choices, left = np.zeros((1, 0), dtype=np.int64), np.array([len(packing.sizes)])
+    for row in range(packing.brokers):
+        # What the brokers after this one need at least, and can carry at most.
+        least, greatest = fewest[row + 1 :].sum(), largest[row + 1 :].sum()
+        if len(choices) * (largest[row] - fewest[row] + 1) > 8 * most:
+            return None
+        added = np.arange(fewest[row], largest[row] + 1)
+        rest = left[:, None] - added[None, :]
+        before, chosen = np.nonzero((rest >= least) & (rest <= greatest))
+        choices = np.column_stack([choices[before], added[chosen]])
+        left = rest[before, chosen]
+        if len(choices) > most:
+            return None
+    return choices
+
+
+def _least(packing: Packing, groups: Ints, numbers: Ints) -> Floats:
+    """float64[choices]: the spread that no assignment with these numbers falls below."""
+    capacity = (groups * packing.capacity).sum(axis=1)
+    idle = (groups * (packing.capacity * packing.fixed)).sum(axis=1)
+    together = numbers @ groups.T
+    fullest = (idle + packing.smallest[together]) / capacity
+    emptiest = (idle + packing.sums[together]) / capacity
+    return np.asarray(fullest.max(axis=1) - emptiest.min(axis=1))
 
 
 def _tops(packing: Packing) -> Ints:

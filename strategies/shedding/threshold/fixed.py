@@ -44,10 +44,6 @@ class _Averaged:
     usage: float
     ewma: float
 
-    @property
-    def name(self) -> str:
-        return self.load.broker
-
 
 @dataclass(frozen=True)
 class _Judged:
@@ -80,7 +76,9 @@ class ThresholdShedder:
         the view does not matter.
         """
         judged, left_out = self._judge(view, memory)
-        memory = with_ewmas(memory, {standing.name: standing.ewma for standing in judged.standings})
+        memory = with_ewmas(
+            memory, {standing.load.broker: standing.ewma for standing in judged.standings}
+        )
         if judged.mean <= 0:
             return Shedding((), (*left_out, no_load(view.cluster)), memory)
         sources, skips = self._sources(judged)
@@ -128,13 +126,13 @@ class ThresholdShedder:
         waiting, below, fallen, sources = [], [], [], []
         for standing in judged.standings:
             if standing.load.settling:
-                waiting.append(standing.name)
+                waiting.append(standing.load.broker)
             elif standing.ewma < bar:
                 below.append(standing)
             elif standing.usage < usage_bar:
                 fallen.append(
                     already_fell(
-                        standing.name,
+                        standing.load.broker,
                         standing.ewma,
                         standing.usage,
                         judged.mean_usage,
@@ -143,9 +141,9 @@ class ThresholdShedder:
                 )
             else:
                 sources.append(standing)
-        sources.sort(key=lambda standing: (-_excess(standing, judged), standing.name))
+        sources.sort(key=lambda standing: (-_excess(standing, judged), standing.load.broker))
         names, averages = (
-            [standing.name for standing in below],
+            [standing.load.broker for standing in below],
             [standing.ewma for standing in below],
         )
         return sources, [
@@ -160,7 +158,7 @@ class ThresholdShedder:
         excess = _excess(source, judged) - self.settings.threshold_percent / 100
         minimum = source.load.figures.traffic.msg_throughput * (excess + MARGIN)
         if not minimum >= self.settings.min_throughput_mib * MIB:
-            return [], [too_little_traffic(source.name, minimum, self.settings)]
+            return [], [too_little_traffic(source.load.broker, minimum, self.settings)]
         reason = above_average(source.ewma, judged.mean, minimum, self.settings)
         return relieve(source.load, Room(source.usage, judged.lowest), reason, view, taken)
 
@@ -182,7 +180,7 @@ class ThresholdShedder:
             and s.usage >= judged.mean_usage
             and s.load.figures.bundle_count > 1
         ]
-        ranked = sorted(above, key=lambda standing: (-standing.ewma, standing.name))
+        ranked = sorted(above, key=lambda standing: (-standing.ewma, standing.load.broker))
         fullest = (
             next((standing for standing in ranked if ordinary_bundles(standing.load) > 1), None)
             if below
@@ -192,7 +190,7 @@ class ThresholdShedder:
             return [], [none_below(view.cluster, judged.mean, self.settings)]
         minimum = fullest.load.figures.traffic.msg_throughput * threshold * LOWER_MARGIN
         if not minimum >= self.settings.min_throughput_mib * MIB:
-            return [], [too_little_traffic(fullest.name, minimum, self.settings)]
+            return [], [too_little_traffic(fullest.load.broker, minimum, self.settings)]
         reason = lower_boundary(fullest.ewma, judged.mean, minimum, self.settings)
         return relieve(fullest.load, Room(fullest.usage, judged.lowest), reason, view, ())
 

@@ -16,13 +16,13 @@ from strategies.cluster.memory import Memory
 from strategies.cluster.model import MIB, BrokerLoad, ClusterView, Decision, Skip
 from strategies.figures.usage import weighted_usages
 from strategies.java.hash_order import concurrent_hash_map_order
+from strategies.ordered_sum import ordered_sum
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies
 from strategies.shedding.contract import Shedding
-from strategies.shedding.execution_order import as_executed
 from strategies.shedding.memory import with_ewmas
 from strategies.shedding.reason_texts import gathered, revised
-from strategies.shedding.relief import MARGIN, relieve_as_java
+from strategies.shedding.relief import MARGIN, as_executed, relieve_as_java
 from strategies.shedding.threshold.settings import (
     LOWER_MARGIN,
     ThresholdSettings,
@@ -33,8 +33,6 @@ from strategies.shedding.threshold.settings import (
     none_below,
     too_little_traffic,
 )
-
-_RESULT = "threshold-result"
 
 
 @dataclass(frozen=True)
@@ -71,25 +69,23 @@ class ParityThresholdShedder:
             judged = self._advance(brokers, usages, judged.memory)
             decisions, more = self._lower_pass(judged, ties)
             skips = revised(skips, decisions, more)
-        ordered, memory = as_executed(decisions, judged.memory, _RESULT)
+        ordered, memory = as_executed(decisions, judged.memory, "threshold-result")
         return Shedding(ordered, gathered(skips), memory)
 
     def _advance(
         self, brokers: tuple[BrokerLoad, ...], usages: Sequence[float], memory: Memory
     ) -> _JavaJudged:
-        weight, averages, total = self.settings.history, [], 0.0
+        weight, averages = self.settings.history, list[float]()
         for broker, usage in zip(brokers, usages, strict=True):
             kept = memory.brokers.get(broker.broker)
             old = None if kept is None else kept.ewma
-            average = usage if old is None else old * weight + (1 - weight) * usage
-            averages.append(average)
-            total += average
+            averages.append(usage if old is None else old * weight + (1 - weight) * usage)
         remembered = with_ewmas(
             memory,
             {broker.broker: average for broker, average in zip(brokers, averages, strict=True)},
         )
         return _JavaJudged(
-            brokers, tuple(averages), total / len(averages) if averages else 0.0, remembered
+            brokers, tuple(averages), ordered_sum(averages) / max(1, len(averages)), remembered
         )
 
     def _main_pass(self, judged: _JavaJudged, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:

@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite, sqrt
 
+import numpy as np
+
 from strategies.cluster.model import BrokerLoad, ClusterView, Skip
 from strategies.figures.usage import usages_by_name
 from strategies.ordered_sum import ordered_sum
 from strategies.settings import Weights
 from strategies.shedding.candidates import candidates
-from strategies.shedding.reason_texts import settling, unusable
+from strategies.shedding.reason_texts import comparable
 from strategies.shedding.transfer.loop import Loop, LoopRules
 from strategies.shedding.transfer.settings import (
     Statistics,
@@ -49,15 +51,8 @@ def _take_part(
     view: ClusterView, weights: Weights
 ) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:
     brokers, usages = usages_by_name(view.brokers, weights)
-    judged, lost, waiting = list[tuple[BrokerLoad, float]](), list[str](), list[str]()
-    for broker, usage in zip(brokers, usages.tolist(), strict=True):
-        if not isfinite(usage) or not isfinite(broker.figures.traffic.msg_throughput):
-            lost.append(broker.broker)
-        elif broker.settling:
-            waiting.append(broker.broker)
-        else:
-            judged.append((broker, usage))
-    return judged, [*unusable(lost), *settling(waiting)]
+    throughput = np.array([broker.figures.traffic.msg_throughput for broker in brokers])
+    return comparable(brokers, np.where(np.isfinite(throughput), usages, np.nan))
 
 
 def _average(old: float | None, value: float, weight: float, fresh: bool) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from strategies.bundles.system_bundles import is_system_bundle
+from strategies.bundles import is_system_bundle
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.transfer.settings import (
     BrokerEntry,
@@ -30,21 +30,17 @@ _SWAP_WORTH_IT = 0.75
 class LoopRules:
     """Differences of the loop between modes and Pulsar's versions; in fixed mode all are true.
 
-    `compares_throughput`: a low throughput also makes a broker underloaded. `judges_without_usage`:
-    if the fullest broker has no usage, throughputs decide how much is enough. `counts_swaps`: the
-    throughput that a swap brings back is counted. `checks_swaps`: a bundle that comes back passes
-    the same checks as one that leaves. `moves_once`: no bundle moves twice, and Pulsar's own
-    bundles stay. `excludes_namespaces`: bundles of excluded namespaces stay. `skips_idle`: bundles
-    without traffic stay.
+    `repaired`: if the fullest broker has no usage, throughputs decide how much is enough; a bundle
+    that comes back passes the same checks as one that leaves; no bundle moves twice, and Pulsar's
+    own bundles stay. `since_3_3`: a low throughput also makes a broker underloaded, and bundles
+    without traffic stay. `counts_swaps`: the throughput that a swap brings back is counted.
+    `excludes_namespaces`: bundles of excluded namespaces stay.
     """
 
-    compares_throughput: bool = True
-    judges_without_usage: bool = True
+    repaired: bool = True
+    since_3_3: bool = True
     counts_swaps: bool = True
-    checks_swaps: bool = True
-    moves_once: bool = True
     excludes_namespaces: bool = True
-    skips_idle: bool = True
 
 
 @dataclass
@@ -100,7 +96,7 @@ class Loop:
         part = min(0.5, max(0.0, self.settings.target_std / 2.0))
         if least.usage < self.statistics.average * part:
             return True
-        if not self.rules.compares_throughput:
+        if not self.rules.since_3_3:
             return False
         most = self.stores.brokers[self.ranked[self._highest]]
         return least.throughput_average < most.throughput_average * part
@@ -113,7 +109,7 @@ class Loop:
         )
 
     def _exchange(self, fullest: str, emptiest: str, reason: TransferReason) -> None:
-        bundles = self.stores.top.get(fullest, ())
+        bundles = self.stores.top(fullest) or ()
         if len(bundles) < 2:
             self.without_data += not bundles
             self.too_few_bundles += len(bundles)
@@ -149,11 +145,13 @@ class Exchange:
         remaining = len(bundles)
         enough = self._enough()
         for top in bundles:
-            if not self._may_leave(top.bundle):
+            if not self._is_movable(top.bundle) or not self._loop.stores.may_move(
+                top.bundle, self._fullest, self._emptiest
+            ):
                 continue
             if remaining <= 1:
                 break
-            if top.throughput == 0 and self._loop.rules.skips_idle:
+            if top.throughput == 0 and self._loop.rules.since_3_3:
                 continue
             swaps: list[OfferedBundle] = []
             if self.marked - self.gained + top.throughput > enough:
@@ -169,7 +167,7 @@ class Exchange:
         traffic.
         """
         difference = (self.most.usage - self.least.usage) / 2
-        if self._loop.rules.judges_without_usage and not self.most.usage > 0:
+        if self._loop.rules.repaired and not self.most.usage > 0:
             return (self.most.throughput - self.least.throughput) / 2
         return quotient(self.most.throughput * difference, self.most.usage)
 
@@ -198,17 +196,17 @@ class Exchange:
         """Bundles of the emptier broker that may come back in exchange; None if no exchange
         helps.
         """
-        if not self._loop.settings.transfer or self._emptiest not in self._loop.stores.top:
+        if not self._loop.settings.transfer:
             return None
         if self._back is None:
-            self._back = iter(self._loop.stores.top[self._emptiest])
+            self._back = iter(self._loop.stores.top(self._emptiest) or ())
         limit = self.most.throughput
         fuller = limit - self.marked + self.gained - top.throughput
         emptier = self.least.throughput + self.marked - self.gained + top.throughput
         swaps: list[OfferedBundle] = []
         for swap in self._back:
             if not self._may_come_back(swap.bundle, top.bundle) or (
-                swap.throughput == 0 and self._loop.rules.skips_idle
+                swap.throughput == 0 and self._loop.rules.since_3_3
             ):
                 continue
             if fuller + swap.throughput < limit and emptier - swap.throughput < limit:
@@ -218,19 +216,14 @@ class Exchange:
                     return swaps
         return None
 
-    def _may_leave(self, bundle: str) -> bool:
-        return self._is_movable(bundle) and self._loop.stores.may_move(
-            bundle, self._fullest, self._emptiest
-        )
-
     def _may_come_back(self, bundle: str, leaving: str) -> bool:
-        if self._loop.rules.checks_swaps and (bundle == leaving or not self._is_movable(bundle)):
+        if self._loop.rules.repaired and (bundle == leaving or not self._is_movable(bundle)):
             return False
         return self._loop.stores.may_move(bundle, self._emptiest, self._fullest)
 
     def _is_movable(self, bundle: str) -> bool:
         loop, rules = self._loop, self._loop.rules
-        if rules.moves_once and (
+        if rules.repaired and (
             is_system_bundle(bundle) or any(move.bundle == bundle for move in loop.moves)
         ):
             return False

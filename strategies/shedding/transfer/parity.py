@@ -56,20 +56,6 @@ def _average(old: float | None, value: float, weight: float, fresh: bool) -> flo
     return value if old is None else weight * old + (1 - weight) * value
 
 
-def loop_rules(settings: TransferSettings) -> LoopRules:
-    """The rules of the loop in the imitated version of Pulsar."""
-    since_3_3 = settings.pulsar_version >= "3.3"
-    return LoopRules(
-        compares_throughput=since_3_3,
-        judges_without_usage=False,
-        counts_swaps=settings.debug,
-        checks_swaps=False,
-        moves_once=False,
-        excludes_namespaces=settings.pulsar_version >= "4.0",
-        skips_idle=since_3_3,
-    )
-
-
 def judge_as_java(
     stores: Stores, settings: TransferSettings, hits: int, fresh: bool = True
 ) -> TransferVerdict:
@@ -83,7 +69,13 @@ def judge_as_java(
         return TransferVerdict((), skipped, hits, Statistics(), None, over)
     keys = double_keys(np.array([stores.brokers[name].usage for name in walk], dtype=np.float64))
     ranked = [walk[index] for index in np.argsort(keys, kind="stable").tolist()]
-    loop = Loop(stores, settings, loop_rules(settings), ranked, found)
+    rules = LoopRules(
+        repaired=False,
+        since_3_3=settings.pulsar_version >= "3.3",
+        counts_swaps=settings.debug,
+        excludes_namespaces=settings.pulsar_version >= "4.0",
+    )
+    loop = Loop(stores, settings, rules, ranked, found)
     hits = hits + 1 if loop.reason() is not None else 0
     published = (found.average, found.std)
     if hits <= settings.hit_count:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from math import inf, isnan, nan, sqrt
 from typing import Annotated, Literal
 
-from strategies.java.pulsar_version import Imitated
+from strategies.java.pulsar_releases import Imitated
+from strategies.ordered_sum import ordered_sum
 from strategies.settings import Setting
 
 TransferReason = Literal[
@@ -177,37 +178,23 @@ class OfferedBundle:
 
 
 def transferable(
-    settings: TransferSettings,
-    has_policies: Callable[[str], bool],
-    candidates: Callable[[str], Collection[str]],
-) -> Callable[[str, str, str], bool]:
-    """`Stores.may_move` by policies. `candidates(bundle)`: the available brokers that pass all
-    filters.
-    """
-
-    def may_move(bundle: str, source: str, destination: str) -> bool:
-        if not settings.with_policies and has_policies(bundle):
-            return False
-        found = candidates(bundle)
-        if destination not in found:
-            return False
-        return (
-            destination != source
-            if settings.transfer
-            else any(broker != source for broker in found)
-        )
-
-    return may_move
+    settings: TransferSettings, candidates: Collection[str], source: str, destination: str
+) -> bool:
+    """Whether a bundle may move if these available brokers pass all filters."""
+    if destination not in candidates:
+        return False
+    if settings.transfer:
+        return destination != source
+    return any(broker != source for broker in candidates)
 
 
-def anywhere(bundle: str, source: str, destination: str) -> bool:
-    """`Stores.may_move` without policies: every bundle may move to every broker."""
-    return True
+#: Returns the top list of a broker, lightest bundle first; None for a broker without one.
+TopLists = Callable[[str], Sequence[OfferedBundle] | None]
 
 
 @dataclass(frozen=True)
 class Stores:
-    """Input of one round. `brokers`: in the order of the loop; `top`: lightest first.
+    """Input of one round. `brokers`: in the order of the loop.
 
     `cooling`: bundles that moved recently; `unloaded_at_ms`: broker → when it last shed;
     `may_move(bundle, source, destination)`: whether policies and filters allow the move.
@@ -215,11 +202,11 @@ class Stores:
 
     now_ms: int
     brokers: Mapping[str, BrokerEntry]
-    top: Mapping[str, Sequence[OfferedBundle]]
+    top: TopLists
     available: Collection[str]
     cooling: Collection[str] = ()
     unloaded_at_ms: Mapping[str, int] = field(default_factory=dict)
-    may_move: Callable[[str, str, str], bool] = anywhere
+    may_move: Callable[[str, str, str], bool] = lambda bundle, source, destination: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +238,7 @@ class Statistics:
         """Statistics after a move of `moved` (usage) from the fullest to the emptiest broker; the
         mean stays.
         """
-        fuller, emptier = java_max(0.0, most - moved), least + moved
+        fuller, emptier = max(most - moved, 0.0), least + moved  # in this order NaN stays NaN
         squares = self.squares - (most * most + least * least)
         squares += fuller * fuller + emptier * emptier
         std = sqrt(abs(squares / self.count - self.average * self.average))
@@ -262,11 +249,8 @@ def statistics(usages: Sequence[float]) -> Statistics:
     """Statistics of at least one usage, summed in this order as in Java: for nearly equal usages
     the deviation may be NaN.
     """
-    total = squares = 0.0
-    for usage in usages:
-        total += usage
-        squares += usage * usage
-    average = total / len(usages)
+    squares = ordered_sum(usage * usage for usage in usages)
+    average = ordered_sum(usages) / len(usages)
     variance = squares / len(usages) - average * average
     return Statistics(average, sqrt(variance) if variance >= 0 else nan, squares, len(usages))
 
@@ -286,11 +270,6 @@ class TransferVerdict:
     published: tuple[float, float] | None
     over: frozenset[str] = frozenset()
     left_out: Mapping[str, TransferReason] = field(default_factory=dict)
-
-
-def java_max(first: float, second: float) -> float:
-    """`Math.max`: NaN if either is."""
-    return nan if isnan(first) or isnan(second) else max(first, second)
 
 
 def quotient(dividend: float, divisor: float) -> float:

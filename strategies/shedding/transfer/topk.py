@@ -1,9 +1,9 @@
-"""The heaviest bundles of a broker, in the order of the extensible load manager's reports: lightest
-of them first.
+"""The top list of a broker as its own report would hold it: its heaviest bundles, in the order of
+the extensible load manager's reports, the lightest of them first.
 
 Source of the rule: `TopKBundles` of Pulsar 4.2.4. It leaves out bundles without traffic, of Pulsar
 itself, of excluded namespaces and, unless the settings include them, of namespaces with isolation
-or anti-affinity policies. Weight is compared in the coarse steps of `averages.order`; in Java the
+or anti-affinity policies. Weight is compared in the coarse steps of `newest_order`; in Java the
 order of equal bundles depends on hash order and on how the selection swaps entries.
 """
 
@@ -12,20 +12,30 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated
 
 import numpy as np
 
-from strategies.averages.bundle_order import lightest_first, newest_order, ranks
-from strategies.bundles.bundle_loads import THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
-from strategies.bundles.system_bundles import has_java_namespace, is_system_bundle
-from strategies.cluster.model import BundleStats
+from strategies.bundles import (
+    THROUGHPUT_IN,
+    THROUGHPUT_OUT,
+    Floats,
+    Ints,
+    has_java_namespace,
+    is_system_bundle,
+    lightest_first,
+    namespace_of,
+    newest_order,
+    ranks,
+)
+from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView
 from strategies.filters.anti_affinity import group_of
-from strategies.filters.contract import namespace_of
 from strategies.filters.isolation import governing
 from strategies.filters.policies import PoliciesView
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.settings import Setting
+from strategies.shedding.transfer.settings import OfferedBundle, TopLists, TransferSettings
 
 _SYSTEM_NAMESPACE = re.compile(r"(?:pulsar|sla-monitor)/[^:]+:\d+|pulsar/system", re.ASCII)
 
@@ -68,23 +78,22 @@ class TopFault:
 
 
 def top_bundles(
-    stats: BundleStats,
-    policies: PoliciesView,
-    settings: TopSettings,
-    cache_bytes: Ints | None = None,
+    stats: BundleStats, policies: PoliciesView, settings: TopSettings
 ) -> tuple[int, ...]:
     """Rows of the heaviest bundles, at most `settings.most`, the lightest of them first; equal ones
     by name.
-
-    `cache_bytes`: int64[n], compared last; zeros if unknown.
     """
     busy = np.isfinite(stats.traffic).all(axis=1) & (_throughput(stats) > 0)
-    may_be_offered = _Offer(
-        policies, settings, namespace_of, lambda bundle, _: is_system_bundle(bundle)
-    )
-    return _heaviest(
-        stats.names, _keys(stats, cache_bytes), np.flatnonzero(busy), may_be_offered, settings.most
-    )
+    may_be_offered = _offer(policies, settings, lambda name: is_system_bundle(f"{name}/"))
+    rows = np.flatnonzero(busy)
+    keys, names = _keys(stats, None)[rows], [stats.names[row] for row in rows.tolist()]
+    found = list[int]()  # only as many bundles as necessary are checked
+    for row in rows[lightest_first(keys, names)][::-1].tolist():
+        if len(found) >= settings.most:
+            break
+        if may_be_offered(namespace_of(stats.names[row])):
+            found.append(row)
+    return tuple(reversed(found))
 
 
 def java_top_bundles(
@@ -94,21 +103,22 @@ def java_top_bundles(
     cache_bytes: Ints | None = None,
 ) -> tuple[int, ...] | TopFault:
     """The same as in Java: NaN counts as traffic, and equal bundles follow the order of its map; or
-    its exception.
+    its exception. `cache_bytes`: int64[n], compared last; zeros if unknown.
     """
     busy = _throughput(stats) != 0
-    may_be_offered = _Offer(
-        policies,
-        settings,
-        _java_namespace,
-        lambda _, namespace: _SYSTEM_NAMESPACE.fullmatch(namespace) is not None,
+    may_be_offered = _offer(
+        policies, settings, lambda name: _SYSTEM_NAMESPACE.fullmatch(name) is not None
     )
     order = concurrent_hash_map_order(stats.names)
     if not settings.with_policies and any(
         busy[row] and not has_java_namespace(name) for row, name in enumerate(stats.names)
     ):
         return TopFault("java.lang.IllegalArgumentException")
-    rows = [row for row in order.tolist() if busy[row] and may_be_offered(stats.names[row])]
+    rows = [
+        row
+        for row in order.tolist()
+        if busy[row] and may_be_offered(_java_namespace(stats.names[row]))
+    ]
     return _selected_as_java(
         rows, ranks(_keys(stats, cache_bytes)).tolist(), min(settings.most, len(rows))
     )
@@ -119,35 +129,50 @@ def has_policies(namespace: str, policies: PoliciesView) -> bool:
     return bool(group_of(policies.groups, namespace)) or governing(policies, namespace) is not None
 
 
-class _Offer:
-    """Whether a bundle may be in the report; every namespace is checked once."""
+#: Returns the rows of a broker's top list, or Java's exception.
+Top = Callable[[BundleStats, PoliciesView, TopSettings], tuple[int, ...] | TopFault]
 
-    def __init__(
-        self,
-        policies: PoliciesView,
-        settings: TopSettings,
-        namespace: Callable[[str], str],
-        is_own: Callable[[str, str], bool],
-    ) -> None:
-        self._policies, self._settings, self._namespace, self._is_own = (
-            policies,
-            settings,
-            namespace,
-            is_own,
-        )
-        self._excluded = frozenset(name.strip() for name in settings.excluded_namespaces.split(","))
-        self._judged: dict[str, bool] = {}
 
-    def __call__(self, bundle: str) -> bool:
-        namespace = self._namespace(bundle)
-        if namespace not in self._judged:
-            self._judged[namespace] = self._judge(bundle, namespace)
-        return self._judged[namespace]
+def top_lists(
+    brokers: Sequence[BrokerLoad], view: ClusterView, settings: TransferSettings, top: Top
+) -> TopLists:
+    """The top lists of these brokers, each built on first use."""
+    known = {broker.broker: broker.bundles for broker in brokers}
+    report = TopSettings(most=settings.top_bundles, with_policies=settings.with_policies)
 
-    def _judge(self, bundle: str, namespace: str) -> bool:
-        if namespace in self._excluded or self._is_own(bundle, namespace):
+    @cache
+    def top_list(broker: str) -> Sequence[OfferedBundle] | None:
+        loads = known.get(broker)
+        if loads is None:
+            return None
+        offered = np.array([not view.is_excluded(name) for name in loads.names], dtype=bool)
+        traffic = np.where(offered[:, None], loads.current, 0.0)
+        stats = BundleStats(loads.names, traffic, loads.topics, loads.sessions)
+        rows = top(stats, view.policies, report)
+        if isinstance(rows, TopFault):
+            return ()
+        with np.errstate(over="ignore", invalid="ignore"):
+            throughput = (loads.current[:, 2] + loads.current[:, 3]).tolist()
+        return tuple(OfferedBundle(loads.names[row], throughput[row]) for row in rows)
+
+    return top_list
+
+
+def _offer(
+    policies: PoliciesView, settings: TopSettings, is_own: Callable[[str], bool]
+) -> Callable[[str], bool]:
+    """Returns a function: whether bundles of a namespace may be in the report; each is checked
+    once.
+    """
+    excluded = frozenset(name.strip() for name in settings.excluded_namespaces.split(","))
+
+    @cache
+    def may_be_offered(namespace: str) -> bool:
+        if namespace in excluded or is_own(namespace):
             return False
-        return self._settings.with_policies or not has_policies(namespace, self._policies)
+        return settings.with_policies or not has_policies(namespace, policies)
+
+    return may_be_offered
 
 
 def _java_namespace(bundle: str) -> str:
@@ -163,21 +188,6 @@ def _keys(stats: BundleStats, cache_bytes: Ints | None) -> Ints:
 def _throughput(stats: BundleStats) -> Floats:
     with np.errstate(all="ignore"):
         return np.asarray(stats.traffic[:, THROUGHPUT_IN] + stats.traffic[:, THROUGHPUT_OUT])
-
-
-def _heaviest(
-    names: Sequence[str], keys: Ints, busy: Ints, may_be_offered: Callable[[str], bool], most: int
-) -> tuple[int, ...]:
-    """Fixed mode: equal bundles by name; checks only as many bundles as necessary."""
-    found: list[int] = []
-    for row in busy[lightest_first(keys[busy], [names[row] for row in busy.tolist()])][
-        ::-1
-    ].tolist():
-        if len(found) >= most:
-            break
-        if may_be_offered(names[row]):
-            found.append(row)
-    return tuple(reversed(found))
 
 
 def _selected_as_java(

@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
 
-from strategies.bundles.bundle_loads import BundleLoads
+from strategies.bundles import BundleLoads, namespace_of
 from strategies.cluster.memory import NO_MEMORY, Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Evidence, Skip
-from strategies.filters.contract import namespace_of
 from strategies.settings import Weights
 from strategies.shedding.candidates import Candidates, bundles_left_alone, must_stay
 from strategies.shedding.contract import Shedding
@@ -27,13 +26,13 @@ from strategies.shedding.reason_texts import broker_skips, mib, points, setting
 from strategies.shedding.transfer.settings import (
     BrokerEntry,
     Stores,
+    TopLists,
     TransferMove,
     TransferSettings,
     TransferVerdict,
     transferable,
 )
-from strategies.shedding.transfer.top_lists import Top, TopLists
-from strategies.shedding.transfer.topk import has_policies
+from strategies.shedding.transfer.topk import Top, has_policies, top_lists
 
 _WHY_NOTHING = {
     "CoolDown": (
@@ -85,7 +84,7 @@ class TransferShedder:
         """Runs one round: decisions, skips and new memory."""
         usages, skips = self.take_part(view, self.weights)
         judged, averages = [broker for broker, _ in usages], self._averages(usages, memory)
-        tops = TopLists(judged, view, self.settings, self.top_bundles)
+        tops = top_lists(judged, view, self.settings, self.top_bundles)
         entries = {
             broker.broker: self._entry(broker, averages[broker.broker], view.now_ms)
             for broker in judged
@@ -117,12 +116,11 @@ class TransferShedder:
         )
 
         def may_move(bundle: str, source: str, destination: str) -> bool:
-            rule = transferable(
-                self.settings,
-                lambda one: has_rules(namespace_of(one)),
-                lambda one: takers(one, source),
-            )
-            return not view.is_excluded(bundle) and rule(bundle, source, destination)
+            if view.is_excluded(bundle):
+                return False
+            if not self.settings.with_policies and has_rules(namespace_of(bundle)):
+                return False
+            return transferable(self.settings, takers(bundle, source), source, destination)
 
         return may_move
 
@@ -246,7 +244,7 @@ class TransferShedder:
         taken = {move.bundle for move in verdict.moves} - moving
         found = self.candidates(broker.bundles, replace(view, cooling=view.cooling - moving), taken)
         staying = [name for row in found.rows if (name := broker.bundles.names[row]) not in moving]
-        offered = {top.bundle for top in tops.get(broker.broker, ())}
+        offered = {top.bundle for top in tops(broker.broker) or ()}
         excluded = [
             name for name in staying if self.settings.is_excluded(name) or view.is_excluded(name)
         ]

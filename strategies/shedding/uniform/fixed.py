@@ -27,10 +27,15 @@ from strategies.shedding.candidates import (
     that_fit,
 )
 from strategies.shedding.contract import Shedding
-from strategies.shedding.reason_texts import broker_skips, setting, settling, too_few_bundles
+from strategies.shedding.reason_texts import (
+    Metric,
+    broker_skips,
+    comparable,
+    setting,
+    too_few_bundles,
+)
 from strategies.shedding.uniform.settings import (
     Gap,
-    Metric,
     UniformSettings,
     even,
     not_the_busiest,
@@ -142,24 +147,16 @@ class UniformLoadShedder:
 def _judged(view: ClusterView) -> tuple[dict[str, BrokerLoad], list[Skip]]:
     """Brokers by name that can be compared now, and skips of the others."""
     brokers = sorted(view.brokers, key=lambda broker: broker.broker)
-    figures_are_finite = np.isfinite(totals("msg_rate", brokers)) & np.isfinite(
-        totals("msg_throughput", brokers)
+    both = totals("msg_rate", brokers), totals("msg_throughput", brokers)
+    is_finite = np.isfinite(both).all(axis=0)
+    judged, skips = comparable(brokers, np.where(is_finite, 0.0, np.nan), _without_traffic)
+    return {broker.broker: broker for broker, _ in judged}, skips
+
+
+def _without_traffic(brokers: Sequence[str]) -> list[Skip]:
+    return broker_skips(
+        "unusable-figures",
+        brokers,
+        lambda _: "its traffic figures are not finite",
+        lambda: f"the traffic figures of {len(brokers):,} brokers are not finite",
     )
-    finite = {brokers[index].broker for index in np.flatnonzero(figures_are_finite).tolist()}
-    lost = [broker.broker for broker in brokers if broker.broker not in finite]
-    waiting = [broker.broker for broker in brokers if broker.broker in finite and broker.settling]
-    text = "its traffic figures are not finite"
-    skips = [
-        *broker_skips(
-            "unusable-figures",
-            lost,
-            lambda _: text,
-            lambda: f"the traffic figures of {len(lost):,} brokers are not finite",
-        ),
-        *settling(waiting),
-    ]
-    return {
-        broker.broker: broker
-        for broker in brokers
-        if broker.broker in finite and not broker.settling
-    }, skips

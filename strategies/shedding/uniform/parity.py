@@ -13,21 +13,14 @@ from math import isnan
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.settings import Weights
-from strategies.shedding.candidates import (
-    JavaTies,
-    Picker,
-    bundles_left_alone,
-    column,
-    java_candidates,
-    must_stay,
-)
+from strategies.shedding.candidates import JavaTies, Picker
 from strategies.shedding.contract import Shedding
-from strategies.shedding.reason_texts import too_few_bundles
+from strategies.shedding.reason_texts import Metric, too_few_bundles
 from strategies.shedding.uniform import settings as uniform
 
 _INT_MAX = 2_147_483_647
@@ -85,24 +78,14 @@ class ParityUniformLoadShedder:
             return [], [too_few_bundles(gap.busiest, gap.why, broker.figures.bundle_count)]
         if gap.need < self.settings.minimum(gap.metric):
             return [], [uniform.too_little(gap, self.settings.minimum(gap.metric))]
-        loads, found = broker.bundles, java_candidates(broker.bundles, ties.view)
-        metric = column(loads, gap.metric)[list(found.rows)]
-        names = [loads.names[row] for row in found.rows]
         slack = _OLD_SLACK if self.settings.pulsar_version < "4.1" else 0
-        picked = ties.pick(
-            names, metric, _that_fit(int(gap.need), slack, self.settings.max_bundles)
-        )
-        decisions = [gap.decision(names[position], float(metric[position])) for position in picked]
-        leaving = frozenset(picked)
-        others = [name for position, name in enumerate(names) if position not in leaving]
-        skips = [
-            *must_stay(broker.broker, found),
-            *bundles_left_alone(broker.broker, "does-not-fit", gap.rest, others),
-        ]
+        picker = _that_fit(int(gap.need), slack, self.settings.max_bundles)
+        picks, skips = ties.pick(broker, gap.metric, picker, ("does-not-fit", gap.rest))
+        decisions = [gap.decision(one.bundle, one.load) for one in picks]
         return decisions, skips if decisions else [uniform.nothing_fits(gap, self.settings), *skips]
 
 
-def _gap(metric: uniform.Metric, view: ClusterView, share: float) -> uniform.Gap:
+def _gap(metric: Metric, view: ClusterView, share: float) -> uniform.Gap:
     """Extremes in the order of Java's map: the first broker wins ties, NaN never wins."""
     values = uniform.totals(metric, view.brokers)
     busiest, most = _beyond(-1.0, values, view)

@@ -6,24 +6,19 @@ Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.cluster.model import BrokerLoad, Decision, Evidence, Skip
-from strategies.java.pulsar_version import Imitated
+from strategies.java.pulsar_releases import Imitated
 from strategies.settings import Setting
-from strategies.shedding.reason_texts import mib, msgs, setting
+from strategies.shedding.reason_texts import SHOWN, Metric, setting
 
-Metric = Literal["msg_rate", "msg_throughput"]
-#: Format of a figure, per measure.
-SHOWN: Mapping[Metric, Callable[[float], str]] = MappingProxyType(
-    {"msg_rate": msgs, "msg_throughput": mib}
-)
 _MINIMUM: Mapping[Metric, str] = MappingProxyType(
     {"msg_rate": "min_msg_rate", "msg_throughput": "min_throughput"}
 )

@@ -11,7 +11,7 @@ from math import nan
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.bundles import Floats, Ints
 
 #: Maximum number of improving moves and swaps that are tried.
 _STEPS = 400

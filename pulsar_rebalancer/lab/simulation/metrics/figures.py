@@ -24,7 +24,7 @@ from pulsar_rebalancer.lab.simulation.metrics.moves import (
     useless_moves,
 )
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.ordered_sum import ordered_sum
 
 #: A run is balanced after this number of consecutive rounds within the target.

@@ -10,7 +10,7 @@ from math import fsum, isfinite, isnan, nan
 import numpy as np
 
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
-from strategies.bundles.bundle_loads import Floats
+from strategies.bundles import Floats
 from strategies.ordered_sum import ordered_sum
 
 _HOUR_MS = 3_600_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from strategies.java.release_defaults import RELEASE_DEFAULTS
+from strategies.java.pulsar_releases import RELEASE_DEFAULTS
 from strategies.ordered_sum import ordered_sum
 
 #: The namespace of a scenario that names none.

@@ -1,4 +1,8 @@
-"""Which Pulsar release's rules apply to a cluster, by the versions that its brokers report.
+"""The Pulsar releases whose rules and defaults `pulsar.version` selects: the broker.conf keys whose
+defaults differ between them, and the release of a cluster, by the versions that its brokers report.
+
+A key that is not in the table has the same default in both. Sources: pull requests 26609 and 26610
+of Apache Pulsar and its upgrade notes for 5.0, compared with the classes of 4.2.4 and 5.0.1.
 
 The oldest broker decides: during an upgrade, any broker may be the leader. A version between two
 known releases has the rules of the older one; an older or a newer version those of the nearest.
@@ -6,11 +10,32 @@ known releases has the rules of the older one; an older or a newer version those
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
-from strategies.java.release_defaults import RELEASES, PulsarRelease
+from strategies.settings import Setting
+
+#: A Pulsar release line whose defaults and rules are known; each name means its newest patch
+#: release.
+PulsarRelease = Literal["4.2", "5.0"]
+#: Oldest first.
+RELEASES: tuple[PulsarRelease, ...] = get_args(PulsarRelease)
+
+#: Path of the setting that selects the release.
+PULSAR_VERSION = "pulsar.version"
+
+#: The release lines that parity mode can imitate, for rules that changed between lines; each name
+#: means the newest patch release of its line. Source: the version notes of the classes of Pulsar
+#: 3.0 to 4.2.
+PulsarVersion = Literal["3.0", "3.3", "4.0", "4.1", "4.2"]
+#: The type of a `pulsar_version` setting.
+Imitated = Annotated[
+    PulsarVersion, Setting("Pulsar release line whose rule `parity` imitates; ignored by `fixed`")
+]
 
 #: `4.2.4`, `5.0.1-SNAPSHOT`, `4.0.0.3-vendor`.
 _VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})((?:\.\d{1,6})*)([-+._].*)?", re.ASCII | re.DOTALL)
@@ -21,6 +46,87 @@ _LONGEST = 40
 _KNOWN: Mapping[tuple[int, ...], PulsarRelease] = {
     tuple(map(int, release.split("."))): release for release in RELEASES
 }
+
+_T = TypeVar("_T")
+#: The broker.conf key that spreads bundles by number.
+EVENLY = "loadBalancerDistributeBundlesEvenlyEnabled"
+_MODULAR = "org.apache.pulsar.broker.loadbalance.impl"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseDefault:
+    """The defaults of a broker.conf key per release; None for a release that does not know the key.
+
+    `followed`: our settings that mirror the key take the value of 5.0; with "4.2" they have the
+    default of their class. False for keys that name a strategy: our own default stays.
+    """
+
+    values: Mapping[PulsarRelease, Any]
+    followed: bool = True
+
+
+def _differs(before: Any, after: Any, *, followed: bool = True) -> ReleaseDefault:
+    return ReleaseDefault(MappingProxyType({"4.2": before, "5.0": after}), followed)
+
+
+#: broker.conf key → its defaults, for all load-balancing and dispatching keys that differ.
+RELEASE_DEFAULTS: Mapping[str, ReleaseDefault] = MappingProxyType(
+    {
+        # 26609
+        "loadBalancerLoadSheddingStrategy": _differs(
+            f"{_MODULAR}.ThresholdShedder", f"{_MODULAR}.AvgShedder", followed=False
+        ),
+        "loadBalancerLoadPlacementStrategy": _differs(
+            f"{_MODULAR}.LeastLongTermMessageRate", f"{_MODULAR}.AvgShedder", followed=False
+        ),
+        "maxUnloadPercentage": _differs(0.2, 0.5),
+        EVENLY: _differs(True, False),
+        # 26610
+        "defaultNumberOfNamespaceBundles": _differs(4, 32),
+        "defaultNumberOfSystemNamespaceBundles": _differs(None, 64),
+        # classes of 5.0.0-M1
+        "loadManagerMigrationEnabled": _differs(None, False),
+        # upgrade notes for 5.0
+        "dispatcherMaxReadBatchSize": _differs(100, 500),
+        "dispatcherDispatchMessagesInSubscriptionThread": _differs(True, False),
+    }
+)
+
+
+def matches_ids(release: PulsarRelease) -> bool:
+    """Whether isolation policies name brokers by id besides host."""
+    return release != "4.2"
+
+
+def follows_release(setting: Setting) -> bool:
+    """Whether the default of a setting depends on the release."""
+    return setting.pulsar is not None and _followed(setting.pulsar) is not None
+
+
+def default_in(release: PulsarRelease, setting: Setting, default: _T) -> _T:
+    """The default of a setting in a release. `default`: the one of its class."""
+    found = None if setting.pulsar is None else _followed(setting.pulsar)
+    if release == "4.2" or found is None:
+        return default
+    value: _T = found.values[release]
+    return value
+
+
+def defaults_in(release: PulsarRelease, settings: type[_T]) -> _T:
+    """A settings class with the defaults of a release."""
+    made = settings()
+    given = {
+        name: default_in(release, mark, getattr(made, name))
+        for name, hint in get_type_hints(settings, include_extras=True).items()
+        for mark in getattr(hint, "__metadata__", ())
+        if isinstance(mark, Setting)
+    }
+    return dataclasses.replace(made, **given) if given else made  # type: ignore[type-var]
+
+
+def _followed(key: str) -> ReleaseDefault | None:
+    found = RELEASE_DEFAULTS.get(key)
+    return found if found is not None and found.followed else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,19 @@
-"""Maintenance windows, in which bundles may move: times of day, on all or some days of the week."""
+"""Lists and times that an operator sets: patterns of namespaces and brokers, and maintenance
+windows, in which bundles may move.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
 
+from strategies.bundles import namespace_of
 from strategies.errors import SettingsError
-from strategies.limits.names import patterns
 
+_BRACKETED = re.compile(r"\s*\[([^\[\]]*)\]\s*")
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY_MIN = 24 * 60
 #: 1 January 1970 was a Thursday.
@@ -17,6 +22,27 @@ _DAY = "|".join(_DAYS)
 _WINDOW = re.compile(
     rf"(?:({_DAY})(?:-({_DAY}))?\s+)?([01]\d|2[0-3]):([0-5]\d)-(?:([01]\d|2[0-3]):([0-5]\d)|24:00)"
 )
+
+
+def patterns(text: str) -> tuple[str, ...]:
+    """The patterns of a list, which may stand in brackets, as Pulsar prints it."""
+    bracketed = _BRACKETED.fullmatch(text)
+    text = bracketed[1] if bracketed else text
+    return tuple(entry for entry in (part.strip() for part in text.split(",")) if entry)
+
+
+def matcher(text: str) -> Callable[[str], bool]:
+    """Returns a function: whether a name matches a list. An empty list matches no name."""
+    named = patterns(text)
+    return lambda name: any(fnmatchcase(name, pattern) for pattern in named)
+
+
+def of_namespaces(text: str) -> Callable[[str], bool]:
+    """Returns a function: whether the namespace of a bundle matches a list."""
+    if not patterns(text):
+        return lambda _: False
+    is_named = cache(matcher(text))
+    return lambda bundle: is_named(namespace_of(bundle))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,0 @@
-"""Lists and times that an operator sets: patterns of namespaces and brokers, windows."""
