@@ -24,7 +24,6 @@ from strategies.cluster.model import LoadReport, TelemetryRecord
 from strategies.cluster.store import StateStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import without_unseen
-from strategies.fold.reports import newest_report_ms
 from strategies.fold.vanished_clusters import forget_ms
 from streaming.decode import ReadRows, Unread
 from streaming.outputs.facts import FACTS, BatchTally
@@ -128,15 +127,6 @@ class ClusterProcessor(StatefulProcessor):
         shard: ShardStore,
         tally: BatchTally | None,
     ) -> list[OutputRow]:
-        if not cluster:  # the cluster is unknown: rejected rows only
-            outputs = [
-                found
-                for one in records
-                if is_published(one, self._until) and isinstance(found := one.decoded(), OutputRow)
-            ]
-            if tally is not None:
-                tally.add(cluster, outputs, None)
-            return outputs
         store = shard.cluster(cluster)
         seen = FoldNotes()
         outputs = list(fold(self._engine, records, store, self._key, seen=seen, until=self._until))
@@ -175,14 +165,15 @@ def fold(
         published = is_published(one, until)
         if published and engine.drops_unconfirmed_moves:
             end_of_window(store)
-        admitted, earlier = True, None
+        rows, admitted = list[OutputRow](), True
         if one.has_quota:
             admitted, earlier = engine.admits(one.arrival, store)
-        rows = [] if earlier is None else [over_quota_row(earlier, one.cluster)]
-        if not admitted:
-            seen.set_aside += 1
-        else:
+            if earlier is not None:
+                rows.append(over_quota_row(earlier, one.cluster))
+        if admitted:
             rows += _rows(engine, one.decoded(), store, key, seen)
+        else:
+            seen.set_aside += 1
         if published:
             yield from rows
         elif engine.drops_unconfirmed_moves and any(row.kind == "commands" for row in rows):
@@ -218,7 +209,7 @@ def is_published(one: Unread, until: Mapping[int, int]) -> bool:
 def newest_accepted_ms(brokers: Iterable[str], store: StateStore) -> int | None:
     """Time of the newest report that the engine has accepted from these brokers."""
     states = [state for broker in brokers if (state := store.get_broker(broker)) is not None]
-    newest = max(map(newest_report_ms, states), default=-1)
+    newest = max((state.newest_report_ms for state in states), default=-1)
     return None if newest < 0 else newest
 
 

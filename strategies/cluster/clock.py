@@ -10,16 +10,13 @@ when no other producer has sent a record for `silence_ms`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
+from strategies.errors import SettingsError
 from strategies.settings import RoundSettings
 
 #: Producers other than brokers, under names that no broker has.
 COLLECTOR, EXECUTOR = "collector", "executor"
-ClockVerdict = Literal["believed", "leads", "ahead", "behind", "moved-on", "moved-back"]
-#: Minimum number of records from one producer alone that show that no other producer sends any.
-_ALONE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,33 +60,16 @@ def tolerance_of(settings: RoundSettings) -> int:
     return min(settings.stale_after_ms // 2, settings.max_clock_jump_ms)
 
 
-def judge_clock(
-    clock: Clock,
-    ts: int,
-    jump_ms: int,
-    recovery_ms: int,
-    *,
-    tolerance_ms: int | None = None,
-    silence_ms: int = 0,
-) -> tuple[Clock, ClockVerdict]:
-    """The clock after a record stamped `ts`, and the verdict on that record; "moved-…" means
-    believed after a long run.
-
-    "leads": believed, but the clock does not follow. `tolerance_ms`: None = `jump_ms`, so that no
-    record leads.
+def check_clock(settings: RoundSettings) -> None:
+    """Raises SettingsError if a pause too short to make a report stale would count as a wrong
+    clock.
     """
-    lead = ts - clock.now_ms
-    if -jump_ms <= lead <= (jump_ms if tolerance_ms is None else tolerance_ms):
-        return Clock(max(clock.now_ms, ts)), "believed"
-    run_from, run_to = clock.run_from_ms, clock.run_to_ms
-    continues = run_from is not None and run_to is not None and run_to <= ts <= run_to + jump_ms
-    started = run_from if continues and run_from is not None else ts
-    count = clock.run + 1 if continues else 1
-    leads = 0 < lead <= jump_ms
-    began_near = 0 < started - clock.now_ms <= jump_ms
-    if ts - started >= (silence_ms if began_near else recovery_ms) and (
-        count >= _ALONE or not began_near
-    ):
-        return Clock(ts), "moved-on" if lead > 0 else "moved-back"
-    waiting = replace(clock, run_from_ms=started, run_to_ms=ts, run=count)
-    return waiting, "leads" if leads else "ahead" if lead > 0 else "behind"
+    stale, jump = settings.stale_after_ms, settings.max_clock_jump_ms
+    if stale > jump:
+        text = (
+            f"{stale} is more than round.max_clock_jump_ms ({jump}), so a pause that leaves no "
+            "report stale would count as a wrong clock"
+        )
+        raise SettingsError(
+            [f"round.stale_after_ms: {text}; lower it, or raise round.max_clock_jump_ms"]
+        )

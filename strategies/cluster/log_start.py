@@ -8,14 +8,13 @@ time of a sweep, which ends a pass of the collector.
 
 from __future__ import annotations
 
-import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strategies.cluster.clock import Clock
 from strategies.cluster.model import TelemetryRecord
-from strategies.cluster.packing import pack_record, unpack_record
+from strategies.cluster.packing import compress_record, decompress_record
 
 #: After this number of records without a round, the time near most of them is taken, which keeps
 #: the state small.
@@ -39,12 +38,12 @@ class EarlyRecord:
     @staticmethod
     def of(record: TelemetryRecord, far: bool) -> EarlyRecord:
         """Keeps the record."""
-        return EarlyRecord(record.ts, zlib.compress(pack_record(record), 1), far)
+        return EarlyRecord(record.ts, compress_record(record), far)
 
     @property
     def record(self) -> TelemetryRecord:
         """The inverse of `of`."""
-        return unpack_record(zlib.decompress(self.compressed))
+        return decompress_record(self.compressed)
 
 
 def corrected_time(

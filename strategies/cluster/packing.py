@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from operator import attrgetter
@@ -53,6 +54,16 @@ def unpack_record(data: bytes) -> model.TelemetryRecord:
     body_start = header_end + 4 + _LENGTH.unpack_from(data, header_end)[0]
     origin = data[header_end + 4 : body_start]
     return replace(_READERS[header.pop("kind")](header, data[body_start:]), origin=origin)
+
+
+def compress_record(record: model.TelemetryRecord) -> bytes:
+    """The packed record in the form in which a cluster's state keeps it."""
+    return zlib.compress(pack_record(record), 1)
+
+
+def decompress_record(data: bytes) -> model.TelemetryRecord:
+    """Inverse of `compress_record`."""
+    return unpack_record(zlib.decompress(data))
 
 
 def figures_to_list(figures: model.Figures) -> list[float | None]:

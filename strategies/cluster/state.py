@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeVar
 
 from strategies.cluster.budget import Spent
 from strategies.cluster.clock import Clock, Stray
@@ -13,6 +15,8 @@ from strategies.cluster.memory import ClusterMemory
 from strategies.cluster.move_cost import MeasuredPause
 from strategies.cluster.quota import EMPTY, Bulkhead
 from strategies.cluster.rival_state import NO_RIVALS, Rivals
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +156,25 @@ class ClusterState:
 def moves_under_way(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
     """Moves that may still be carried out, or that no report shows yet."""
     return {bundle: move for bundle, move in state.in_flight.items() if now_ms < move.expires_at_ms}
+
+
+def quick_replace(value: _T, **changes: Any) -> _T:
+    """`dataclasses.replace` at a tenth of its time, for what changes with every record: frozen
+    dataclasses without slots. Does not call `__init__`. Raises TypeError for names that are no
+    fields.
+    """
+    copy: _T = object.__new__(type(value))
+    fields = copy.__dict__
+    fields.update(value.__dict__)
+    fields.update(changes)
+    if len(fields) != len(value.__dict__):
+        unknown = sorted(changes.keys() - value.__dict__.keys())
+        raise TypeError(f"{type(value).__name__} has no field {', '.join(unknown)}")
+    return copy
+
+
+def newest_entries(entries: Mapping[str, _T], most: int) -> Mapping[str, _T]:
+    """At most the last `most` entries."""
+    if len(entries) <= most:
+        return entries
+    return dict(islice(entries.items(), len(entries) - most, None))

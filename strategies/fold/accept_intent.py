@@ -7,13 +7,12 @@ why there are none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus, RollPhase
 from strategies.cluster.intent_state import Drain, Intents, Roll, status_of_roll, without_drain
 from strategies.figures.describe import age
-from strategies.fold.intent_fleet import IntentFleet
 
 #: Records about one cluster within the time in which they are believed; a person writes far fewer.
 _MOST_RECORDS = 1_000
@@ -22,6 +21,17 @@ TOO_MANY = "too-many-intents"
 #: Brokers that a sentence names.
 _MOST_NAMED = 10
 _ROLL_WAITS = "Wait until the roll has ended, or end it with `rebalancer roll --cancel`."
+
+
+@dataclass(frozen=True, slots=True)
+class IntentFleet:
+    """The brokers when a record is judged. `known`: all brokers with reports; `live`: those with
+    fresh figures; `excluded`: those that limits.excluded_brokers names.
+    """
+
+    known: Collection[str]
+    live: Collection[str]
+    excluded: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from strategies.cluster.model import Event
 from strategies.cluster.quota import OVER_QUOTA
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState, StateStore
+from strategies.fold.intents_and_notes import forget_owned, owned_by
 from strategies.fold.outcomes import after_commands, without_settled
-from strategies.fold.owned import forget_owned, owned_by
 from strategies.fold.producer_votes import with_voters
-from strategies.fold.reports import depart, newest_report_ms
+from strategies.fold.reports import depart
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, check_plain
 from strategies.round.drain_progress import without_passed
 from strategies.round.round import run_round
@@ -122,11 +122,11 @@ def _left(
     return [
         one.broker
         for one in brokers
-        if (newest_report_ms(one) < silent_since_ms and one.broker not in heard)
+        if (one.newest_report_ms < silent_since_ms and one.broker not in heard)
         or (
             sweep is not None
             and one.broker not in sweep.listed
-            and newest_report_ms(one) <= sweep.before_ms
+            and one.newest_report_ms <= sweep.before_ms
         )
     ]
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from strategies.cluster.clock import check_clock
 from strategies.cluster.drain_settings import DrainSettings
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.log_start import may_close_first_round
 from strategies.cluster.model import (
+    REPEATED,
     Event,
     LoadReport,
     Note,
@@ -29,19 +31,17 @@ from strategies.cluster.model import (
 from strategies.cluster.quota import OverQuota, UnreadRecord, admit
 from strategies.cluster.quota_settings import BulkheadSettings
 from strategies.cluster.rival_settings import RivalSettings
-from strategies.cluster.state import ClusterState
+from strategies.cluster.state import ClusterState, quick_replace
 from strategies.cluster.store import StateStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
-from strategies.fold.census import accept_sweep
 from strategies.fold.close_round import RoundCloser, SweepOfRound
-from strategies.fold.fold_intent import fold_early, fold_intent
+from strategies.fold.foreign_moves import accept_sweep
+from strategies.fold.intents_and_notes import fold_early, fold_intent, keep_owned
 from strategies.fold.meanings import meanings_of
 from strategies.fold.outcomes import learn_outcome
-from strategies.fold.owned import keep_owned
-from strategies.fold.producer_votes import check_clock, check_time
-from strategies.fold.quick_replace import quick_replace
-from strategies.fold.reports import REPEATED, accept_report, accept_withdrawal
+from strategies.fold.producer_votes import check_time
+from strategies.fold.reports import accept_report, accept_withdrawal
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, RecordChanges, raised_text
 from strategies.fold.start_fold import StartFold
 from strategies.java.release_defaults import EVENLY, RELEASES, PulsarRelease, matches_ids

@@ -7,21 +7,27 @@ outcome counts, whichever of the two arrives first (decision record 0028).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from strategies.cluster import cool_downs
 from strategies.cluster.budget import Spent, given_back
+from strategies.cluster.intent_state import Answers, Intents
 from strategies.cluster.model import Command, Outcome, OutcomeReport
-from strategies.cluster.move_cost import remembered
-from strategies.cluster.own_moves import answered, commanded
-from strategies.cluster.state import ClusterState, InFlight, Order, Rehearsal
+from strategies.cluster.move_cost import MeasuredPause, MoveCost
+from strategies.cluster.rival_state import AGE_MS, MOST, ForeignMove, OwnMove, Rivals
+from strategies.cluster.state import ClusterState, InFlight, Order, Rehearsal, newest_entries
 from strategies.cluster.store import StateStore
-from strategies.round.drain_progress import heard
 from strategies.round.round_input import RoundResult
 
 _T = TypeVar("_T")
+#: Moves that are remembered: the newest.
+_REMEMBERED = 64
+#: Time after which all lists of bundles show a move: twice the age of a list.
+_SHOWN_MS = 2 * AGE_MS
+#: Number of commands for one bundle that are remembered.
+_PER_BUNDLE = 4
 
 
 def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore) -> ClusterState:
@@ -46,7 +52,7 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
         return replace(
             state,
             in_flight=_without({outcome.bundle}, state.in_flight),
-            cooling=cool_downs.ended(state.cooling, {outcome.bundle}),
+            cooling=_without({outcome.bundle}, state.cooling),
         )
     destination = outcome.owner_after or move.destination
     for name in (move.source, destination):
@@ -58,6 +64,66 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
     others = _without({outcome.bundle}, state.in_flight)
     arrived = replace(move, destination=destination, arrived=True)
     return replace(state, in_flight={**others, outcome.bundle: arrived})
+
+
+def heard(intents: Intents, outcome: Outcome, move: InFlight | None) -> Intents:
+    """The intents after an outcome. `move`: the move of its bundle that is under way, if any."""
+    if move is None or move.command_id != outcome.command_id or move.source not in intents.drains:
+        return intents
+    drain = intents.drains[move.source]
+    answers, owner = replace(drain.answers, expired=0), outcome.owner_after or outcome.owner_before
+    if outcome.status != "dry-run" and owner not in (None, move.source):
+        # Also of a refused command: the bundle had left before.
+        answers = Answers()
+        drain = replace(drain, gone=tuple(dict.fromkeys([*drain.gone, outcome.bundle])))
+    elif outcome.status == "dry-run":
+        answers = replace(answers, dry_runs=answers.dry_runs + 1)
+    elif outcome.status in ("applied", "already-done"):
+        answers = Answers()
+    else:
+        why = outcome.reason or outcome.status
+        answers = replace(answers, refused=answers.refused + 1, last=why[:300])
+    return replace(intents, drains={**intents.drains, move.source: replace(drain, answers=answers)})
+
+
+def answered(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
+    """The evidence after an outcome of time `ts`. A command that is not carried out explains
+    nothing; one that failed may have released its bundle.
+    """
+    some = rivals.ours.get(outcome.bundle, ())
+    own = next((one for one in some if one.command_id == outcome.command_id), None)
+    if outcome.status in ("refused", "expired", "dry-run"):
+        if own is None or own.answered_ms is not None:
+            return rivals
+        return _with(rivals, outcome.bundle, [one for one in some if one is not own])
+    source = outcome.owner_before or (None if own is None else own.source)
+    if source is None:
+        return rivals
+    moved = OwnMove(
+        outcome.command_id,
+        source,
+        outcome.owner_after or (None if own is None else own.destination),
+        min(ts - outcome.took_ms, ts if own is None else own.issued_ms),
+        ts + _SHOWN_MS,
+        ts,
+        confirmed=outcome.status == "applied" and outcome.owner_after not in (None, source),
+    )
+    others = [one for one in some if one is not own]
+    rivals = _with(rivals, outcome.bundle, [*others, moved][-_PER_BUNDLE:])
+    return _without_moves_of(rivals, outcome.bundle, moved)
+
+
+def remembered(
+    pauses: tuple[MeasuredPause, ...], ts: int, command_id: str, cost: MoveCost
+) -> tuple[MeasuredPause, ...]:
+    """The newest pauses with that of one more move; neither the order of outcomes nor their
+    repetition matters. Without a first message, the time without owner counts.
+    """
+    pause_ms = cost.unowned_ms if cost.first_message_ms is None else cost.first_message_ms
+    if pause_ms is None or cost.topics is None:
+        return pauses
+    one = MeasuredPause(ts, command_id, cost.topics, pause_ms)
+    return tuple(sorted({*pauses, one})[-_REMEMBERED:])
 
 
 def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
@@ -85,6 +151,23 @@ def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> Clu
     )
 
 
+def commanded(rivals: Rivals, commands: Iterable[Command]) -> Rivals:
+    """The evidence after a round's commands."""
+    ours = dict(rivals.ours)
+    for command in commands:
+        if command.is_move:
+            own = OwnMove(
+                command.id,
+                command.source,
+                command.destination,
+                command.issued_at_ms,
+                command.expires_at_ms + _SHOWN_MS,
+            )
+            # Last, because the oldest are forgotten first.
+            ours[command.bundle] = (*ours.pop(command.bundle, ()), own)[-_PER_BUNDLE:]
+    return replace(rivals, ours=newest_entries(ours, MOST))
+
+
 def without_unseen(state: ClusterState) -> ClusterState:
     """The state without the moves that neither an outcome nor a report shows, at the end of a warm
     start: no executor has their commands. Their bundles rest no longer, and the budget has their
@@ -101,7 +184,7 @@ def without_unseen(state: ClusterState) -> ClusterState:
     return replace(
         state,
         in_flight=_without(unseen, state.in_flight),
-        cooling=cool_downs.ended(state.cooling, unseen),
+        cooling=_without(unseen, state.cooling),
         orders=_without(unseen, state.orders),
         spent=spent,
         dropped=False,
@@ -146,7 +229,7 @@ def _rehearsed(outcome: Outcome, state: ClusterState) -> ClusterState:
         state = replace(state, in_flight=_without({bundle}, state.in_flight))
     return replace(
         state,
-        cooling=cool_downs.ended(state.cooling, {bundle}),
+        cooling=_without({bundle}, state.cooling),
         orders=_without({bundle}, state.orders),
         rehearsed={**state.rehearsed, order.command_id: Rehearsal(bundle, order, flight)},
     )
@@ -193,3 +276,28 @@ def _answered(outcome: Outcome, state: ClusterState) -> ClusterState:
 
 def _without(keys: Collection[str], entries: Mapping[str, _T]) -> dict[str, _T]:
     return {other: value for other, value in entries.items() if other not in keys}
+
+
+def _with(rivals: Rivals, bundle: str, some: Sequence[OwnMove]) -> Rivals:
+    ours = {name: own for name, own in rivals.ours.items() if name != bundle}
+    if some:
+        ours[bundle] = tuple(some)
+    return replace(rivals, ours=newest_entries(ours, MOST))
+
+
+def _without_moves_of(rivals: Rivals, bundle: str, own: OwnMove) -> Rivals:
+    """Without moves that the outcome explains after all: executors may act after a command's
+    expiry.
+    """
+
+    def is_ours(move: ForeignMove) -> bool:
+        ours = own.issued_ms - AGE_MS <= move.ts <= own.until_ms
+        return move.bundle == bundle and ours and move.source != own.destination
+
+    if not any(map(is_ours, (*rivals.news, *rivals.moves))):
+        return rivals
+    return replace(
+        rivals,
+        news=tuple(move for move in rivals.news if not is_ours(move)),
+        moves=tuple(move for move in rivals.moves if not is_ours(move)),
+    )

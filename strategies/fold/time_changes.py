@@ -13,7 +13,7 @@ from strategies.cluster.rival_state import at_another_time
 from strategies.cluster.state import ClusterState, InFlight, Order
 from strategies.cluster.store import BrokerState, StateStore
 from strategies.executor.admission import MOST_AHEAD_MS
-from strategies.fold.owned import not_from_the_future
+from strategies.fold.intents_and_notes import not_from_the_future
 from strategies.fold.vanished_clusters import forget_brokers
 
 _Command = TypeVar("_Command", InFlight, Order)

@@ -18,8 +18,6 @@ from strategies.cluster.intent_state import (
     end_drain,
     without_drain,
 )
-from strategies.cluster.model import Outcome
-from strategies.cluster.state import InFlight
 from strategies.cluster.store import BrokerState
 from strategies.ordered_sum import ordered_sum
 from strategies.reason_codes import NOTHING, Meaning, Meanings, Refusal
@@ -80,26 +78,6 @@ def without_passed(intents: Intents, now_ms: int) -> Intents:
         if until_ms is not None and until_ms <= now_ms:
             intents = without_drain(intents, broker, now_ms, how="its time has passed")
     return _in_phases(intents)
-
-
-def heard(intents: Intents, outcome: Outcome, move: InFlight | None) -> Intents:
-    """The intents after an outcome. `move`: the move of its bundle that is under way, if any."""
-    if move is None or move.command_id != outcome.command_id or move.source not in intents.drains:
-        return intents
-    drain = intents.drains[move.source]
-    answers, owner = replace(drain.answers, expired=0), outcome.owner_after or outcome.owner_before
-    if outcome.status != "dry-run" and owner not in (None, move.source):
-        # Also of a refused command: the bundle had left before.
-        answers = Answers()
-        drain = replace(drain, gone=tuple(dict.fromkeys([*drain.gone, outcome.bundle])))
-    elif outcome.status == "dry-run":
-        answers = replace(answers, dry_runs=answers.dry_runs + 1)
-    elif outcome.status in ("applied", "already-done"):
-        answers = Answers()
-    else:
-        why = outcome.reason or outcome.status
-        answers = replace(answers, refused=answers.refused + 1, last=why[:300])
-    return replace(intents, drains={**intents.drains, move.source: replace(drain, answers=answers)})
 
 
 def by_notes_only(intents: Intents) -> Intents:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from strategies.cluster.model import Event, LoadReport, Outcome, OutcomeReport, Owned, Round, Skip
-from strategies.cluster.own_moves import commanded
 from strategies.cluster.rival_settings import RivalSettings
 from strategies.cluster.rival_state import ForeignMove
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
+from strategies.fold.outcomes import commanded
 from strategies.settings import RoundSettings
 from strategies.shedding.overload.settings import OverloadSettings
 from tests.control_topic import command as any_command

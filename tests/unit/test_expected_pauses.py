@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 
 from strategies.cluster.drain_settings import DrainSettings
-from strategies.cluster.move_cost import MeasuredPause, MoveCost, expected_pause_ms, remembered
+from strategies.cluster.move_cost import MeasuredPause, MoveCost, expected_pause_ms
 from strategies.cluster.state import ClusterState
 from strategies.fold.engine import EngineSettings
+from strategies.fold.outcomes import remembered
 from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.unit.test_drains import cluster, draining
 

@@ -24,9 +24,16 @@ from strategies.cluster.model import (
 )
 from strategies.cluster.move_cost import MoveCost
 from strategies.cluster.packing import pack_record, unpack_record
-from strategies.cluster.state import ClusterState, Departed, Gained, InFlight, Order, Rehearsal
+from strategies.cluster.state import (
+    ClusterState,
+    Departed,
+    Gained,
+    InFlight,
+    Order,
+    Rehearsal,
+    quick_replace,
+)
 from strategies.errors import StateVersionError
-from strategies.fold.quick_replace import quick_replace
 from strategies.shedding.steady.load_history import Episode, RecentMove
 from streaming.state.cluster_bytes import changed_bytes, from_bytes, to_bytes
 from tests.unit.telemetry_builders import T0, outcome, report, sweep

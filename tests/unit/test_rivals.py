@@ -8,7 +8,7 @@ from strategies.cluster.drain_settings import DrainSettings
 from strategies.cluster.rival_settings import RivalSettings
 from strategies.cluster.rival_state import Rivals, Sighting
 from strategies.fold.engine import EngineSettings
-from strategies.fold.ownership import Listing, listed
+from strategies.fold.foreign_moves import Listing, listed
 from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.unit.intent_builders import drain
 from tests.unit.little_cluster import LittleCluster, spread_out

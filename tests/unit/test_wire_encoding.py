@@ -30,12 +30,19 @@ from sinks.wire.codec import (
     encode_command,
     encode_outcome,
     encode_outcome_telemetry,
-    encode_rejected,
     encode_round,
 )
 from sinks.wire.command_digest import command_digest
-from sinks.wire.origin import LARGEST_ORIGINAL, Origin, origin_size, pack_origin, unpack_origin
-from sinks.wire.output_rows import OutputRow, event_row
+from sinks.wire.output_rows import (
+    LARGEST_ORIGINAL,
+    Origin,
+    OutputRow,
+    encode_rejected,
+    event_row,
+    origin_size,
+    pack_origin,
+    unpack_origin,
+)
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import (

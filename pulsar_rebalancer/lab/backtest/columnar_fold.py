@@ -35,8 +35,8 @@ from strategies.cluster.memory import NO_MEMORY, Memory
 from strategies.cluster.model import Event, Figures, Skip, Sweep
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState, InMemoryStore
-from strategies.fold.census import after_calm, is_calm
 from strategies.fold.engine import Engine, EngineSettings
+from strategies.fold.foreign_moves import after_calm, is_calm
 
 #: Maximum number of rounds that are examined together.
 _FURTHEST = 4096
