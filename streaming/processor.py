@@ -24,7 +24,7 @@ from strategies.cluster.model import LoadReport, TelemetryRecord
 from strategies.cluster.store import StateStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import without_unseen
-from strategies.fold.vanished_clusters import forget_ms
+from strategies.fold.time_jumps import forget_ms
 from streaming.decode import ReadRows, Unread
 from streaming.outputs.facts import FACTS, BatchTally
 from streaming.raised_log import log_once

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import MIB
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.ordered_sum import ordered_sum
 from strategies.reason_codes import Meaning, Refusal
 

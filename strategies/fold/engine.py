@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from strategies.cluster.clock import check_clock
-from strategies.cluster.drain_settings import DrainSettings
 from strategies.cluster.intent_contract import Intent
-from strategies.cluster.limit_settings import LimitSettings
-from strategies.cluster.log_start import may_close_first_round
 from strategies.cluster.model import (
     REPEATED,
     Event,
@@ -29,9 +25,13 @@ from strategies.cluster.model import (
     Tombstone,
 )
 from strategies.cluster.quota import OverQuota, UnreadRecord, admit
-from strategies.cluster.quota_settings import BulkheadSettings
-from strategies.cluster.rival_settings import RivalSettings
-from strategies.cluster.state import ClusterState, quick_replace
+from strategies.cluster.rule_settings import (
+    BulkheadSettings,
+    DrainSettings,
+    LimitSettings,
+    RivalSettings,
+)
+from strategies.cluster.state import ClusterState, check_clock, quick_replace
 from strategies.cluster.store import StateStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
@@ -43,14 +43,14 @@ from strategies.fold.outcomes import learn_outcome
 from strategies.fold.producer_votes import check_time
 from strategies.fold.reports import accept_report, accept_withdrawal
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, RecordChanges, raised_text
-from strategies.fold.start_fold import StartFold
+from strategies.fold.start_fold import StartFold, may_close_first_round
 from strategies.java.release_defaults import EVENLY, RELEASES, PulsarRelease, matches_ids
 from strategies.limits.windows import read_windows
 from strategies.placement.destination_rules import DestinationRules, DestinationSettings
 from strategies.placement.emptiest import EmptiestBroker
 from strategies.placement.registry import PLACERS, paired, placer
 from strategies.registry import Registry
-from strategies.round.capacities import CapacitySettings, read_capacities
+from strategies.round.measured import CapacitySettings, read_capacities
 from strategies.round.round_input import ClosedBy, Rules
 from strategies.settings import MODE_RULES, VERSION, Mode, RoundSettings, Weights
 from strategies.shedding.contract import Shedder, SheddingStrategy

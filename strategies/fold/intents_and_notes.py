@@ -12,13 +12,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from strategies.cluster.clock import tolerance_of
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.intent_state import Intents
-from strategies.cluster.log_start import LONGEST_LOG_START, EarlyRecord
 from strategies.cluster.model import Owned, Rejection
-from strategies.cluster.packing import compress_record, decompress_record
-from strategies.cluster.state import ClusterState
+from strategies.cluster.packing import (
+    LONGEST_LOG_START,
+    EarlyRecord,
+    compress_record,
+    decompress_record,
+)
+from strategies.cluster.state import ClusterState, tolerance_of
 from strategies.cluster.store import BrokerState, StateStore
 from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, refused
 from strategies.fold.foreign_moves import Listing, listed

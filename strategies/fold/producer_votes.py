@@ -18,13 +18,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from strategies.cluster.clock import (
-    COLLECTOR,
-    EXECUTOR,
-    Clock,
-    Stray,
-    tolerance_of,
-)
 from strategies.cluster.model import (
     LoadReport,
     OutcomeReport,
@@ -34,14 +27,22 @@ from strategies.cluster.model import (
     TelemetryRecord,
     Tombstone,
 )
-from strategies.cluster.state import ClusterState, quick_replace
+from strategies.cluster.state import (
+    COLLECTOR,
+    EXECUTOR,
+    Clock,
+    ClusterState,
+    Stray,
+    quick_replace,
+    tolerance_of,
+)
 from strategies.cluster.store import BrokerState, StateStore
-from strategies.fold.time_changes import (
+from strategies.fold.time_jumps import (
+    begin_again_if_away,
     begin_nothing_later,
     forget_everything_timed,
     untimed,
 )
-from strategies.fold.vanished_clusters import begin_again_if_away
 from strategies.settings import RoundSettings
 
 #: Keeps the state small whatever names a log contains; leaves room for every broker of the last

@@ -21,8 +21,9 @@ from strategies.cluster.intent_state import (
 from strategies.cluster.store import BrokerState
 from strategies.ordered_sum import ordered_sum
 from strategies.reason_codes import NOTHING, Meaning, Meanings, Refusal
-from strategies.round.evacuate import WAITS, Evacuation
-from strategies.round.round_input import RoundInput
+from strategies.round.drain_step import WAITS, DrainStep, Evacuation
+from strategies.round.round_input import RoundInput, Rules
+from strategies.round.screening import Screened
 
 #: Rounds by which the time left is estimated, and the fewest changes that make an estimate.
 _ROUNDS, _FEWEST = 10, 2
@@ -87,6 +88,15 @@ def by_notes_only(intents: Intents) -> Intents:
     """
     drains = {broker: replace(drain, gone=()) for broker, drain in intents.drains.items()}
     return replace(intents, drains=drains)
+
+
+def after_step(given: RoundInput, screened: Screened, step: DrainStep, rules: Rules) -> Intents:
+    """The intents with the progress of drains after the round."""
+    if not given.state.intents.drains:
+        return given.state.intents
+    left = _left(given, rules.round.stale_after_ms)
+    facts = DrainFacts(given, screened.stale, left, rules.meanings)
+    return progressed(step.evacuation, facts)
 
 
 def progressed(done: Evacuation, facts: DrainFacts) -> Intents:
@@ -288,9 +298,13 @@ def _stepped(drain: Drain, step: _Step, now_ms: int) -> Drain:
     )
 
 
-def being_drained(intents: Intents) -> Mapping[str, Refusal]:
-    """Broker → why it takes no bundle."""
-    return {
-        broker: Refusal("being-drained", f"is being drained ({drain.by}: {drain.reason})")
-        for broker, drain in sorted(intents.drains.items())
-    }
+def _left(given: RoundInput, stale_after_ms: int) -> frozenset[str]:
+    """Draining brokers that have left the cluster: the sweep does not list them. Without a sweep,
+    those without any record for a while: brokers of the extensible load manager withdraw their
+    figures whenever a bundle moves.
+    """
+    known = {state.broker for state in given.brokers}
+    if given.listed is not None:
+        return frozenset({*given.state.intents.drains} - known - {*given.listed})
+    recent = {name for name, ts in given.state.gone.items() if ts >= given.now_ms - stale_after_ms}
+    return frozenset({*given.state.intents.drains} - known - recent - {*given.state.missing})

@@ -2,22 +2,27 @@
 
 A limit of 0 or below says that a broker does not measure a resource: Pulsar reports −1000 for each
 network card whose speed it cannot read. Pulsar counts it as 0 % used, so such a broker looks empty,
-and bundles move to it (decision 0147). Modes that repair this compare all brokers by the rest.
+and bundles move to it (decision 0147). Modes that repair this compare all brokers by the rest, and
+by what an operator knows about their machines: network speed and number of cores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 
 from strategies.bundles.bundle_loads import Bools, Floats
 from strategies.cluster.memory import NO_EPISODE, Memory
-from strategies.cluster.model import Figures, Skip
+from strategies.cluster.model import Figures, Resource, Skip
+from strategies.errors import SettingsError
+from strategies.limits.names import patterns
 from strategies.reason_codes import NEXT_ROUNDS, Meaning
-from strategies.round.capacities import Capacities
-from strategies.settings import Weights
+from strategies.settings import Setting, Weights
 from strategies.shedding.reason_texts import by_reason
 
 #: The reason codes of this module.
@@ -36,6 +41,10 @@ MEANINGS = (
 #: In the order of `usages_of`.
 RESOURCES = ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out")
 _NETWORK = frozenset({"bandwidth_in", "bandwidth_out"})
+#: Reports have CPU in percent of one core, and bandwidth in kbit/s.
+_PERCENT, _KBIT = 100.0, 1_000_000.0
+#: No machine has more cores, or more Gbit/s.
+_MOST = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,3 +214,103 @@ def _nothing_in_common(cluster: str) -> Skip:
 
 def _names(resources: Sequence[str]) -> str:
     return ", ".join(resources)
+
+
+@dataclass(frozen=True, slots=True)
+class CapacitySettings:
+    """Capacities of brokers in place of those in their reports, in `fixed` mode."""
+
+    nic_gbps: Annotated[
+        str,
+        Setting(
+            "Network speed of brokers in each direction, in Gbit/s, in place of the one in their "
+            "reports: host:port=10, * matches any text, separated by commas; the first that "
+            "matches a broker counts"
+        ),
+    ] = ""
+    cores: Annotated[
+        str,
+        Setting(
+            "Number of CPU cores of brokers, in place of the one in their reports: host:port=8"
+        ),
+    ] = ""
+
+
+#: Patterns of broker names with a number, in their order.
+_Numbers = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Capacities:
+    """The settings, parsed."""
+
+    nic_gbps: _Numbers = ()
+    cores: _Numbers = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.nic_gbps or self.cores)
+
+    def applied(self, broker: str, figures: Figures) -> Figures:
+        """The figures with the operator's limits."""
+        cpu, _, bandwidth, _ = self._limits(broker)
+        if not (cpu or bandwidth):
+            return figures
+        return replace(
+            figures,
+            cpu=_limited(figures.cpu, cpu),
+            bandwidth_in=_limited(figures.bandwidth_in, bandwidth),
+            bandwidth_out=_limited(figures.bandwidth_out, bandwidth),
+            usage_average=None,  # by the broker's own limits
+        )
+
+    def limits(self, brokers: Sequence[str], used: Floats, limit: Floats) -> Floats:
+        """`applied` for columns: the limits of arrays float64[rounds, brokers, 4] of CPU, direct
+        memory, bandwidth in and out.
+        """
+        own = np.array([self._limits(broker) for broker in brokers]).reshape(-1, 4)
+        return np.where((own > 0) & (used >= 0), own, limit)
+
+    def _limits(self, broker: str) -> tuple[float, float, float, float]:
+        """0 where the operator names none."""
+        cpu, bandwidth = _first(self.cores, broker), _first(self.nic_gbps, broker)
+        return cpu * _PERCENT, 0.0, bandwidth * _KBIT, bandwidth * _KBIT
+
+
+def read_capacities(settings: CapacitySettings) -> Capacities:
+    """Parses the settings. Raises SettingsError with all complaints."""
+    wrong = list[str]()
+    found = Capacities(
+        _numbers(settings.nic_gbps, "capacities.nic_gbps", wrong),
+        _numbers(settings.cores, "capacities.cores", wrong),
+    )
+    if wrong:
+        raise SettingsError(wrong)
+    return found
+
+
+def _numbers(text: str, path: str, wrong: list[str]) -> _Numbers:
+    found = list[tuple[str, float]]()
+    for entry in patterns(text):
+        pattern, _, number = (part.strip() for part in entry.rpartition("="))
+        try:
+            value = float(number)
+        except ValueError:
+            value = 0.0
+        if pattern and 0 < value <= _MOST:
+            found.append((pattern, value))
+        else:
+            wrong.append(
+                f"{path}: {entry!r} is no capacity; write it as broker-*:8080=10, with a number "
+                f"above 0 and at most {_MOST:,.0f}"
+            )
+    return tuple(found)
+
+
+@lru_cache(maxsize=2**15)
+def _first(numbers: _Numbers, broker: str) -> float:
+    return next((value for pattern, value in numbers if fnmatchcase(broker, pattern)), 0.0)
+
+
+def _limited(resource: Resource, limit: float) -> Resource:
+    """The resource with this limit; as it is where there is none, or where it has no usage."""
+    return Resource(resource.usage, limit) if limit and resource.usage >= 0 else resource

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 from typing import Literal
 
 from strategies.cluster.budget import Budget
-from strategies.cluster.command_id import command_id
 from strategies.cluster.intent_state import statuses
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import (
@@ -34,7 +34,8 @@ from strategies.limits.windows import is_open
 from strategies.placement.destinations import Destinations
 from strategies.reason_codes import Meaning, Meanings, Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
-from strategies.round.drain_step import DrainStep, after_step, drain_step
+from strategies.round.drain_progress import after_step
+from strategies.round.drain_step import DrainStep, drain_step
 from strategies.round.measured import comparable, waits
 from strategies.round.round_input import RoundInput, RoundResult, Rules
 from strategies.round.round_record import begun_record, bounded
@@ -336,3 +337,12 @@ def _number(order: _Order, estimate: Estimate, given: RoundInput, rules: Rules) 
         algorithm=order.algorithm,
         limits=order.limits,
     )
+
+
+def command_id(cluster: str, epoch: int, round_: int, action: str, bundle: str) -> str:
+    """32 hex digits derived from the content alone, so that a repeated publication carries the same
+    id.
+    """
+    return blake2b(
+        "\x1f".join((cluster, str(epoch), str(round_), action, bundle)).encode(), digest_size=16
+    ).hexdigest()

@@ -12,10 +12,9 @@ from types import MappingProxyType
 
 from strategies.averages.bundle_averages import bundles_of, unpack_history
 from strategies.bundles.bundle_loads import BundleLoads, no_bundles
-from strategies.cluster.clock import COLLECTOR, EXECUTOR, tolerance_of
 from strategies.cluster.cool_downs import of_all_moves, resting
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Skip
-from strategies.cluster.state import Departed, InFlight
+from strategies.cluster.state import COLLECTOR, EXECUTOR, Departed, InFlight, tolerance_of
 from strategies.cluster.store import BrokerState
 from strategies.figures.estimate import burdened
 from strategies.filters.isolation import unmatched

@@ -9,8 +9,8 @@ from dataclasses import replace
 from strategies.cluster.budget import HOUR_MS
 from strategies.cluster.cool_downs import of_foreign_moves
 from strategies.cluster.model import Skip
-from strategies.cluster.rival_settings import RivalSettings
 from strategies.cluster.rival_state import ForeignMove, Rivals, without_old_commands
+from strategies.cluster.rule_settings import RivalSettings
 from strategies.reason_codes import NEXT_ROUNDS, Meaning
 
 _STOP_IT = (

@@ -63,7 +63,7 @@ from strategies.figures.describe import (
     describe_skip,
 )
 from strategies.fold.engine import EngineSettings
-from strategies.round.proof import proof_of
+from strategies.round.round_record import proof_of
 from tests.modelled import carry, steady_cluster
 
 RULER = "----"

@@ -30,7 +30,7 @@ from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import EngineSettings
 from strategies.fold.meanings import meanings_of
-from strategies.round.capacities import CapacitySettings
+from strategies.round.measured import CapacitySettings
 from strategies.settings import RoundSettings
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings

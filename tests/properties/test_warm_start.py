@@ -35,7 +35,6 @@ from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
 from strategies.cluster.budget import HOUR_MS
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import (
     Command,
     Event,
@@ -44,6 +43,7 @@ from strategies.cluster.model import (
     Round,
     TelemetryRecord,
 )
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import without_unseen

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from strategies.cluster.drain_settings import DrainSettings
 from strategies.cluster.move_cost import MeasuredPause, MoveCost, expected_pause_ms
+from strategies.cluster.rule_settings import DrainSettings
 from strategies.cluster.state import ClusterState
 from strategies.fold.engine import EngineSettings
 from strategies.fold.outcomes import remembered

@@ -11,8 +11,6 @@ from math import inf, isnan, nan
 import numpy as np
 import pytest
 
-from strategies.cluster.clock import Clock
-from strategies.cluster.log_start import EarlyRecord
 from strategies.cluster.memory import ClusterMemory
 from strategies.cluster.model import (
     LoadReport,
@@ -23,8 +21,9 @@ from strategies.cluster.model import (
     Tombstone,
 )
 from strategies.cluster.move_cost import MoveCost
-from strategies.cluster.packing import pack_record, unpack_record
+from strategies.cluster.packing import EarlyRecord, pack_record, unpack_record
 from strategies.cluster.state import (
+    Clock,
     ClusterState,
     Departed,
     Gained,

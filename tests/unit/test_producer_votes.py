@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from strategies.cluster.budget import Spent
-from strategies.cluster.clock import Clock
 from strategies.cluster.memory import BrokerMemory, ClusterMemory
 from strategies.cluster.model import Event, Rejection, Round, TelemetryRecord, Tombstone
-from strategies.cluster.state import ClusterState, InFlight, Order, Rehearsal
+from strategies.cluster.state import Clock, ClusterState, InFlight, Order, Rehearsal
 from strategies.cluster.store import InMemoryStore
 from strategies.errors import SettingsError
 from strategies.fold.engine import Engine, EngineSettings

@@ -19,7 +19,7 @@ from strategies.cluster.quota import (
     UnreadRecord,
     admit,
 )
-from strategies.cluster.quota_settings import BulkheadSettings
+from strategies.cluster.rule_settings import BulkheadSettings
 from strategies.cluster.state import ClusterState
 from strategies.fold.engine import EngineSettings
 from streaming.state.cluster_bytes import from_bytes, to_bytes

@@ -28,8 +28,8 @@ from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.wire.command_digest import command_digest
 from sinks.wire.encoding import encode_command
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import Command, Round
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.figures.describe import describe_round
 from strategies.fold.engine import EngineSettings
 from strategies.settings import Mode, RoundSettings

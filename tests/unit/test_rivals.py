@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.cluster.drain_settings import DrainSettings
-from strategies.cluster.rival_settings import RivalSettings
 from strategies.cluster.rival_state import Rivals, Sighting
+from strategies.cluster.rule_settings import DrainSettings, RivalSettings
 from strategies.fold.engine import EngineSettings
 from strategies.fold.foreign_moves import Listing, listed
 from streaming.state.cluster_bytes import from_bytes, to_bytes

@@ -48,7 +48,7 @@ from sinks.wall_clock import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, Round
 from strategies.errors import SinkError
-from strategies.round.proof import proof_of
+from strategies.round.round_record import proof_of
 
 app = typer.Typer()
 

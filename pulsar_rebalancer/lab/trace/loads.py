@@ -18,8 +18,8 @@ from sinks.recordings.columnar import FIGURES, KINDS
 from sinks.recordings.columnar_reading import Block, counts_of
 from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, Floats, Ints
 from strategies.bundles.system_bundles import is_system_bundle
-from strategies.cluster.clock import Clock
 from strategies.cluster.model import Sweep, Tombstone
+from strategies.cluster.state import Clock
 from strategies.filters.contract import namespace_of
 from strategies.fold.producer_votes import ClockVerdict, judge_clock
 from strategies.ordered_sum import ordered_sum
