@@ -40,7 +40,7 @@ from strategies.cluster.move_cost import MoveCost
 from strategies.errors import AdminError, RebalancerError, SinkError, Unauthorized
 from strategies.executor.admission import owner_objection
 from strategies.executor.approvals import NOT_THE_APPROVED_PLAN
-from strategies.executor.breaker import result_of
+from strategies.executor.gate_and_breaker import result_of
 
 _POLL_S = 0.5
 #: Characters of an outcome's reason, which may quote what brokers and policies say.

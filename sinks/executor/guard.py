@@ -14,7 +14,7 @@ from sinks.executor.settings import GuardRules
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError, Unauthorized
 from strategies.executor.admission import Objection, unowned_objection
-from strategies.executor.breaker import (
+from strategies.executor.gate_and_breaker import (
     BreakerState,
     MoveResult,
     being_tried,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sinks.executor.journal import Journal, Received
 from strategies.cluster.budget import HOUR_MS
-from strategies.executor.breaker import MoveResult
+from strategies.executor.gate_and_breaker import MoveResult
 
 #: Results that are kept, more than any breaker looks at.
 KEPT = 256

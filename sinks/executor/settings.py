@@ -11,8 +11,7 @@ from sinks.wire.signing import SigningKey
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.errors import SettingsError
 from strategies.executor.admission import AdmissionRules
-from strategies.executor.breaker import BreakerRules
-from strategies.executor.gate import GateRules
+from strategies.executor.gate_and_breaker import BreakerRules, GateRules
 from strategies.java.release_defaults import PulsarRelease
 from strategies.limits.names import patterns
 from strategies.limits.windows import Window, read_windows

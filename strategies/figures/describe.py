@@ -1,12 +1,14 @@
 """Formats each decision and each skip as one printable line; golden files, logs, dry runs and
-`explain` share this format.
+`explain` share this format. Rounds whose usages count commanded moves as done before reports do
+have two spreads: what reports show, and what is expected.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Command, Expected, Round, Skip
-from strategies.figures.reported import expected_spread, reported_spread
 
 #: Number of names of a skip that are printed; the rest is counted.
 _NAMES = 4
@@ -107,3 +109,34 @@ def age(ms: int) -> str:
         if ms >= 2 * size:
             return f"{ms // size} {unit}"
     return f"{max(0, ms) // 1000} s"
+
+
+def reported_usage(done: Round) -> Mapping[str, float]:
+    """Usage per broker (fraction), without moves that are only commanded."""
+    return {**done.usage, **done.measured} if done.measured else done.usage
+
+
+def reported_spread(done: Round) -> float:
+    """Difference of the highest and the lowest of these usages (1.0 = 100 %), without brokers that
+    are being drained.
+    """
+    if not done.measured:
+        return done.spread.range
+    usage = reported_usage(done)
+    values = [usage[name] for name in done.balanced_usage]
+    return max(values) - min(values) if values else 0.0
+
+
+def expected_spread(done: Round) -> float:
+    """The one prediction of this spread that texts show: of the strategy's plan, which it estimates
+    from several samples; without a plan, by the newest usages.
+    """
+    bounds = done.certificate
+    if bounds is not None and (bounds.moved or done.counted):
+        return bounds.spread
+    return done.spread_after.range
+
+
+def changes(done: Round) -> bool:
+    """Whether anything is to change these usages: commands, or moves that reports do not show."""
+    return bool(done.commands or done.counted)

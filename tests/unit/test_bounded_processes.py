@@ -21,7 +21,7 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import FilePublisher
 from sinks.topics.files.topic import FileTopicReader
 from strategies.errors import SinkError
-from strategies.executor.gate import GateRules
+from strategies.executor.gate_and_breaker import GateRules
 
 ROOT = Path(__file__).parents[2]
 #: Packages whose objects live as long as a process.

@@ -18,7 +18,7 @@ from sinks.executor.journal import Journal, Received, unfinished_commands
 from sinks.executor.move_journal import MoveJournal
 from sinks.wire.position import Position
 from strategies.errors import SinkError, StateVersionError
-from strategies.executor.breaker import MoveResult
+from strategies.executor.gate_and_breaker import MoveResult
 from tests.unit.test_wire_encoding import APPROVAL, COMMAND, PAUSE
 
 
