@@ -91,7 +91,7 @@ class InMemoryStore:
 
     _brokers: dict[str, BrokerState] = field(default_factory=dict)
     _tables: dict[str, bytes] = field(default_factory=dict)
-    _owned: dict[str, bytes] = field(default_factory=dict)
+    _owned: dict[str, bytes | None] = field(default_factory=dict)
     _cluster: ClusterState = ClusterState()
 
     def get_broker(self, broker: str) -> BrokerState | None:

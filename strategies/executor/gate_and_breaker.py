@@ -1,4 +1,4 @@
-"""Decides whether a move may begin now, from what the cluster looks like and how moves ended: a move
+"""Decides whether a move may begin now, from what the cluster looks like and how moves ended: one
 that begins while the metadata store does not answer, or while brokers come and go, ends worse than
 no move.
 
@@ -75,7 +75,7 @@ def _no_leader(facts: GateFacts) -> Objection | None:
     if facts.leader is not None:
         return None
     why = f" ({facts.leader_error})" if facts.leader_error else ""
-    return _closed(
+    return _refused(
         "gate-leader",
         f"no broker says which broker leads the cluster{why}; a bundle that is unloaded now may "
         "stay without an owner; check the brokers and the metadata store",
@@ -105,14 +105,14 @@ def _no_answer(facts: GateFacts, rules: GateRules) -> Objection | None:
                 f"{broker} answers, but not reads of metadata ({text}): check the metadata store, "
                 "then the broker"
             )
-        return _closed(code, text)
+        return _refused(code, text)
     return None
 
 
 def _lost(lost: Mapping[str, int], rules: GateRules) -> Objection | None:
     for broker, ago_ms in sorted(lost.items()):
         if ago_ms < rules.settle_ms:
-            return _closed(
+            return _refused(
                 "gate-broker-lost",
                 f"{broker} has left the cluster {ago_ms / 1000:.0f} s ago, and its bundles are "
                 f"being placed; moves begin again {rules.settle_ms / 1000:g} s after it left "
@@ -121,7 +121,7 @@ def _lost(lost: Mapping[str, int], rules: GateRules) -> Objection | None:
     return None
 
 
-def _closed(code: str, text: str) -> Objection:
+def _refused(code: str, text: str) -> Objection:
     return Objection("refused", code, text)
 
 
@@ -203,23 +203,22 @@ def breaker_objection(state: BreakerState, rules: BreakerRules, now_ms: int) -> 
     if state.code != "open":
         return None
     left_s = max(0, state.until_ms - now_ms) / 1000
-    return _open(
+    return _refused(
+        "breaker-open",
         f"{state.failures} moves have failed within {rules.within_ms / 60_000:g} min, so the "
         f"executor pauses; in {left_s:.0f} s it tries one move; check the brokers and the metadata "
-        "store"
+        "store",
     )
 
 
 def being_tried() -> Objection:
     """The objection to every other move while one is tried."""
-    return _open("one move is being tried after failures; if it succeeds, the others go on")
+    return _refused(
+        "breaker-open", "one move is being tried after failures; if it succeeds, the others go on"
+    )
 
 
 def _after_pause(state: BreakerState, now_ms: int) -> BreakerState:
     if state.code == "open" and now_ms >= state.until_ms:
         return BreakerState("trying", state.since_ms, state.until_ms, state.failures)
     return state
-
-
-def _open(text: str) -> Objection:
-    return Objection("refused", "breaker-open", text)

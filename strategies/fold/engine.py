@@ -179,13 +179,12 @@ class Engine:
     ) -> None:
         """`on_raised`: gets what a rule raises, with its sentence, for a log."""
         self._on_raised = on_raised
-        self._settings = settings.round
         self._rules = rules_of(settings)
         self._closer = RoundCloser(settings.shedder(), self._rules, self._raised)
         self._bulkhead = settings.bulkhead
         #: Whether moves that nothing shows are taken back at the end of a warm start.
         self.drops_unconfirmed_moves = settings.entry.memory(settings.chosen).judges_moves
-        self._start = StartFold(self._settings.max_clock_jump_ms, self._fold_timed)
+        self._start = StartFold(settings.round.max_clock_jump_ms, self._fold_timed)
 
     def admits(self, arrival: UnreadRecord, store: StateStore) -> tuple[bool, OverQuota | None]:
         """Whether the cluster's quota lets a record be folded, and what was set aside before its
@@ -230,7 +229,7 @@ class Engine:
         if isinstance(record, Intent):
             return [*fold_intent(record, store, self._rules)]
         if isinstance(record, Owned):
-            keep_owned(record, store, self._settings.max_clock_jump_ms)
+            keep_owned(record, store, self._rules.round.max_clock_jump_ms)
             return []
         early = store.get_cluster().early
         if early is None:
@@ -242,7 +241,7 @@ class Engine:
 
     def _fold_timed(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
         """Checks a record's time, applies it, and closes the round if it is due."""
-        record, rejection = check_time(record, store, self._settings)
+        record, rejection = check_time(record, store, self._rules.round)
         sweep = None
         if isinstance(record, Sweep):
             listed = frozenset([*record.brokers, *record.missing])
@@ -251,7 +250,7 @@ class Engine:
             rejection = _apply(record, store)
         if rejection is not None:
             return [rejection]
-        closed_by = _due(store.get_cluster(), self._settings, swept=sweep is not None)
+        closed_by = _due(store.get_cluster(), self._rules.round, swept=sweep is not None)
         if closed_by is None:
             return []
         return self._closer.close(record.cluster, closed_by, sweep, store)

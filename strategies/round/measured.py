@@ -101,7 +101,7 @@ def compared(
 
 
 def same_resources(
-    left_out: Sequence[str], used: Floats, limit: Floats, weights: Weights
+    left_out: Sequence[str], limit: Floats, weights: Weights
 ) -> tuple[Bools, Floats]:
     """For columns float64[rounds, brokers, 4] (as in `usages_of`): bool[rounds], whether a round
     compares its brokers by all resources that count except `left_out`, and all of them; the limits

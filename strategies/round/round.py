@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache
 from hashlib import blake2b
 from typing import Literal
 
@@ -119,7 +119,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     judged = judge_cluster(given, shedder, rules)
     view, drained = judged.view, judged.drained.evacuation.leaving
     leaving = _leave(given, judged, rules)
-    bundles_in = _Counted(view)
+    bundles_in = _bundle_counter(view)
     splits = due_splits(
         view,
         {**drained, **leaving.kept},
@@ -250,20 +250,16 @@ def _move(decision: Decision) -> _Order:
     return _Order("unload" if decision.destination is None else "transfer", decision)
 
 
-class _Counted:
-    """Number of bundles per namespace, counted on first access."""
+def _bundle_counter(view: ClusterView) -> Callable[[str], int]:
+    """Returns the number of bundles of a namespace; all are counted at the first call."""
 
-    def __init__(self, view: ClusterView) -> None:
-        self._view = view
-
-    @cached_property
-    def _namespaces(self) -> Counter[str]:
+    @cache
+    def counts() -> Counter[str]:
         return bundles_per_namespace(
-            name for broker in self._view.brokers for name in broker.bundles.names
+            name for broker in view.brokers for name in broker.bundles.names
         )
 
-    def __call__(self, namespace: str) -> int:
-        return self._namespaces[namespace]
+    return lambda namespace: counts()[namespace]
 
 
 def _shed(view: ClusterView, memory: Memory, shedder: Shedder) -> Shedding:

@@ -212,10 +212,6 @@ def _is_small(text: str | None) -> bool:
     return text is None or len(text) <= _SMALL_SNAPSHOT
 
 
-def _with_ids(policies: PoliciesView) -> PoliciesView:
-    return replace(policies, by_id=True)
-
-
 def _unmatched_patterns(given: RoundInput, rules: Rules) -> tuple[str, ...]:
     """A sentence for each isolation policy with patterns that match no live broker; brokers without
     figures are live, too. The same policies and brokers are compared once.
@@ -265,7 +261,9 @@ def view_of(
         for state in live
         if state.broker not in draining
     )
-    is_excluded = of_namespaces(rules.limits.excluded_namespaces)
+    policies = policies_of(given)
+    if rules.isolation_by_id:
+        policies = replace(policies, by_id=True)
     cooling = of_all_moves(given.state, given.now_ms, rules.round.cool_down_ms)
     return ClusterView(
         given.cluster,
@@ -273,8 +271,8 @@ def view_of(
         brokers,
         resting(cooling, in_flight, leaving),
         cool_down_ms=rules.round.cool_down_ms,
-        is_excluded=is_excluded,
-        policies=_with_ids(policies_of(given)) if rules.isolation_by_id else policies_of(given),
+        is_excluded=of_namespaces(rules.limits.excluded_namespaces),
+        policies=policies,
         foreign_ms=max((move.ts for move in given.state.rivals.moves), default=-1),
         command_ttl_ms=rules.round.command_ttl_ms,
     )

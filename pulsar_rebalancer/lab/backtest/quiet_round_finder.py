@@ -119,7 +119,7 @@ class QuietRoundFinder:
         """
         names, known = [one.broker for one in before.brokers], before.memory.cluster
         limit = self._rules.capacities.limits(names, used, limit)
-        same, limit = same_resources(known.left_out, used, limit, self._settings.weights)
+        same, limit = same_resources(known.left_out, limit, self._settings.weights)
         return same & (not known.others_measured), limit
 
     def _by_running(self, before: SettledCluster, rounds: Rounds, usage: Floats) -> QuietRounds:
