@@ -86,8 +86,8 @@ class Budget:
         return Spent(self._now_ms, self._bundles, self._throughput) if self._bundles else None
 
     def refuses(self, throughputs: Sequence[float]) -> Refusal | None:
-        """Why bundles with these throughputs (bytes/s) may not move together now; None when they
-        may.
+        """Refuses bundles with these throughputs (bytes/s) that may not move together now; None
+        when they may.
         """
         settings = self._settings
         bundles, traffic = (

@@ -1,5 +1,5 @@
-"""What moves cost the clients of their bundles, as far as executors have measured it, and what the
-next one is expected to cost.
+"""The cost of moves for the clients of their bundles, as far as executors have measured it, and the
+expected cost of the next one.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ Place = tuple[str, int, int]
 
 
 class UnreadRecord(NamedTuple):
-    """What is known of a record before it is decoded. `ts`: ms since the epoch; `size`: bytes that
+    """A record before it is decoded. `ts`: ms since the epoch; `size`: bytes that
     were read.
     """
 

@@ -1,4 +1,4 @@
-"""Values of what the fold knows about moves of bundles by something else and by commands."""
+"""The evidence about moves of bundles by something else, and about those by commands."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Rivals:
     again: int = 0
     #: The leader by the newest sweep; None = unknown.
     leader: str | None = None
-    #: Whether Pulsar's own shedder is on there; None = unknown.
+    #: True if Pulsar's own shedder is on there; None = unknown.
     shedding: bool | None = None
 
 
@@ -111,14 +111,14 @@ NO_RIVALS = Rivals()
 
 
 def used_by_rounds(rivals: Rivals) -> list[Any]:
-    """What a round knows, without the evidence, as JSON values."""
+    """Returns the findings, without the evidence, as JSON values."""
     moves = [(one.bundle, one.source, one.destination, one.ts) for one in rivals.moves]
     rest = (rivals.yielding_ms, rivals.settled_ms, rivals.again, rivals.leader, rivals.shedding)
     return [moves, *rest]
 
 
 def at_another_time(rivals: Rivals, now_ms: int) -> Rivals:
-    """What remains when the cluster's clock goes back: whether rounds yield, from now on. The rest
+    """Keeps only whether rounds yield, from now on, when the cluster's clock goes back: the rest
     has times of the old clock.
     """
     if rivals.yielding_ms is None:

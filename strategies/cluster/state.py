@@ -23,14 +23,13 @@ COLLECTOR, EXECUTOR = "collector", "executor"
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """`now_ms`: largest believed timestamp. `run_from_ms`, `run_to_ms`: first and last time of the
-    current run of records that the clock does not follow, None without one; `run`: number of these
-    records.
-    """
+    """The time of a cluster: the largest believed timestamp of its log."""
 
     now_ms: int
+    #: First and last time of the records outside the tolerance since the last accepted one.
     run_from_ms: int | None = None
     run_to_ms: int | None = None
+    #: Number of these records.
     run: int = 0
 
 
@@ -56,8 +55,8 @@ class Stray:
 
 
 def tolerance_of(settings: RoundSettings) -> int:
-    """How far (ms) a producer may lead: another broker whose report is as old as this is then not
-    stale because of the lead.
+    """Returns the time (ms) by which a producer may lead: another broker whose report is as old as
+    this is then not stale because of the lead.
     """
     return min(settings.stale_after_ms // 2, settings.max_clock_jump_ms)
 

@@ -36,7 +36,9 @@ class IntentFleet:
 
 @dataclass(frozen=True, slots=True)
 class IntentRefusal:
-    """Why a record changes nothing. `code`: stable; `text`: a sentence; `advice`: what to do."""
+    """The refusal of a record, which changes nothing. `code`: stable; `text`: a sentence; `advice`:
+    what to do.
+    """
 
     code: str
     text: str
@@ -61,13 +63,13 @@ def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) ->
         )
     rule = _OF_ROLL.get(intent.action)
     if rule is None:
-        judged = _RULES[intent.action](intents, fleet, intent, now_ms)
+        answer = _RULES[intent.action](intents, fleet, intent, now_ms)
     else:
         roll = _roll_of(intents, intent)
-        judged = roll if isinstance(roll, IntentRefusal) else rule(intents, roll, intent, now_ms)
-    if isinstance(judged, Intents) and judged.roll is not None and intent.roll == judged.roll.id:
-        judged = replace(judged, roll=replace(judged.roll, record=intent.id))
-    return judged
+        answer = roll if isinstance(roll, IntentRefusal) else rule(intents, roll, intent, now_ms)
+    if isinstance(answer, Intents) and answer.roll is not None and intent.roll == answer.roll.id:
+        answer = replace(answer, roll=replace(answer.roll, record=intent.id))
+    return answer
 
 
 def refused(intents: Intents, intent: Intent, why: IntentRefusal, now_ms: int) -> Intents:
@@ -160,7 +162,7 @@ def _already(intents: Intents, broker: str, now_ms: int) -> IntentRefusal | None
 
 
 def _beside_others(intents: Intents, intent: Intent, now_ms: int) -> IntentRefusal | None:
-    """Why this drain may not begin beside the other drains and the roll."""
+    """Refuses a drain that may not begin beside the other drains and the roll."""
     roll, broker = intents.roll, intent.broker or ""
     if intent.roll is not None:
         mine = _roll_of(intents, intent)

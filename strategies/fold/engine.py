@@ -182,13 +182,13 @@ class Engine:
         self._rules = rules_of(settings)
         self._closer = RoundCloser(settings.shedder(), self._rules, self._raised)
         self._bulkhead = settings.bulkhead
-        #: Whether moves that nothing shows are taken back at the end of a warm start.
+        #: Moves that nothing shows are dropped at the end of a warm start.
         self.drops_unconfirmed_moves = settings.entry.memory(settings.chosen).judges_moves
         self._start = StartFold(settings.round.max_clock_jump_ms, self._fold_timed)
 
     def admits(self, arrival: UnreadRecord, store: StateStore) -> tuple[bool, OverQuota | None]:
-        """Whether the cluster's quota lets a record be folded, and what was set aside before its
-        window began.
+        """Asks the cluster's quota whether a record is to be folded. Returns the answer, and the
+        records that were set aside before the window of this one began.
 
         A cluster without any usable record has no quota until it sends a large one: names that are
         made up leave no state.

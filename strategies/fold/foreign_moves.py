@@ -58,10 +58,10 @@ class Listing:
     started_ms: int | None
 
 
-def listed(rivals: Rivals, listing: Listing) -> Rivals:
-    """The evidence after a broker's list has changed."""
+def learn_list(rivals: Rivals, listing: Listing) -> Rivals:
+    """Adds a broker's new list of bundles to the evidence."""
     if rivals.ours:
-        rivals = _with_takings_back(rivals, listing)
+        rivals = _suspect_returned(rivals, listing)
     restarted = _restarted(listing)
     if restarted:
         rivals = replace(rivals, absent={**rivals.absent, listing.broker: listing.ts})
@@ -125,7 +125,7 @@ class _Matching:
 
 
 def _restarted(listing: Listing) -> bool:
-    """Whether the broker has started since its last report, or, where reports do not say it, has
+    """True if the broker has started since its last report, or, where reports do not say it, has
     lost all or many of its bundles at once, as in a restart or a shutdown.
     """
     if listing.before is None:
@@ -137,14 +137,14 @@ def _restarted(listing: Listing) -> bool:
 
 
 def _explained(rivals: Rivals, listing: Listing) -> bool:
-    """Whether the broker may have lost bundles because it was away, or because no one watched."""
+    """True if the broker may have lost bundles because it was away, or because no one watched."""
     if rivals.watching_ms < 0 or listing.seen_ms < rivals.watching_ms + AGE_MS:
         return True
     absent = rivals.absent.get(listing.broker)
     return absent is not None and listing.seen_ms < absent + AGE_MS
 
 
-def _with_takings_back(rivals: Rivals, listing: Listing) -> Rivals:
+def _suspect_returned(rivals: Rivals, listing: Listing) -> Rivals:
     """Suspects bundles that the broker still has although an outcome, old enough to be visible in
     its list, named another owner. Where two commands may have moved it, nothing is clear.
     """
@@ -173,7 +173,7 @@ def _with_takings_back(rivals: Rivals, listing: Listing) -> Rivals:
 
 
 def _must_be_visible(own: OwnMove, rivals: Rivals, broker: str, ts: int) -> bool:
-    """Whether a list of the broker at this time must show that the bundle went elsewhere, and
+    """True if a list of the broker at this time must show that the bundle went elsewhere, and
     stayed there.
     """
     if not own.confirmed or own.answered_ms is None or own.destination in (None, broker):
@@ -184,7 +184,7 @@ def _must_be_visible(own: OwnMove, rivals: Rivals, broker: str, ts: int) -> bool
 
 
 def explains(some: Sequence[OwnMove], suspect: Suspect, now_ms: int) -> bool | None:
-    """Whether commands for its bundle explain a change of owners; None while an outcome may still
+    """True if commands for its bundle explain a change of owners; None while an outcome may still
     come.
     """
     found = [_explains(own, suspect, now_ms) for own in some]
@@ -214,7 +214,7 @@ def _movable(bundles: Iterable[str]) -> list[str]:
 
 
 def accept_sweep(sweep: Sweep, store: StateStore) -> Rejection | None:
-    """Brings a sweep into the cluster's state; why it cannot be used, if so."""
+    """Applies a sweep to the cluster's state; returns its rejection if it cannot be used."""
     state = store.get_cluster()
     if sweep.ts <= state.sweep_at_ms:
         return _late_sweep(sweep, state)
@@ -267,7 +267,7 @@ def census(rivals: Rivals, sweep: Sweep, last_ms: int, known: Collection[str]) -
 
 
 def is_calm(rivals: Rivals, now_ms: int) -> bool:
-    """Whether sweeps of all brokers with the same bundles would show nothing: no bundle is between
+    """True if sweeps of all brokers with the same bundles would show nothing: no bundle is between
     two brokers, no command is open, and nothing rests or yields.
     """
     evidence = (rivals.absent, rivals.left, rivals.arrived, rivals.suspects)

@@ -24,15 +24,15 @@ from strategies.cluster.packing import (
 from strategies.cluster.state import ClusterState, tolerance_of
 from strategies.cluster.store import BrokerState, StateStore
 from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, refused
-from strategies.fold.foreign_moves import Listing, listed
+from strategies.fold.foreign_moves import Listing, learn_list
 from strategies.limits.names import matcher
 from strategies.round.drain_progress import by_notes_only
 from strategies.round.round_input import Rules
 
 
 def fold_intent(record: Intent, store: StateStore, rules: Rules) -> list[Rejection]:
-    """Brings a record into the cluster's state; its rejection if it is refused. A repeated record
-    changes nothing.
+    """Applies an intent to the cluster's state; returns its rejection if it is refused. A repeated
+    one changes nothing.
     """
     state = store.get_cluster()
     if record.id in state.intents.seen:
@@ -128,7 +128,7 @@ def owned_by(brokers: Iterable[str], store: StateStore) -> dict[str, Owned]:
 
 
 def keep_owned(record: Owned, store: StateStore, jump_ms: int) -> None:
-    """Stores a note, and what the cluster's state learns of it. Before the first round it waits.
+    """Stores a note, and compares its list with the one before. Before the first round it waits.
 
     Ignores notes of unknown brokers, late ones, and ones further than `jump_ms` from the cluster's
     time. A broker that has just withdrawn its figures is not unknown: it does so whenever one of
@@ -151,7 +151,7 @@ def keep_owned(record: Owned, store: StateStore, jump_ms: int) -> None:
         store.put_owned(record.broker, compress_record(replace(record, origin=b"")))
     if broker is not None and broker.bundles_at_ms >= 0 and broker.figures.usage_average is None:
         return  # a modular broker, whose reports list all of its bundles
-    rivals = listed(state.rivals, _listing(record, before, state))
+    rivals = learn_list(state.rivals, _listing(record, before, state))
     store.put_cluster(replace(state, rivals=rivals))
 
 

@@ -22,7 +22,7 @@ from strategies.cluster.store import StateStore
 from strategies.round.round_input import RoundResult
 
 _T = TypeVar("_T")
-#: Moves that are remembered: the newest.
+#: Number of the newest moves whose pauses are remembered.
 _REMEMBERED = 64
 #: Time after which all lists of bundles show a move: twice the age of a list.
 _SHOWN_MS = 2 * AGE_MS
@@ -37,14 +37,14 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
     outcome = record.outcome
     if state.intents.drains:
         move = state.in_flight.get(outcome.bundle)
-        state = replace(state, intents=heard(state.intents, outcome, move))
-    state = replace(state, rivals=answered(state.rivals, outcome, record.ts))
+        state = replace(state, intents=_note_answer(state.intents, outcome, move))
+    state = replace(state, rivals=_note_outcome(state.rivals, outcome, record.ts))
     if outcome.status == "applied":
-        pauses = remembered(state.pauses, outcome.ts, outcome.command_id, outcome.cost)
+        pauses = add_pause(state.pauses, outcome.ts, outcome.command_id, outcome.cost)
         state = replace(state, pauses=pauses)
     if outcome.status == "dry-run":
-        return _rehearsed(outcome, state)
-    state = _answered(outcome, _carried_out_after_all(outcome, state))
+        return _apply_dry_run(outcome, state)
+    state = _without_order(outcome, _undo_dry_run(outcome, state))
     move = state.in_flight.get(outcome.bundle)
     if move is None or move.command_id != outcome.command_id:
         return state
@@ -66,8 +66,10 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
     return replace(state, in_flight={**others, outcome.bundle: arrived})
 
 
-def heard(intents: Intents, outcome: Outcome, move: InFlight | None) -> Intents:
-    """The intents after an outcome. `move`: the move of its bundle that is under way, if any."""
+def _note_answer(intents: Intents, outcome: Outcome, move: InFlight | None) -> Intents:
+    """Counts an executor's answer in the drain that moves the bundle. `move`: the move of its
+    bundle that is under way, if any.
+    """
     if move is None or move.command_id != outcome.command_id or move.source not in intents.drains:
         return intents
     drain = intents.drains[move.source]
@@ -86,8 +88,8 @@ def heard(intents: Intents, outcome: Outcome, move: InFlight | None) -> Intents:
     return replace(intents, drains={**intents.drains, move.source: replace(drain, answers=answers)})
 
 
-def answered(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
-    """The evidence after an outcome of time `ts`. A command that is not carried out explains
+def _note_outcome(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
+    """Keeps an outcome of time `ts` as evidence. A command that is not carried out explains
     nothing; one that failed may have released its bundle.
     """
     some = rivals.ours.get(outcome.bundle, ())
@@ -95,7 +97,7 @@ def answered(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
     if outcome.status in ("refused", "expired", "dry-run"):
         if own is None or own.answered_ms is not None:
             return rivals
-        return _with(rivals, outcome.bundle, [one for one in some if one is not own])
+        return _with_commands(rivals, outcome.bundle, [one for one in some if one is not own])
     source = outcome.owner_before or (None if own is None else own.source)
     if source is None:
         return rivals
@@ -109,14 +111,14 @@ def answered(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
         confirmed=outcome.status == "applied" and outcome.owner_after not in (None, source),
     )
     others = [one for one in some if one is not own]
-    rivals = _with(rivals, outcome.bundle, [*others, moved][-_PER_BUNDLE:])
+    rivals = _with_commands(rivals, outcome.bundle, [*others, moved][-_PER_BUNDLE:])
     return _without_moves_of(rivals, outcome.bundle, moved)
 
 
-def remembered(
+def add_pause(
     pauses: tuple[MeasuredPause, ...], ts: int, command_id: str, cost: MoveCost
 ) -> tuple[MeasuredPause, ...]:
-    """The newest pauses with that of one more move; neither the order of outcomes nor their
+    """Adds the pause of one more move to the newest ones; neither the order of outcomes nor their
     repetition matters. Without a first message, the time without owner counts.
     """
     pause_ms = cost.unowned_ms if cost.first_message_ms is None else cost.first_message_ms
@@ -147,12 +149,12 @@ def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> Clu
         advised=advised,
         orders=orders,
         spent=spent,
-        rivals=commanded(state.rivals, result.commands),
+        rivals=note_commands(state.rivals, result.commands),
     )
 
 
-def commanded(rivals: Rivals, commands: Iterable[Command]) -> Rivals:
-    """The evidence after a round's commands."""
+def note_commands(rivals: Rivals, commands: Iterable[Command]) -> Rivals:
+    """Keeps a round's commands as evidence."""
     ours = dict(rivals.ours)
     for command in commands:
         if command.is_move:
@@ -213,7 +215,7 @@ def _order(command: Command, result: RoundResult, now_ms: int) -> Order:
     return Order(command.id, now_ms, command.expires_at_ms, throughput)
 
 
-def _rehearsed(outcome: Outcome, state: ClusterState) -> ClusterState:
+def _apply_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
     """The state after a dry run: without the command, unless it has a real outcome or a report
     shows that its bundle has left.
     """
@@ -235,7 +237,7 @@ def _rehearsed(outcome: Outcome, state: ClusterState) -> ClusterState:
     )
 
 
-def _carried_out_after_all(outcome: Outcome, state: ClusterState) -> ClusterState:
+def _undo_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
     """The state after an executor carried out a command that a dry run had answered before: the dry
     run no longer counts.
 
@@ -264,7 +266,7 @@ def _carried_out_after_all(outcome: Outcome, state: ClusterState) -> ClusterStat
     )
 
 
-def _answered(outcome: Outcome, state: ClusterState) -> ClusterState:
+def _without_order(outcome: Outcome, state: ClusterState) -> ClusterState:
     """The state without the order of a command with a real outcome: a later dry run of it frees
     nothing.
     """
@@ -278,7 +280,7 @@ def _without(keys: Collection[str], entries: Mapping[str, _T]) -> dict[str, _T]:
     return {other: value for other, value in entries.items() if other not in keys}
 
 
-def _with(rivals: Rivals, bundle: str, some: Sequence[OwnMove]) -> Rivals:
+def _with_commands(rivals: Rivals, bundle: str, some: Sequence[OwnMove]) -> Rivals:
     ours = {name: own for name, own in rivals.ours.items() if name != bundle}
     if some:
         ours[bundle] = tuple(some)

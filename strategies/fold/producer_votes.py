@@ -102,7 +102,7 @@ def _judge_time(
         state = _at_time(state, record.ts, settings)
     elif verdict != "moved-back":
         used = distance <= settings.max_clock_jump_ms
-        state = strayed(record, state, store, settings, used=used)
+        state = count_stray(record, state, store, settings, used=used)
         if verdict != "ahead":
             followed = _follow_majority(record, state, store, settings)
             if followed is not None:
@@ -153,7 +153,7 @@ def producer_of(record: TelemetryRecord) -> str:
             return COLLECTOR
 
 
-def strayed(
+def count_stray(
     record: TelemetryRecord,
     state: ClusterState,
     store: StateStore,
@@ -161,7 +161,7 @@ def strayed(
     *,
     used: bool,
 ) -> ClusterState:
-    """The state with the record's producer counted as straying; a late or repeated record changes
+    """Counts the record's producer as straying; a late or repeated record changes
     nothing.
     """
     name, lead = producer_of(record), record.ts - state.now_ms
@@ -172,10 +172,10 @@ def strayed(
     ):
         return state
     kept = used or (before is not None and before.used and (before.lead_ms > 0) == (lead > 0))
-    counted = (
+    has_vote = (
         before is not None or _newest_ms(broker) >= state.round_at_ms - settings.stale_after_ms
     )
-    voters = state.voters + (0 if counted or name in (COLLECTOR, EXECUTOR) else 1)
+    voters = state.voters + (0 if has_vote or name in (COLLECTOR, EXECUTOR) else 1)
     strays = {
         **{other: stray for other, stray in state.strays.items() if other != name},
         name: Stray(record.ts, lead, kept, news),
@@ -344,7 +344,7 @@ def clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejec
 def _went_back(
     record: Sweep, state: ClusterState, store: StateStore, settings: RoundSettings
 ) -> bool:
-    """Whether a sweep proves that its collector's clock was set back: the next pass, an earlier
+    """True if a sweep proves that its collector's clock was set back: the next pass, an earlier
     time, no record of its brokers since.
     """
     if record.sweep != state.sweep + 1 or record.ts >= state.sweep_at_ms - tolerance_of(settings):
@@ -355,7 +355,7 @@ def _went_back(
 def _is_news(
     record: TelemetryRecord, stray: Stray | None, broker: BrokerState | None, state: ClusterState
 ) -> bool:
-    """Whether a record of an earlier time is newer than all earlier records of its producer."""
+    """True if a record of an earlier time is newer than all earlier records of its producer."""
     if isinstance(record, Sweep):
         return record.ts > state.sweep_at_ms
     if not isinstance(record, LoadReport):
@@ -371,7 +371,7 @@ def _newest_ms(broker: BrokerState | None) -> int:
 def _is_majority(
     agreeing: Mapping[str, int], record: TelemetryRecord, state: ClusterState, store: StateStore
 ) -> bool:
-    """Whether the agreeing producers are more than half of the voters: brokers, and for a sweep the
+    """True if the agreeing producers are more than half of the voters: brokers, and for a sweep the
     brokers it lists and the collector.
     """
     if isinstance(record, Sweep):

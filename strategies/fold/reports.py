@@ -27,7 +27,7 @@ from strategies.cluster.state import (
     quick_replace,
 )
 from strategies.cluster.store import BrokerState, StateStore
-from strategies.fold.foreign_moves import Listing, listed
+from strategies.fold.foreign_moves import Listing, learn_list
 
 #: Maximum number of bundles between two brokers at a time, which keeps the state small when half a
 #: cluster leaves. The averages of further bundles start again.
@@ -35,8 +35,8 @@ MOVING_AT_MOST = 10_000
 
 
 def accept_report(report: LoadReport, store: StateStore) -> Rejection | None:
-    """Brings a report into the state of its broker and of the cluster; why it cannot be used, if
-    so.
+    """Applies a report to the state of its broker and of the cluster; returns its rejection if it
+    cannot be used.
     """
     state, broker = store.get_cluster(), store.get_broker(report.broker)
     open_round = state.round + 1
@@ -61,7 +61,7 @@ def accept_report(report: LoadReport, store: StateStore) -> Rejection | None:
     if report.bundles is not None and state.in_flight:
         state = _see_moves(report, state)
     if listing is not None:
-        state = quick_replace(state, rivals=listed(state.rivals, listing))
+        state = quick_replace(state, rivals=learn_list(state.rivals, listing))
     store.put_cluster(state)
     return None
 
@@ -104,7 +104,7 @@ def _newcomer(name: str, order: int) -> BrokerState:
 
 
 def _withdraws(report: LoadReport) -> bool:
-    """Whether the report withdraws the bundles of a broker of the extensible load manager. A broker
+    """True if the report withdraws the bundles of a broker of the extensible load manager. A broker
     does so when a bundle moves, and the leader when the broker dies.
     """
     return report.figures is None and not (report.bundles and report.bundles.names)

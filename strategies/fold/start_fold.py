@@ -120,7 +120,7 @@ def corrected_time(
 
 
 def may_close_first_round(early: Sequence[EarlyRecord]) -> bool:
-    """Whether a first round may close without a sweep, at a record that is near the cluster's
+    """True if a first round may close without a sweep, at a record that is near the cluster's
     time.
     """
     far = sum(1 for one in early if one.far)

@@ -142,9 +142,9 @@ def forget_ms(settings: RoundSettings) -> int:
 
 
 def remains(state: ClusterState) -> ClusterState:
-    """What stays of a forgotten cluster: the number of its last round, so that ids of commands
-    never repeat, its time, the newest policies, which a collector publishes once, what operators
-    asked for, and what its quota has not reported yet. Applied again, it changes nothing.
+    """Returns the state of a forgotten cluster: the number of its last round, so that ids of
+    commands never repeat, its time, the newest policies, which a collector publishes once, what
+    operators asked for, and what its quota has not reported yet. Applied again, it changes nothing.
 
     A cluster that never had a round stays as it is: its first records wait for others, at most 256.
     """
@@ -163,21 +163,21 @@ def remains(state: ClusterState) -> ClusterState:
 
 
 def is_forgotten(state: ClusterState) -> bool:
-    """Whether nothing else is left of a cluster that had rounds; producers may have come whose time
+    """True if nothing else is left of a cluster that had rounds; producers may have come whose time
     is not believed yet.
     """
     return state.early is None and replace(remains(state), strays=state.strays) == state
 
 
 def can_be_forgotten(state: ClusterState, line_ms: int) -> bool:
-    """Whether there is something to forget, and the cluster's time is not later than `line_ms`."""
+    """True if there is something to forget, and the cluster's time is not later than `line_ms`."""
     if state.early is not None or state.clock is None or is_forgotten(state):
         return False
     return state.clock.now_ms <= line_ms
 
 
 def forget(state: ClusterState, store: StateStore) -> ClusterState:
-    """What remains of a cluster; its brokers leave the store."""
+    """Removes a cluster's brokers from the store; returns the state that remains."""
     forget_brokers(state, store)
     return remains(state)
 

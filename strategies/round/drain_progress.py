@@ -38,7 +38,7 @@ _POLICIES = "Change the isolation policies, or add brokers that they allow; then
 
 @dataclass(frozen=True)
 class DrainFacts:
-    """What a round knows of draining brokers. `stale`: brokers without fresh figures, with the
+    """Facts of a round about draining brokers. `stale`: brokers without fresh figures, with the
     reason; `left_cluster`: draining brokers that are no part of the cluster any more.
     """
 
@@ -91,20 +91,15 @@ def by_notes_only(intents: Intents) -> Intents:
 
 
 def after_step(given: RoundInput, screened: Screened, step: DrainStep, rules: Rules) -> Intents:
-    """The intents with the progress of drains after the round."""
-    if not given.state.intents.drains:
-        return given.state.intents
-    left = _left(given, rules.round.stale_after_ms)
-    facts = DrainFacts(given, screened.stale, left, rules.meanings)
-    return progressed(step.evacuation, facts)
-
-
-def progressed(done: Evacuation, facts: DrainFacts) -> Intents:
     """The intents after a round: each drain with its state, and the phases of the roll."""
-    intents = facts.given.state.intents
+    intents = given.state.intents
+    if not intents.drains:
+        return intents
+    left = _left(given, rules.round.stale_after_ms)
+    facts, done = DrainFacts(given, screened.stale, left, rules.meanings), step.evacuation
     for broker in sorted(intents.drains):
         if broker in done.forbidden:
-            intents = _refuse(intents, broker, done.forbidden[broker], facts.given.now_ms)
+            intents = _refuse(intents, broker, done.forbidden[broker], given.now_ms)
         else:
             drain = _after_round(intents, intents.drains[broker], done, facts)
             intents = replace(intents, drains={**intents.drains, broker: drain})
@@ -144,9 +139,9 @@ def _after_round(intents: Intents, drain: Drain, done: Evacuation, facts: DrainF
         note = facts.given.owned.get(broker)
         listed = frozenset(() if note is None else note.bundles)
         drain = replace(drain, gone=tuple(name for name in drain.gone if name in listed))
-        drain = _counted(drain, left, facts)
+        drain = _count_left(drain, left, facts)
     if broker in facts.left_cluster:
-        step = _gone(drain, restarting=restarting)
+        step = _when_gone(drain, restarting=restarting)
         drain = replace(drain, left=0)
     elif restarting or (broker not in done.left and drain.was_drained):
         step = _Step("drained", "is being restarted" if restarting else "has no fresh figures")
@@ -160,10 +155,10 @@ def _after_round(intents: Intents, drain: Drain, done: Evacuation, facts: DrainF
         step = _when_empty(drain, facts)
     else:
         step = _while_bundles_are_left(drain, done, facts)
-    return _stepped(drain, step, now_ms)
+    return _apply_step(drain, step, now_ms)
 
 
-def _counted(drain: Drain, left: int, facts: DrainFacts) -> Drain:
+def _count_left(drain: Drain, left: int, facts: DrainFacts) -> Drain:
     """The drain with the number of bundles left; answers of executors count until one leaves, and
     commands without an answer also until one is answered: the next command replaces them.
     """
@@ -205,7 +200,7 @@ def time_left(seen: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
     return left_ms, round(left_ms * error + passed / len(steps))
 
 
-def _gone(drain: Drain, *, restarting: bool) -> _Step:
+def _when_gone(drain: Drain, *, restarting: bool) -> _Step:
     if restarting:
         return _Step("drained", "is being restarted: it has left the cluster")
     left = f" with {drain.left} bundles" if drain.left and not drain.was_drained else ""
@@ -240,7 +235,7 @@ def _while_bundles_are_left(drain: Drain, done: Evacuation, facts: DrainFacts) -
     going = sum(one.source == broker for one in done.leaving.values())
     going += len(done.under_way[broker])
     text = f"{drain.left} of {drain.total} bundles are left"
-    answered = _unheeded(drain.answers)
+    answered = _without_effect(drain.answers)
     if answered is not None:
         return replace(answered, text=f"{text}, and {answered.text}")
     if going:
@@ -258,7 +253,7 @@ def _while_bundles_are_left(drain: Drain, done: Evacuation, facts: DrainFacts) -
     return _Step("blocked", reason, facts.meanings.get(code, Meaning(code)).advice or _WAIT)
 
 
-def _unheeded(answers: Answers) -> _Step | None:
+def _without_effect(answers: Answers) -> _Step | None:
     """The step of a drain whose commands bring nothing, since no bundle has left; None while they
     may.
     """
@@ -284,7 +279,7 @@ def _unheeded(answers: Answers) -> _Step | None:
     return None
 
 
-def _stepped(drain: Drain, step: _Step, now_ms: int) -> Drain:
+def _apply_step(drain: Drain, step: _Step, now_ms: int) -> Drain:
     drained_ms = (drain.drained_ms or now_ms) if step.state == "drained" else None
     return replace(
         drain,

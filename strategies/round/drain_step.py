@@ -84,7 +84,7 @@ class Evacuation:
 
 @dataclass(frozen=True)
 class DrainStep:
-    """What the step has decided. `draining`: brokers that are no part of the rest of the round;
+    """The result of the step. `draining`: brokers that are no part of the rest of the round;
     `moves`: the bundles that leave them, as moves under way; `memory`: of the placement, None if
     there was nothing to place.
     """
@@ -285,7 +285,7 @@ class _DrainGate:
         return closed or self._moving(one) or self._pace(one) or budget.refuses([one.throughput])
 
     def _moving(self, one: _Candidate) -> Refusal | None:
-        """Why a bundle must not get a command because it is moving or is being split already."""
+        """Refuses a bundle that is moving or is being split already."""
         given = self.draining.given
         if one.bundle in given.under_way:
             there = given.under_way[one.bundle].source

@@ -66,7 +66,7 @@ class CommonFigures:
 def compared(
     reported: Mapping[str, Figures], weights: Weights, capacities: Capacities, cluster: str
 ) -> CommonFigures:
-    """What these brokers, with the figures of their reports, can be compared by."""
+    """Finds the resources by which these brokers, with the figures of their reports, are compared."""
     if capacities:
         reported = {name: capacities.applied(name, one) for name, one in reported.items()}
     counting = [name for name in RESOURCES if getattr(weights, name) > 0]
@@ -149,7 +149,7 @@ def comparable(memory: Memory, left_out: tuple[str, ...]) -> tuple[Memory, bool]
 
 
 def waits(cluster: str, left_out: Sequence[str]) -> Skip:
-    """Why a round decides nothing in which other resources are measured than before."""
+    """The skip of a round that decides nothing because other resources are measured than before."""
     by = f"all but {_names(left_out)}" if left_out else "all resources"
     text = (
         f"brokers are now compared by {by}, other than in the rounds before; if the next round is "

@@ -270,13 +270,13 @@ def _shed(view: ClusterView, memory: Memory, shedder: Shedder) -> Shedding:
 
 
 def _closed(given: RoundInput, rules: Rules) -> Refusal | None:
-    """Why no bundle may leave at this time; None while bundles may."""
+    """Refuses all bundles outside of the windows; None while they may leave."""
     opened = is_open(rules.windows, given.now_ms, rules.limits.utc_offset_minutes)
     return None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
 
 
 def _yields(given: RoundInput) -> Refusal | None:
-    """Why the strategy's bundles stay while something else moves bundles; drains go on."""
+    """Refuses the strategy's bundles while something else moves bundles; drains go on."""
     if given.state.rivals.yielding_ms is None:
         return None
     return Refusal("rounds-yield", f"would be moved, but {_YIELDS}")

@@ -149,8 +149,8 @@ def bounded(skips: Iterable[Skip], cluster: str, brokers: int) -> tuple[Skip, ..
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the record of a round states about itself. `advice`: skips that say what helps where
-    moving bundles cannot.
+    """Statements of a round's record about the round itself. `advice`: skips that say what helps
+    where moving bundles cannot.
     """
 
     certificate: Certificate | None
@@ -159,8 +159,8 @@ class Proof:
 
 
 def proof_of(record: Round) -> Proof:
-    """What the record of a round states about itself; a strategy of another version gives no
-    advice.
+    """Collects the statements of a round's record about itself; a strategy of another version gives
+    no advice.
     """
     strategy = SHEDDERS.get(record.strategy.partition("/")[0])
     codes = strategy.advice if strategy else frozenset[str]()

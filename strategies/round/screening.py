@@ -163,7 +163,7 @@ def _rejected(refused: Mapping[str, str]) -> list[Skip]:
 
 
 def _not_used(live: Sequence[BrokerState]) -> list[Skip]:
-    """What could not be used of the brokers' newest reports."""
+    """Names the parts of the brokers' newest reports that could not be used."""
     said = {one.broker: "; ".join((*one.left_out, *one.left_out_of_table)) for one in live}
     return by_reason("figures-left-out", {name: text for name, text in said.items() if text})
 
