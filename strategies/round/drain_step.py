@@ -9,13 +9,13 @@ any case.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 
 from strategies.bundles.system_bundles import is_system_bundle
 from strategies.cluster.budget import Budget
-from strategies.cluster.intent_state import DRAIN, Drain, Intents
+from strategies.cluster.intent_state import DRAIN, Intents
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import LARGEST_TIME, MIB, BrokerLoad, Decision, Skip
 from strategies.cluster.move_cost import expected_pause_ms
@@ -40,30 +40,6 @@ MEANINGS = (
         advice="Go on with `rebalancer roll --resume`, or give up with `rebalancer roll --cancel`.",
     ),
 )
-
-
-@dataclass(frozen=True)
-class Draining:
-    """The draining brokers with fresh figures when a round decides. `owned`: broker → all its
-    bundles by the collector's notes, without those that have left since; `budget`: of the whole
-    round; `closed`: why no bundle may leave now, or None.
-    """
-
-    given: RoundInput
-    brokers: Sequence[BrokerLoad]
-    owned: Mapping[str, Collection[str]]
-    settings: DrainSettings
-    budget: Budget
-    closed: Refusal | None = None
-
-    @property
-    def drains(self) -> Mapping[str, Drain]:
-        return self.given.state.intents.drains
-
-    def order_of(self, bundle: str) -> Order | None:
-        """The command about a bundle that has no outcome yet, and may still be carried out."""
-        order = self.given.state.orders.get(bundle)
-        return None if order is None or self.given.now_ms >= order.expires_at_ms else order
 
 
 @dataclass(frozen=True)
@@ -116,7 +92,7 @@ def drain_step(
     given: RoundInput, screened: Screened, rules: Rules, budget: Budget, closed: Refusal | None
 ) -> DrainStep:
     """Decides which bundles leave draining brokers. `closed`: why no bundle may leave now."""
-    refusals = being_drained(given.state.intents)
+    refusals = _being_drained(given.state.intents)
     draining = tuple(one.broker for one in screened.live if one.broker in refusals)
     if not draining:
         return DrainStep()
@@ -133,12 +109,8 @@ def drain_step(
         closed=refusals,
     )
     brokers = {one.broker: one for one in view.brokers if one.broker in refusals}
-    owned = {
-        broker: frozenset(note.bundles) - frozenset(given.state.intents.drains[broker].gone)
-        for broker, note in given.owned.items()
-    }
-    draining_now = Draining(given, list(brokers.values()), owned, rules.drains, budget, closed)
-    done = evacuate(draining_now, destinations)
+    stays: dict[str, dict[str, Refusal]] = {name: {} for name in brokers}
+    done = _evacuate(brokers, _DrainGate(given, rules.drains, budget, closed, destinations, stays))
     moves = _moves(given, brokers, done, rules.round.command_ttl_ms)
     return DrainStep(draining, done, moves, destinations.memory)
 
@@ -160,7 +132,7 @@ def _moves(
     }
 
 
-def being_drained(intents: Intents) -> Mapping[str, Refusal]:
+def _being_drained(intents: Intents) -> Mapping[str, Refusal]:
     """Broker → why it takes no bundle."""
     return {
         broker: Refusal("being-drained", f"is being drained ({drain.by}: {drain.reason})")
@@ -179,38 +151,39 @@ class _Candidate:
     topics: int = 0
 
 
-def bundles_left(broker: BrokerLoad, owned: Collection[str]) -> tuple[str, ...]:
-    """The bundles that a broker still has, in its reports or by the collector's notes, without
-    those of Pulsar itself.
+def _evacuate(brokers: Mapping[str, BrokerLoad], gate: _DrainGate) -> Evacuation:
+    """Chooses bundles in the order of their disturbance until the pace is reached. `brokers`: the
+    draining ones with fresh figures.
     """
-    names = dict.fromkeys([*broker.bundles.names, *sorted(owned)])
-    return tuple(name for name in names if not is_system_bundle(name))
-
-
-def evacuate(draining: Draining, destinations: Destinations) -> Evacuation:
-    """Chooses bundles in the order of their disturbance until the pace is reached."""
-    left = {
-        one.broker: bundles_left(one, draining.owned.get(one.broker, ()))
-        for one in draining.brokers
-    }
+    given, drains = gate.given, gate.given.state.intents.drains
+    left = {name: _bundles_left(load, given) for name, load in brokers.items()}
     forbidden = {
-        one.broker: why
-        for one in draining.brokers
-        if draining.drains[one.broker].total is None
-        and (why := _forbidden(left[one.broker], destinations)) is not None
+        name: why
+        for name, bundles in left.items()
+        if drains[name].total is None
+        and (why := _forbidden(bundles, gate.destinations)) is not None
     }
-    under_way = {broker: _under_way(broker, names, draining) for broker, names in left.items()}
-    going = {one.broker: one for one in draining.brokers if one.broker not in forbidden}
-    gate = _DrainGate(draining, destinations, {broker: {} for broker in left})
-    for broker, names in under_way.items():
-        gate.count(_weighed(broker, names, going[broker]) if broker in going else [])
+    under_way = {name: _under_way(name, bundles, given) for name, bundles in left.items()}
+    going = {name: load for name, load in brokers.items() if name not in forbidden}
+    for name, bundles in under_way.items():
+        gate.count(_weighed(name, bundles, going[name]) if name in going else [])
     for one in sorted(
         one
-        for broker, load in going.items()
-        for one in _weighed(broker, [n for n in left[broker] if n not in under_way[broker]], load)
+        for name, load in going.items()
+        for one in _weighed(name, [n for n in left[name] if n not in under_way[name]], load)
     ):
         gate.decide(one)
     return Evacuation(gate.leaving, gate.throughputs, left, under_way, gate.stays, forbidden)
+
+
+def _bundles_left(load: BrokerLoad, given: RoundInput) -> tuple[str, ...]:
+    """The bundles that a broker still has, in its reports or by the collector's note, without those
+    that have left since, and those of Pulsar itself.
+    """
+    note, gone = given.owned.get(load.broker), given.state.intents.drains[load.broker].gone
+    owned = [] if note is None else sorted({*note.bundles} - {*gone})
+    names = dict.fromkeys([*load.bundles.names, *owned])
+    return tuple(name for name in names if not is_system_bundle(name))
 
 
 def _forbidden(names: Sequence[str], destinations: Destinations) -> tuple[str, Refusal] | None:
@@ -222,22 +195,28 @@ def _forbidden(names: Sequence[str], destinations: Destinations) -> tuple[str, R
     return None
 
 
-def _under_way(broker: str, names: Sequence[str], draining: Draining) -> tuple[str, ...]:
+def _under_way(broker: str, names: Sequence[str], given: RoundInput) -> tuple[str, ...]:
     """The bundles that the broker still lists and that have a command from an earlier round. A
     bundle that a broker of the extensible load manager does not report counts until its note shows
     that it has left: that its busiest bundles do not include it shows nothing.
     """
-    flights = draining.given.under_way
+    flights = given.under_way
     return tuple(
         name
         for name in names
-        if (flights[name].source == broker if name in flights else _is_ordered(name, draining))
+        if (flights[name].source == broker if name in flights else _is_ordered(name, given))
     )
 
 
-def _is_ordered(bundle: str, draining: Draining) -> bool:
-    order = draining.order_of(bundle)
+def _is_ordered(bundle: str, given: RoundInput) -> bool:
+    order = _order_of(bundle, given)
     return order is not None and order.throughput is not None
+
+
+def _order_of(bundle: str, given: RoundInput) -> Order | None:
+    """The command about a bundle that has no outcome yet, and may still be carried out."""
+    order = given.state.orders.get(bundle)
+    return None if order is None or given.now_ms >= order.expires_at_ms else order
 
 
 def _weighed(broker: str, names: Sequence[str], load: BrokerLoad) -> list[_Candidate]:
@@ -255,9 +234,14 @@ def _weighed(broker: str, names: Sequence[str], load: BrokerLoad) -> list[_Candi
 
 @dataclass
 class _DrainGate:
-    """The bundles chosen and refused so far."""
+    """The bundles chosen and refused so far. `budget`: of the whole round; `closed`: why no bundle
+    may leave now, or None.
+    """
 
-    draining: Draining
+    given: RoundInput
+    settings: DrainSettings
+    budget: Budget
+    closed: Refusal | None
     destinations: Destinations
     stays: dict[str, dict[str, Refusal]]
     leaving: dict[str, Decision] = field(default_factory=dict)
@@ -279,14 +263,18 @@ class _DrainGate:
             self.stays[one.source][one.bundle] = why
 
     def _refused(self, one: _Candidate) -> Refusal | None:
-        if one.source in self.draining.given.state.intents.moves_nothing:
+        if one.source in self.given.state.intents.moves_nothing:
             return Refusal("roll-halted", "stays: its roll has halted, or restarts the broker")
-        closed, budget = self.draining.closed, self.draining.budget
-        return closed or self._moving(one) or self._pace(one) or budget.refuses([one.throughput])
+        return (
+            self.closed
+            or self._moving(one)
+            or self._pace(one)
+            or self.budget.refuses([one.throughput])
+        )
 
     def _moving(self, one: _Candidate) -> Refusal | None:
         """Refuses a bundle that is moving or is being split already."""
-        given = self.draining.given
+        given = self.given
         if one.bundle in given.under_way:
             there = given.under_way[one.bundle].source
             return Refusal("already-leaving", f"is on its way from {there} already")
@@ -296,13 +284,13 @@ class _DrainGate:
             return Refusal("on-two-brokers", f"is reported by {gained.broker} too: it is moving")
         if other is not None:
             return Refusal("on-two-brokers", f"is reported by {other.source} too: it is moving")
-        order = self.draining.order_of(one.bundle)
+        order = _order_of(one.bundle, given)
         if order is not None and order.throughput is None:
             return Refusal("being-split", "has a command to split already")
         return None
 
     def _pace(self, one: _Candidate) -> Refusal | None:
-        settings = self.draining.settings
+        settings = self.settings
         if self.bundles >= settings.bundles_at_a_time:
             limit = f"drains.bundles_at_a_time = {settings.bundles_at_a_time}"
             return Refusal(WAITS, f"waits until others have arrived ({limit})")
@@ -318,11 +306,11 @@ class _DrainGate:
         return None
 
     def _pause_ms(self, one: _Candidate) -> float:
-        return expected_pause_ms(self.draining.given.state.pauses, one.topics)
+        return expected_pause_ms(self.given.state.pauses, one.topics)
 
     def _send(self, one: _Candidate) -> Refusal | None:
         """Names the destination and counts the move; why there is none, if there is none."""
-        drain = self.draining.drains[one.source]
+        drain = self.given.state.intents.drains[one.source]
         text = f"{drain.by} drains {one.source} ({drain.reason})"
         decision = Decision(one.bundle, one.source, None, DRAIN, text, {"drain": drain.id})
         named = self.destinations.evacuate(decision)
@@ -332,5 +320,5 @@ class _DrainGate:
         self.throughputs[one.bundle] = one.throughput if isfinite(one.throughput) else 0.0
         self.count([one])
         self.pause_ms += self._pause_ms(one)
-        self.draining.budget.spend([one.throughput])
+        self.budget.spend([one.throughput])
         return None

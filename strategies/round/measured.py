@@ -66,7 +66,7 @@ class CommonFigures:
 def compared(
     reported: Mapping[str, Figures], weights: Weights, capacities: Capacities, cluster: str
 ) -> CommonFigures:
-    """Finds the resources by which these brokers, with the figures of their reports, are compared."""
+    """Finds what all of these brokers measure, and their figures of that."""
     if capacities:
         reported = {name: capacities.applied(name, one) for name, one in reported.items()}
     counting = [name for name in RESOURCES if getattr(weights, name) > 0]
