@@ -130,15 +130,10 @@ class ApprovalFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalObjection:
-    """Reason against an approval record: status of the answer, stable code, sentence."""
+class ApprovalObjection(Objection):
+    """Reason against an approval record; `status`: of the answer."""
 
     status: Literal["refused", "expired"]
-    code: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.code}: {self.text}"
 
 
 def plan_id(cluster: str, epoch: int, round_: int, commands: Iterable[ApprovedCommand]) -> str:
