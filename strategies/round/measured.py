@@ -16,7 +16,7 @@ from typing import Annotated
 
 import numpy as np
 
-from strategies.bundles.bundle_loads import Bools, Floats
+from strategies.bundles.bundle_loads import Floats
 from strategies.cluster.memory import NO_EPISODE, Memory
 from strategies.cluster.model import Figures, Resource, Skip
 from strategies.errors import SettingsError
@@ -98,24 +98,6 @@ def compared(
         tuple(resource for resource in left_out if resource not in partly),
         nothing,
     )
-
-
-def same_resources(
-    left_out: Sequence[str], limit: Floats, weights: Weights
-) -> tuple[Bools, Floats]:
-    """For columns float64[rounds, brokers, 4] (as in `usages_of`): bool[rounds], whether a round
-    compares its brokers by all resources that count except `left_out`, and all of them; the limits
-    without these.
-    """
-    counts = np.array([getattr(weights, name) > 0 for name in RESOURCES])
-    measured = limit > 0
-    missing = counts & ~measured.all(axis=1)
-    expected = np.array([name in left_out for name in RESOURCES])
-    same: Bools = np.all(np.equal(missing, expected), axis=1)
-    if counts.any():
-        some = np.any(measured[..., counts], axis=2)
-        same &= np.any(counts & ~missing, axis=1) & np.all(some, axis=1)
-    return same, np.where(missing[:, np.newaxis, :], 0.0, limit)
 
 
 def begun_again(memory: Memory, left_out: tuple[str, ...]) -> Memory:
