@@ -1,6 +1,5 @@
-"""Formats skips and intents as printable lines, which golden files and `explain` share. If usages of
-a round count commanded moves as done before reports do, it has two spreads: the reported one, and
-the expected one.
+"""Formats skips and intents as printable lines, which golden files and `explain` share. A round has
+two spreads if its usages count moves as done before reports do: the reported and the expected one.
 """
 
 from __future__ import annotations
