@@ -213,11 +213,6 @@ class ClusterState:
         return self.clock.now_ms
 
 
-def moves_under_way(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
-    """Moves that may still be carried out, or that no report shows yet."""
-    return {bundle: move for bundle, move in state.in_flight.items() if now_ms < move.expires_at_ms}
-
-
 def quick_replace(value: _T, **changes: Any) -> _T:
     """`dataclasses.replace` at a tenth of its time, for what changes with every record: frozen
     dataclasses without slots. Does not call `__init__`. Raises TypeError for names that are no

@@ -72,16 +72,16 @@ def learn_list(rivals: Rivals, listing: Listing) -> Rivals:
     lost = (name for name in listing.before or () if name not in now)
     matching.loses(_movable(lost), explained=restarted or _explained(rivals, listing))
     matching.gains(_movable(name for name in listing.now if name not in before))
-    found = [
-        one
-        for one in matching.moves
-        if explains(rivals.ours.get(one.move.bundle, ()), one, listing.ts) is not True
+    suspects = [
+        suspect
+        for suspect in matching.moves
+        if explains(rivals.ours.get(suspect.move.bundle, ()), suspect, listing.ts) is not True
     ]
     return replace(
         rivals,
         left=newest_entries(matching.left, MOST),
         arrived=newest_entries(matching.arrived, MOST),
-        suspects=(*rivals.suspects, *found)[-MOST_SUSPECTS:],
+        suspects=(*rivals.suspects, *suspects)[-MOST_SUSPECTS:],
     )
 
 
@@ -165,11 +165,11 @@ def _suspect_returned(rivals: Rivals, listing: Listing) -> Rivals:
         if move.bundle in back and move.ts > back[move.bundle].issued_ms
     }
     back = {bundle: own for bundle, own in back.items() if bundle not in known}
-    found = [
+    suspects = [
         Suspect(ForeignMove(bundle, str(own.destination), broker, ts), ts, ts)
         for bundle, own in back.items()
     ]
-    return replace(rivals, suspects=(*rivals.suspects, *found)[-MOST_SUSPECTS:])
+    return replace(rivals, suspects=(*rivals.suspects, *suspects)[-MOST_SUSPECTS:])
 
 
 def _must_be_visible(own: OwnMove, rivals: Rivals, broker: str, ts: int) -> bool:
@@ -183,12 +183,12 @@ def _must_be_visible(own: OwnMove, rivals: Rivals, broker: str, ts: int) -> bool
     return own.answered_ms + AGE_MS <= ts
 
 
-def explains(some: Sequence[OwnMove], suspect: Suspect, now_ms: int) -> bool | None:
+def explains(commands: Sequence[OwnMove], suspect: Suspect, now_ms: int) -> bool | None:
     """True if commands for its bundle explain a change of owners; None while an outcome may still
     come.
     """
-    found = [_explains(own, suspect, now_ms) for own in some]
-    return True if True in found else None if None in found else False
+    answers = [_explains(own, suspect, now_ms) for own in commands]
+    return True if True in answers else None if None in answers else False
 
 
 def _explains(own: OwnMove, suspect: Suspect, now_ms: int) -> bool | None:
@@ -302,10 +302,10 @@ def _confirm_suspects(rivals: Rivals, there: Collection[str], now_ms: int) -> Ri
     """Turns suspicions into foreign moves, or drops them. `there`: the brokers of the sweep."""
     if not rivals.suspects:
         return rivals
-    waiting, found, ours = list[Suspect](), list[ForeignMove](), dict(rivals.ours)
+    waiting, moves, ours = list[Suspect](), list[ForeignMove](), dict(rivals.ours)
     for suspect in rivals.suspects:
-        move, own = suspect.move, rivals.ours.get(suspect.move.bundle, ())
-        explained = explains(own, suspect, now_ms)
+        move, commands = suspect.move, rivals.ours.get(suspect.move.bundle, ())
+        explained = explains(commands, suspect, now_ms)
         was_away = rivals.absent.get(move.source, -1) >= move.ts - AGE_MS
         if explained or move.source not in there or was_away:
             continue
@@ -313,10 +313,10 @@ def _confirm_suspects(rivals: Rivals, there: Collection[str], now_ms: int) -> Ri
         if explained is None or passes < _PASSES:
             waiting.append(replace(suspect, passes=passes))
             continue
-        found.append(replace(move, against=any(one.issued_ms < move.ts for one in own)))
-        if own:  # something else has moved the bundle: commands explain nothing any more
-            ours[move.bundle] = tuple(replace(one, until_ms=-1) for one in own)
-    return replace(rivals, suspects=tuple(waiting), news=(*rivals.news, *found), ours=ours)
+        moves.append(replace(move, against=any(own.issued_ms < move.ts for own in commands)))
+        if commands:  # something else has moved the bundle: they explain nothing any more
+            ours[move.bundle] = tuple(replace(own, until_ms=-1) for own in commands)
+    return replace(rivals, suspects=tuple(waiting), news=(*rivals.news, *moves), ours=ours)
 
 
 def _late_sweep(record: Sweep, state: ClusterState) -> Rejection:

@@ -123,8 +123,8 @@ def read_owned(broker: str, store: StateStore) -> Owned | None:
 
 def owned_by(brokers: Iterable[str], store: StateStore) -> dict[str, Owned]:
     """Broker → its newest note, for those that have one."""
-    found = ((broker, read_owned(broker, store)) for broker in brokers)
-    return {broker: record for broker, record in found if record is not None}
+    notes = ((broker, read_owned(broker, store)) for broker in brokers)
+    return {broker: note for broker, note in notes if note is not None}
 
 
 def keep_owned(record: Owned, store: StateStore, jump_ms: int) -> None:

@@ -92,12 +92,12 @@ def _note_outcome(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
     """Keeps an outcome of time `ts` as evidence. A command that is not carried out explains
     nothing; one that failed may have released its bundle.
     """
-    some = rivals.ours.get(outcome.bundle, ())
-    own = next((one for one in some if one.command_id == outcome.command_id), None)
+    commands = rivals.ours.get(outcome.bundle, ())
+    own = next((one for one in commands if one.command_id == outcome.command_id), None)
     if outcome.status in ("refused", "expired", "dry-run"):
         if own is None or own.answered_ms is not None:
             return rivals
-        return _with_commands(rivals, outcome.bundle, [one for one in some if one is not own])
+        return _with_commands(rivals, outcome.bundle, [one for one in commands if one is not own])
     source = outcome.owner_before or (None if own is None else own.source)
     if source is None:
         return rivals
@@ -110,7 +110,7 @@ def _note_outcome(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
         ts,
         confirmed=outcome.status == "applied" and outcome.owner_after not in (None, source),
     )
-    others = [one for one in some if one is not own]
+    others = [one for one in commands if one is not own]
     rivals = _with_commands(rivals, outcome.bundle, [*others, moved][-_PER_BUNDLE:])
     return _without_moves_of(rivals, outcome.bundle, moved)
 
@@ -280,10 +280,10 @@ def _without(keys: Collection[str], entries: Mapping[str, _T]) -> dict[str, _T]:
     return {other: value for other, value in entries.items() if other not in keys}
 
 
-def _with_commands(rivals: Rivals, bundle: str, some: Sequence[OwnMove]) -> Rivals:
+def _with_commands(rivals: Rivals, bundle: str, commands: Sequence[OwnMove]) -> Rivals:
     ours = {name: own for name, own in rivals.ours.items() if name != bundle}
-    if some:
-        ours[bundle] = tuple(some)
+    if commands:
+        ours[bundle] = tuple(commands)
     return replace(rivals, ours=newest_entries(ours, MOST))
 
 

@@ -197,9 +197,9 @@ def begin_again_if_away(last_ms: int, store: StateStore, settings: RoundSettings
     """
     state, after_ms = store.get_cluster(), forget_ms(settings)
     if after_ms > 0 and state.now_ms - last_ms > after_ms:
-        kept = forget(state, store)
-        kept = replace(kept, round_at_ms=state.now_ms, voters=kept.live, live=0)
-        store.put_cluster(kept)
+        rest = forget(state, store)
+        rest = replace(rest, round_at_ms=state.now_ms, voters=rest.live, live=0)
+        store.put_cluster(rest)
 
 
 def _asked(intents: Intents) -> Intents:
