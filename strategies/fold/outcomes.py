@@ -3,6 +3,9 @@
 A dry run frees its bundle at once and returns its part of the budget. Another executor may still
 carry out the same command, so a dry run is kept until no executor can do so any more, and a real
 outcome counts, whichever of the two arrives first (decision record 0028).
+
+Commands and outcomes, which may belong to commands of another epoch, also show which moves of
+bundles are the rebalancer's own.
 """
 
 from __future__ import annotations

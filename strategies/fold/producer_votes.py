@@ -119,11 +119,14 @@ def judge_clock(
     tolerance_ms: int | None = None,
     silence_ms: int = 0,
 ) -> tuple[Clock, ClockVerdict]:
-    """The clock after a record stamped `ts`, and the verdict on that record; "moved-…" means
-    believed after a long run.
+    """Returns the clock after a record stamped `ts`, and the verdict on that record, so that one
+    wrong clock can neither stop the cluster's time nor advance it.
 
-    "leads": believed, but the clock does not follow. `tolerance_ms`: None = `jump_ms`, so that no
-    record leads.
+    A record further than `jump_ms` from the time is not believed. When only such records arrive, in
+    ascending order and spanning `recovery_ms`, the log has really moved (an outage, a repaired
+    clock), and the clock adopts their time ("moved-…"). A record that leads by more than
+    `tolerance_ms` (None = `jump_ms`) is used ("leads"), but the clock follows it only when most
+    producers agree, or when no other producer has sent a record for `silence_ms`.
     """
     lead = ts - clock.now_ms
     if -jump_ms <= lead <= (jump_ms if tolerance_ms is None else tolerance_ms):
