@@ -17,7 +17,8 @@ from time import perf_counter, thread_time
 from benchmarks.figures import Sample, sample
 from benchmarks.fleet import Fleet
 from sinks.wire.codec import decode
-from sinks.wire.output_rows import event_row, pack_origin
+from sinks.wire.origin import pack_origin
+from sinks.wire.output_rows import event_row
 from sinks.wire.position import Position
 from strategies.cluster.model import Command, TelemetryRecord
 from strategies.cluster.store import InMemoryStore

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from sinks.wire.codec import cluster_of, decode
-from sinks.wire.output_rows import OutputRow, event_row, over_quota_row, pack_origin, rejected_row
+from sinks.wire.origin import OutputRow, over_quota_row, pack_origin, rejected_row
+from sinks.wire.output_rows import event_row
 from sinks.wire.peek import peek
 from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip

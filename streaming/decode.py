@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from sinks.wire.codec import cluster_of, decode
-from sinks.wire.output_rows import OutputRow, pack_origin, rejected_row
+from sinks.wire.origin import OutputRow, pack_origin, rejected_row
 from sinks.wire.peek import LARGE_BYTES, Peeked, peek
 from sinks.wire.position import Position
 from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped

@@ -18,7 +18,8 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.rare_collections import rare_collections
 from sinks.wall_clock import wall_clock_ms
-from sinks.wire.output_rows import OutputRow, event_row, over_quota_row
+from sinks.wire.origin import OutputRow, over_quota_row
+from sinks.wire.output_rows import event_row
 from sinks.wire.signing import SigningKey, SigningSettings, signing_key
 from strategies.cluster.model import LoadReport, TelemetryRecord
 from strategies.cluster.store import StateStore

@@ -14,7 +14,7 @@ from sinks.executor.journal import Journal
 from sinks.topics.access import Publisher
 from sinks.wire.codec import cluster_of
 from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry
-from sinks.wire.output_rows import Origin, encode_rejected
+from sinks.wire.origin import Origin, encode_rejected
 from strategies.cluster.model import Outcome
 
 

@@ -35,7 +35,7 @@ from sinks.wire.intents import encode_intent
 from sinks.wire.mending import TABLE, mended
 from sinks.wire.names import check_broker, check_bundles, check_cluster, is_cluster, quoted
 from sinks.wire.nesting_limits import check_shape, check_utf8
-from sinks.wire.output_rows import origin_size
+from sinks.wire.origin import origin_size
 from sinks.wire.signing import SigningKey, check_intent_signature
 from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
 from strategies.cluster.intent_contract import Intent

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.fold.engine import EngineSettings

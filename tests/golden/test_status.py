@@ -19,7 +19,7 @@ from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic_uri
 from sinks.wire.codec import decode_command, decode_round, encode_round
 from sinks.wire.encoding import encode_outcome
-from sinks.wire.output_rows import Origin, encode_rejected
+from sinks.wire.origin import Origin, encode_rejected
 from sinks.wire.position import Position
 from strategies.cluster.round_figures import Certificate
 from strategies.errors import WireError

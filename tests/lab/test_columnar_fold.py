@@ -23,7 +23,8 @@ from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import converted
 from sinks.wire.codec import decode_round
-from sinks.wire.output_rows import OutputRow, event_row
+from sinks.wire.origin import OutputRow
+from sinks.wire.output_rows import event_row
 from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.cluster.round_state import RoundFacts, state_of

@@ -15,7 +15,7 @@ from pulsar_rebalancer.lab.simulation.closed_loop import outcome_reports
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.wire.codec import decode
-from sinks.wire.output_rows import pack_origin
+from sinks.wire.origin import pack_origin
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
 from strategies.cluster.model import LoadReport, Outcome, OutcomeReport, Sweep, TelemetryRecord

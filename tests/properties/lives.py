@@ -10,7 +10,7 @@ from random import Random
 
 import numpy as np
 
-from sinks.wire.output_rows import pack_origin
+from sinks.wire.origin import pack_origin
 from sinks.wire.position import Position
 from strategies.cluster import model
 from strategies.cluster.store import InMemoryStore, StateStore

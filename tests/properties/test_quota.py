@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import Row
 
 from sinks.plain_loop import PlainLoop
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
 from strategies.cluster.quota import EMPTY, UnreadRecord, admit

@@ -31,7 +31,7 @@ from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
 from pulsar_rebalancer.settings.load import load as settings_of
 from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode_command
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
 from strategies.cluster.budget import HOUR_MS

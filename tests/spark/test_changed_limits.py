@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.wire.codec import decode
-from sinks.wire.output_rows import event_row, pack_origin
+from sinks.wire.origin import pack_origin
+from sinks.wire.output_rows import event_row
 from sinks.wire.position import Position
 from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.store import InMemoryStore

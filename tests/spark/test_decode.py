@@ -18,7 +18,7 @@ from pyspark.sql import Row
 from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.codec import decode, decode_rejected
-from sinks.wire.output_rows import LARGEST_ORIGINAL, OutputRow, unpack_origin
+from sinks.wire.origin import LARGEST_ORIGINAL, OutputRow, unpack_origin
 from sinks.wire.peek import LARGE_BYTES, Peeked
 from sinks.wire.position import Position
 from sinks.wire.raw import SourceSettings

@@ -20,7 +20,7 @@ from sinks.wire.codec import (
     encode_outcome_telemetry,
     encode_round,
 )
-from sinks.wire.output_rows import OutputRow, pack_origin, rejected_row
+from sinks.wire.origin import OutputRow, pack_origin, rejected_row
 from sinks.wire.signing import SigningKey, check_intent_signature
 from strategies.cluster.model import Command, Round
 from strategies.errors import WireError

@@ -20,7 +20,7 @@ from sinks.recordings.json_lines import write_recording
 from sinks.topics.files.consumer import FileConsumer
 from sinks.topics.files.flushing import write_durably
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow
 
 FULL = Path("/dev/full")
 

@@ -18,7 +18,7 @@ from sinks.metrics.collector import CollectorMetrics
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.labels import MOST_CLUSTERS
 from sinks.metrics.liveness import Liveness
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow
 from strategies.cluster.intent_contract import LASTING
 from strategies.reason_codes import STATES
 from streaming.job_metrics import JobMetrics

@@ -11,7 +11,7 @@ import pytest
 from sinks.plain_loop import PlainLoop
 from sinks.recordings.json_lines import open_recording
 from sinks.wire.codec import decode_rejected, decode_round
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
 from strategies.fold.engine import EngineSettings

@@ -9,7 +9,7 @@ import pytest
 
 from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected, decode_round
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow
 from sinks.wire.position import Position
 from strategies.cluster.model import Round
 from strategies.cluster.quota import (

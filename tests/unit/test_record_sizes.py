@@ -19,7 +19,7 @@ from sinks.wire.codec import (
     read_command,
 )
 from sinks.wire.fitting import LARGEST_ROUND, encode_fitting
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow
 from sinks.wire.position import Position
 from strategies.cluster.model import Skip
 from strategies.errors import WireError

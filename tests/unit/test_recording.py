@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from pulsar_rebalancer.lab.replay import decisions
 from sinks.recordings.json_lines import open_recording, write_recording
-from sinks.wire.output_rows import pack_origin, rejected_row
+from sinks.wire.origin import pack_origin, rejected_row
 from sinks.wire.position import Position
 from strategies.errors import SettingsError, SinkError, WireError
 

@@ -21,7 +21,7 @@ from sinks.wire.codec import (
     encode_outcome,
     encode_round,
 )
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.schemas import schemas
 from strategies.errors import WireError

@@ -32,7 +32,7 @@ from sinks.wire.codec import (
     decode_round,
 )
 from sinks.wire.encoding import encode_outcome
-from sinks.wire.output_rows import Origin, encode_rejected
+from sinks.wire.origin import Origin, encode_rejected
 from sinks.wire.position import Position
 from strategies.errors import WireError
 from tests.control_topic import TOPICS, now_ms, outcome

@@ -12,7 +12,7 @@ import pytest
 
 from sinks.recordings.json_lines import open_recording
 from sinks.wire.codec import cluster_of, decode
-from sinks.wire.output_rows import pack_origin
+from sinks.wire.origin import pack_origin
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits, clip
 from strategies.cluster import model

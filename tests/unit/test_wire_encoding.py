@@ -33,16 +33,16 @@ from sinks.wire.codec import (
     encode_round,
 )
 from sinks.wire.command_digest import command_digest
-from sinks.wire.output_rows import (
+from sinks.wire.origin import (
     LARGEST_ORIGINAL,
     Origin,
     OutputRow,
     encode_rejected,
-    event_row,
     origin_size,
     pack_origin,
     unpack_origin,
 )
+from sinks.wire.output_rows import event_row
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import (

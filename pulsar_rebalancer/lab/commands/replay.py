@@ -27,7 +27,7 @@ from sinks.topics.connections import Connections
 from sinks.topics.readable import Placed, Skipped, readable
 from sinks.topics.uri import TopicUri, parse_topic
 from sinks.wire.codec import decode_rejected
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow
 from sinks.wire.position import Position
 from strategies.cluster.model import Outcome
 from strategies.errors import WireError

@@ -18,7 +18,7 @@ from sinks.plain_loop import PlainLoop
 from sinks.topics.readable import Placed, place
 from sinks.wire.codec import decode_command, decode_rejected, decode_round
 from sinks.wire.encoding import encode_outcome
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
 from strategies.cluster.model import Command, Expected, Outcome, Round

@@ -20,7 +20,7 @@ from sinks.topics.readable import Placed
 from sinks.topics.settings import Topics
 from sinks.topics.uri import file_topic
 from sinks.wire.codec import cluster_of, decode_rejected
-from sinks.wire.output_rows import Origin, OutputRow, encode_rejected
+from sinks.wire.origin import Origin, OutputRow, encode_rejected
 from sinks.wire.position import Position
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningSettings
