@@ -59,7 +59,7 @@ class RoundCloser:
     def close(
         self, cluster: str, closed_by: ClosedBy, sweep: SweepOfRound | None, store: StateStore
     ) -> list[Event]:
-        """The commands and the record of the round; the state after it goes to the store."""
+        """Closes a round and stores the state after it; returns its commands and its record."""
         state = store.get_cluster()
         now_ms, settings = state.now_ms, self.rules.round
         brokers = _in_order(store)
@@ -110,8 +110,8 @@ def _left(
     settings: RoundSettings,
     sweep: SweepOfRound | None,
 ) -> list[str]:
-    """Brokers that neither the sweep lists nor that reported in this pass, and brokers without a
-    report for a very long time, unless their clock is not believed.
+    """Returns the brokers that neither the sweep lists nor that reported in this pass, and those
+    without a report for a very long time, unless their clock is not believed.
     """
     silent_since_ms = now_ms - _STALE_TIMES_TO_FORGET * settings.stale_after_ms
     heard = {

@@ -202,9 +202,9 @@ class Engine:
         return admitted, earlier
 
     def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
-        """Events of one record of the store's cluster; the commands of a round come right before
-        the record of the round. A record or a round for which a rule raises changes nothing, and
-        says so.
+        """Folds one record of the store's cluster; returns its events, the commands of a round
+        right before the record of the round. A record or a round for which a rule raises changes
+        nothing, and says so.
 
         A repeated record has no events, because brokers and publishers may send the same record
         twice.
@@ -262,9 +262,7 @@ class Engine:
 
 
 def _apply(record: TelemetryRecord, store: StateStore) -> Rejection | None:
-    """Brings a record whose time is believed into the cluster's state; why it cannot be used, if
-    so.
-    """
+    """Applies a record whose time is believed; returns its rejection if it cannot be used."""
     match record:
         case LoadReport():
             return accept_report(record, store)
@@ -282,8 +280,8 @@ def _apply(record: TelemetryRecord, store: StateStore) -> Rejection | None:
 
 
 def _due(state: ClusterState, settings: RoundSettings, *, swept: bool) -> ClosedBy | None:
-    """The condition that closes the open round now; None while it stays open. `swept`: the record
-    that was just applied is a sweep.
+    """Returns the condition that closes the open round now; None while it stays open. `swept`: the
+    record that was just applied is a sweep.
     """
     now_ms = state.now_ms
     passed = now_ms - state.round_at_ms

@@ -34,7 +34,7 @@ _PER_BUNDLE = 4
 
 
 def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore) -> ClusterState:
-    """The state after an outcome. After a completed move only later reports count; a move that did
+    """Applies an outcome. After a completed move only later reports count; a move that did
     not happen frees its bundle.
     """
     outcome = record.outcome
@@ -132,7 +132,7 @@ def add_pause(
 
 
 def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
-    """The state after a round's commands."""
+    """Returns the state after a round's commands."""
     in_flight, advised, orders = dict(state.in_flight), dict(state.advised), dict(state.orders)
     for command in result.commands:
         if command.action == "throttle":
@@ -219,7 +219,7 @@ def _order(command: Command, result: RoundResult, now_ms: int) -> Order:
 
 
 def _apply_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
-    """The state after a dry run: without the command, unless it has a real outcome or a report
+    """Applies a dry run: the state is without the command, unless it has a real outcome or a report
     shows that its bundle has left.
     """
     bundle, order = outcome.bundle, state.orders.get(outcome.bundle)
