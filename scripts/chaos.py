@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scripts.chaos_rounds import Chaos, chaos
-from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import SHEDDERS
 

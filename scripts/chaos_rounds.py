@@ -24,7 +24,6 @@ from pulsar_rebalancer.lab.simulation.world import World
 from scripts.invariants import Invariants
 from scripts.steady_invariants import SteadyInvariants
 from strategies.bundles import parse_bundle
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import (
     Command,
     LoadReport,
@@ -34,6 +33,7 @@ from strategies.cluster.model import (
     Sweep,
     TelemetryRecord,
 )
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.shedding.steady.settings import SteadySettings

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from pulsar_rebalancer.lab.simulation.fleet import MIB
 from strategies.averages.bundle_averages import unpack_history
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import Command, Event, LoadReport, Rejection, Round
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.store import StateStore
 from strategies.settings import Mode
 

@@ -17,14 +17,14 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.processes import rare_collections, wall_clock_ms
-from sinks.wire.output_rows import OutputRow, event_row, over_quota_row
+from sinks.wire.origin import OutputRow, over_quota_row
+from sinks.wire.output_rows import event_row
 from sinks.wire.signing import SigningKey, SigningSettings, signing_key
 from strategies.cluster.model import LoadReport, TelemetryRecord
 from strategies.cluster.store import StateStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import without_unseen
-from strategies.fold.reports import newest_report_ms
-from strategies.fold.vanished_clusters import forget_ms
+from strategies.fold.time_jumps import forget_ms
 from streaming.decode import ReadRows, Unread
 from streaming.outputs.facts import FACTS, BatchTally
 from streaming.raised_log import log_once
@@ -94,48 +94,39 @@ class ClusterProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         with rare_collections():
-            found = self._handled(key[0], rows)
+            output = self._fold_shard(key[0], rows)
         if self._kept is None:
             _FREEZER.after_batch()
-        return iter(found)
+        return iter(output)
 
-    def _handled(self, number: int, rows: Iterator[Any]) -> list[Row]:
+    def _fold_shard(self, number: int, rows: Iterator[Any]) -> list[Row]:
         tally = BatchTally(per_broker=self._metrics.per_broker) if self._metrics.listen else None
         kept, state = _KEPT if self._kept is None else self._kept, Rows(self._state)
         shard = kept.open(number, state)
-        outputs = [
+        rows_out = [
             row
             for cluster, records in by_cluster(self._read_rows(rows)).items()
-            for row in self._fold(cluster, records, shard, tally)
+            for row in self._fold_cluster(cluster, records, shard, tally)
         ]
         vanished = shard.drop_vanished(self._clock_ms(), self._forget_policy)
         shard.flush(state)
         kept.keep(number, shard)
-        found = [
+        output = [
             Row(kind=row.kind, key=row.key, value=row.value, seq=seq)
-            for seq, row in enumerate(outputs)
+            for seq, row in enumerate(rows_out)
         ]
         if tally is not None:
             tally.vanished(vanished)
-            found.append(Row(kind=FACTS, key="", value=tally.value(), seq=len(found)))
-        return found
+            output.append(Row(kind=FACTS, key="", value=tally.value(), seq=len(output)))
+        return output
 
-    def _fold(
+    def _fold_cluster(
         self,
         cluster: str,
         records: Sequence[Unread],
         shard: ShardStore,
         tally: BatchTally | None,
     ) -> list[OutputRow]:
-        if not cluster:  # the cluster is unknown: rejected rows only
-            outputs = [
-                found
-                for one in records
-                if is_published(one, self._until) and isinstance(found := one.decoded(), OutputRow)
-            ]
-            if tally is not None:
-                tally.add(cluster, outputs, None)
-            return outputs
         store = shard.cluster(cluster)
         seen = FoldNotes()
         outputs = list(fold(self._engine, records, store, self._key, seen=seen, until=self._until))
@@ -150,7 +141,7 @@ class ClusterProcessor(StatefulProcessor):
 
 @dataclass(slots=True)
 class FoldNotes:
-    """What `fold` has seen: brokers of reports, and the number of records beyond the quota."""
+    """Brokers whose reports `fold` has decoded, and the number of records beyond the quota."""
 
     brokers: dict[str, None] = field(default_factory=dict)
     set_aside: int = 0
@@ -174,14 +165,15 @@ def fold(
         published = is_published(one, until)
         if published and engine.drops_unconfirmed_moves:
             end_of_window(store)
-        admitted, earlier = True, None
+        rows, admitted = list[OutputRow](), True
         if one.has_quota:
             admitted, earlier = engine.admits(one.arrival, store)
-        rows = [] if earlier is None else [over_quota_row(earlier, one.cluster)]
-        if not admitted:
-            seen.set_aside += 1
-        else:
+            if earlier is not None:
+                rows.append(over_quota_row(earlier, one.cluster))
+        if admitted:
             rows += _rows(engine, one.decoded(), store, key, seen)
+        else:
+            seen.set_aside += 1
         if published:
             yield from rows
         elif engine.drops_unconfirmed_moves and any(row.kind == "commands" for row in rows):
@@ -189,7 +181,7 @@ def fold(
 
 
 def end_of_window(store: StateStore) -> None:
-    """Takes back what a warm start has dropped, before the first record that is published."""
+    """Drops the moves of a warm start that nothing shows, before the first published record."""
     state = store.get_cluster()
     if state.dropped:
         store.put_cluster(without_unseen(state))
@@ -210,14 +202,14 @@ def _rows(
 
 
 def is_published(one: Unread, until: Mapping[int, int]) -> bool:
-    """Whether what follows from a record is published; during a warm start it is not."""
+    """True if the rows of a record are published; during a warm start they are not."""
     return one.offset >= until.get(one.partition, 0)
 
 
 def newest_accepted_ms(brokers: Iterable[str], store: StateStore) -> int | None:
     """Time of the newest report that the engine has accepted from these brokers."""
     states = [state for broker in brokers if (state := store.get_broker(broker)) is not None]
-    newest = max(map(newest_report_ms, states), default=-1)
+    newest = max((state.newest_report_ms for state in states), default=-1)
     return None if newest < 0 else newest
 
 
@@ -229,19 +221,19 @@ def by_cluster(records: Iterable[Unread]) -> Mapping[str, list[Unread]]:
     partition never changes, so a clock that jumps back cannot reorder a topic of keyed records (one
     partition per cluster).
     """
-    found: defaultdict[str, list[Unread]] = defaultdict(list)
-    for one in records:
-        found[one.cluster].append(one)
-    return {cluster: _in_order(found[cluster]) for cluster in sorted(found)}
+    clusters: defaultdict[str, list[Unread]] = defaultdict(list)
+    for record in records:
+        clusters[record.cluster].append(record)
+    return {cluster: _in_order(clusters[cluster]) for cluster in sorted(clusters)}
 
 
-def _in_order(some: list[Unread]) -> list[Unread]:
-    some.sort(key=itemgetter(0, 1))
+def _in_order(records: list[Unread]) -> list[Unread]:
+    records.sort(key=itemgetter(0, 1))
     newest: dict[int, int] = {}
     times: list[int] = []
-    for one in some:
-        newest[one.partition] = max(newest.get(one.partition, 0), one.ts)
-        times.append(newest[one.partition])
+    for record in records:
+        newest[record.partition] = max(newest.get(record.partition, 0), record.ts)
+        times.append(newest[record.partition])
     return [
-        some[i] for i in sorted(range(len(some)), key=times.__getitem__)
+        records[i] for i in sorted(range(len(records)), key=times.__getitem__)
     ]  # stable: same time, then partition, then offset

@@ -21,7 +21,7 @@ from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.codec import cluster_of
 from strategies.cluster.intent_contract import LASTING
 from strategies.fold.engine import EngineSettings
-from strategies.fold.vanished_clusters import forget_ms
+from strategies.fold.time_jumps import forget_ms
 from strategies.fold.warm_start import warm_window_ms
 from streaming.checkpoint.guard_file import GUARD, Guard, write_guard
 from streaming.checkpoint.warm_start import NO_WARMING, Warming, WarmStart

@@ -31,8 +31,7 @@ from strategies.cluster.intent_state import from_statuses
 from strategies.cluster.model import Round
 from strategies.errors import RebalancerError, SettingsError, SinkError, WireError
 from strategies.figures.describe import counted
-from strategies.fold.accept_intent import IntentRefusal, accept
-from strategies.fold.intent_fleet import IntentFleet
+from strategies.fold.accept_intent import IntentFleet, IntentRefusal, accept
 
 _DURATION = re.compile(r"([1-9][0-9]{0,5}) ?(min|m|h|d)")
 _UNITS_MS = {"min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

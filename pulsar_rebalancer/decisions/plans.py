@@ -30,7 +30,7 @@ from strategies.executor.approvals import (
     PauseOrder,
     plan_id,
 )
-from strategies.figures.reported import expected_spread, reported_spread
+from strategies.figures.describe import expected_spread, reported_spread
 
 #: `refused`: every command has an outcome, none was carried out, and no person denied the plan.
 PlanState = Literal["waiting", "approved", "denied", "expired", "done", "partly", "refused"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pulsar_rebalancer.decisions.figure_texts import data_rate, figure, number
 from strategies.cluster.model import Skip
 from strategies.cluster.round_figures import Certificate, Forecast
-from strategies.round.proof import Proof
+from strategies.round.round_record import Proof
 
 #: Gaps below this fraction read as 0.0 points.
 _NOTHING = 0.0005

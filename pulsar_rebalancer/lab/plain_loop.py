@@ -7,8 +7,17 @@ from __future__ import annotations
 from collections import defaultdict
 
 from sinks.wire.codec import cluster_of, decode, peek
-from sinks.wire.origin import DEFAULT_LIMITS, Position, WireLimits, clip, pack_origin
-from sinks.wire.output_rows import OutputRow, event_row, over_quota_row, rejected_row
+from sinks.wire.origin import (
+    DEFAULT_LIMITS,
+    OutputRow,
+    Position,
+    WireLimits,
+    clip,
+    over_quota_row,
+    pack_origin,
+    rejected_row,
+)
+from sinks.wire.output_rows import event_row
 from strategies.cluster.quota import UnreadRecord
 from strategies.cluster.store import InMemoryStore
 from strategies.errors import WireError

@@ -20,10 +20,12 @@ from sinks.metrics.settings import MetricsSettings
 from sinks.notices.settings import NoticeSettings
 from sinks.topics.addresses import Connections, TopicUri
 from sinks.wire.signing import SigningSettings
-from strategies.cluster.drain_settings import DrainSettings
-from strategies.cluster.limit_settings import LimitSettings
-from strategies.cluster.quota_settings import BulkheadSettings
-from strategies.cluster.rival_settings import RivalSettings
+from strategies.cluster.rule_settings import (
+    BulkheadSettings,
+    DrainSettings,
+    LimitSettings,
+    RivalSettings,
+)
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import FilterSettings
 from strategies.fold.engine import EngineSettings
@@ -37,7 +39,7 @@ from strategies.java.pulsar_releases import (
 from strategies.placement.destination_rules import DestinationSettings
 from strategies.placement.registry import PLACERS
 from strategies.registry import Registry
-from strategies.round.capacities import CapacitySettings
+from strategies.round.measured import CapacitySettings
 from strategies.settings import Mode, RoundSettings, Setting, Weights
 from strategies.shedding.contract import SheddingStrategy
 from strategies.shedding.registry import SHEDDERS

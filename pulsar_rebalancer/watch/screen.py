@@ -13,8 +13,7 @@ from pulsar_rebalancer.decisions.explain.sentences import points
 from pulsar_rebalancer.decisions.intents import what_of
 from pulsar_rebalancer.watch.folder import WatchFolder
 from strategies.cluster.model import Command, Round
-from strategies.figures.describe import counted_with
-from strategies.figures.reported import expected_spread, reported_spread
+from strategies.figures.describe import counted_with, expected_spread, reported_spread
 
 #: Commands of a round that are printed.
 _MOST_COMMANDS = 5

@@ -42,7 +42,7 @@ from strategies.cluster.move_cost import MoveCost
 from strategies.errors import CallFailed, RebalancerError, SinkError
 from strategies.executor.admission import owner_objection
 from strategies.executor.approvals import NOT_THE_APPROVED_PLAN
-from strategies.executor.breaker import result_of
+from strategies.executor.gate_and_breaker import result_of
 
 #: Characters of an outcome's reason, which may quote what brokers and policies say.
 _LONGEST_REASON = 2_000

@@ -1,5 +1,5 @@
 """The gate before every move: asks the cluster whether a move may begin now, at most once in some
-seconds. The rules are in strategies/executor/gate.py.
+seconds. The rules are in strategies/executor/gate_and_breaker.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import Probe, probe
 from strategies.errors import CallFailed, SettingsError, Unauthorized
 from strategies.executor.admission import Objection
-from strategies.executor.gate import GateFacts, GateRules, gate_objection
+from strategies.executor.gate_and_breaker import GateFacts, GateRules, gate_objection
 
 T = TypeVar("T")
 #: Brokers that are probed beside the leader and those of a move; of a larger cluster, others each

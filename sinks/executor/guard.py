@@ -18,7 +18,7 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.cluster.budget import HOUR_MS
 from strategies.errors import CallFailed
 from strategies.executor.admission import Objection, unowned_objection
-from strategies.executor.breaker import (
+from strategies.executor.gate_and_breaker import (
     BreakerState,
     MoveResult,
     being_tried,

@@ -11,8 +11,7 @@ from sinks.wire.origin import DEFAULT_LIMITS, WireLimits
 from sinks.wire.signing import SigningKey
 from strategies.errors import SettingsError
 from strategies.executor.admission import AdmissionRules
-from strategies.executor.breaker import BreakerRules
-from strategies.executor.gate import GateRules
+from strategies.executor.gate_and_breaker import BreakerRules, GateRules
 from strategies.java.pulsar_releases import PulsarRelease
 from strategies.limits import Window, patterns, read_windows
 from strategies.settings import Setting

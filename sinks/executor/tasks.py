@@ -19,8 +19,8 @@ from sinks.topics.epochs import epochs_in
 from sinks.topics.readable import check_complete
 from sinks.wire.codec import cluster_of, read_command, to_command
 from sinks.wire.contracts.execution import CommandRecord
-from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry, encode_rejected
-from sinks.wire.origin import Origin, Position
+from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry
+from sinks.wire.origin import Origin, Position, encode_rejected
 from strategies.cluster.model import Command, Outcome, OutcomeStatus
 from strategies.errors import WireError
 from strategies.executor.admission import Objection, Signature

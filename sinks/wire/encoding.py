@@ -18,18 +18,16 @@ from sinks.wire.contracts.job_output import (
     CertificateRecord,
     ForecastRecord,
     IntentStatusRecord,
-    RejectedRecord,
     RoundRecord,
     SkipRecord,
     SpreadRecord,
     StateRecord,
 )
 from sinks.wire.contracts.telemetry import OutcomeReportRecord
-from sinks.wire.origin import LARGEST_ORIGINAL, Origin
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Command, Evidence, Expected, Outcome, Round, Scalar, Skip
 from strategies.cluster.round_figures import Certificate, Forecast, RoundState, Spread
-from strategies.errors import ContractError, WireError
+from strategies.errors import ContractError
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -126,28 +124,6 @@ def encode_outcome_telemetry(outcome: Outcome) -> bytes:
     return _ENCODER.encode(
         OutcomeReportRecord(v=1, cluster=outcome.cluster, ts=outcome.ts, report=_outcome(outcome))
     )
-
-
-def encode_rejected(error: WireError, origin: Origin, cluster: str) -> bytes:
-    """Encodes a record of the REJECTED topic; `cluster` is empty if unknown."""
-    topic, partition, offset = origin.position
-    record = RejectedRecord(
-        v=1,
-        topic=topic,
-        partition=partition,
-        offset=offset,
-        cluster=cluster or None,
-        code=error.code,
-        text=error.text,
-        original=origin.value[:LARGEST_ORIGINAL],
-        size=origin.size,
-        truncated=origin.truncated or len(origin.value) > LARGEST_ORIGINAL,
-    )
-    # `encode` returns bytes with up to half as much memory again; a job holds all rejected records
-    # of a micro-batch.
-    text = bytearray()
-    _ENCODER.encode_into(record, text)
-    return bytes(text)
 
 
 def to_command(record: CommandRecord) -> Command:

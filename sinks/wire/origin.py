@@ -1,17 +1,22 @@
-"""The position of a record in its topic, and limits of its size. Packed with the original bytes
-into one value, the position travels with the decoded record to the rejected topic.
+"""A record's position, limits of its size, and its original bytes, packed into one value that
+travels with the decoded record; and the row of the rejected topic that is made of them.
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
+import msgspec
 import zstandard
 
-from strategies.errors import ContractError
+from sinks.wire.contracts.job_output import RejectedRecord
+from strategies.cluster.quota import OVER_QUOTA, OverQuota
+from strategies.errors import ContractError, WireError
 from strategies.settings import Setting
+
+_ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +120,47 @@ def _header(origin: bytes) -> tuple[int, int, int, int, int, int]:
             "with the version that wrote it."
         )
     return _HEADER.unpack_from(origin)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRow:
+    """One record for the topic that `kind` names. `key`: the cluster, empty if unknown."""
+
+    kind: Literal["commands", "rounds", "rejected"]
+    key: str
+    value: bytes
+
+
+def over_quota_row(aside: OverQuota, cluster: str) -> OutputRow:
+    """The row of all records that a quota set aside, at the position of the first one."""
+    origin = pack_origin(Position(*aside.first), b"", aside.size)
+    return rejected_row(WireError(OVER_QUOTA, aside.text), origin, cluster)
+
+
+def rejected_row(error: WireError, origin: bytes, cluster: str) -> OutputRow:
+    """The row of a record that could not be decoded. `origin`: from `pack_origin`; `cluster`: empty
+    if unknown.
+    """
+    return OutputRow("rejected", cluster, encode_rejected(error, unpack_origin(origin), cluster))
+
+
+def encode_rejected(error: WireError, origin: Origin, cluster: str) -> bytes:
+    """Encodes a record of the REJECTED topic; `cluster` is empty if unknown."""
+    topic, partition, offset = origin.position
+    record = RejectedRecord(
+        v=1,
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        cluster=cluster or None,
+        code=error.code,
+        text=error.text,
+        original=origin.value[:LARGEST_ORIGINAL],
+        size=origin.size,
+        truncated=origin.truncated or len(origin.value) > LARGEST_ORIGINAL,
+    )
+    # `encode` returns bytes with up to half as much memory again; a job holds all rejected records
+    # of a micro-batch.
+    text = bytearray()
+    _ENCODER.encode_into(record, text)
+    return bytes(text)

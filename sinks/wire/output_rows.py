@@ -5,24 +5,14 @@ stream. A round that is too large for a topic names fewer brokers and bundles.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
-from sinks.wire.encoding import encode_command, encode_rejected, encode_round
-from sinks.wire.origin import Position, pack_origin, unpack_origin
+from sinks.wire.encoding import encode_command, encode_round
+from sinks.wire.origin import OutputRow, rejected_row
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import Command, Event, Round, Skip
-from strategies.cluster.quota import OVER_QUOTA, OverQuota
 from strategies.errors import WireError
-
-
-@dataclass(frozen=True, slots=True)
-class OutputRow:
-    """One record for the topic that `kind` names. `key`: the cluster, empty if unknown."""
-
-    kind: Literal["commands", "rounds", "rejected"]
-    key: str
-    value: bytes
 
 
 def event_row(event: Event, key: SigningKey | None = None) -> OutputRow:
@@ -38,19 +28,6 @@ def event_row(event: Event, key: SigningKey | None = None) -> OutputRow:
     return rejected_row(
         WireError(event.code, event.text), event.record.origin, event.record.cluster
     )
-
-
-def over_quota_row(aside: OverQuota, cluster: str) -> OutputRow:
-    """The row of all records that a quota set aside, at the position of the first one."""
-    origin = pack_origin(Position(*aside.first), b"", aside.size)
-    return rejected_row(WireError(OVER_QUOTA, aside.text), origin, cluster)
-
-
-def rejected_row(error: WireError, origin: bytes, cluster: str) -> OutputRow:
-    """The row of a record that could not be decoded. `origin`: from `pack_origin`; `cluster`: empty
-    if unknown.
-    """
-    return OutputRow("rejected", cluster, encode_rejected(error, unpack_origin(origin), cluster))
 
 
 #: Bytes. Below the defaults of Pulsar (5 MiB) and of `topics create` on Kafka (8 MiB). A round of

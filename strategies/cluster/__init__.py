@@ -1,1 +1,1 @@
-"""What is remembered of a cluster: records, state, and the values that floors above share."""
+"""The memory of a cluster: records, state, and the values that floors above share."""

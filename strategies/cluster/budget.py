@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import MIB
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.ordered_sum import ordered_sum
 from strategies.reason_codes import Meaning, Refusal
 
@@ -86,8 +86,8 @@ class Budget:
         return Spent(self._now_ms, self._bundles, self._throughput) if self._bundles else None
 
     def refuses(self, throughputs: Sequence[float]) -> Refusal | None:
-        """Why bundles with these throughputs (bytes/s) may not move together now; None when they
-        may.
+        """Refuses bundles with these throughputs (bytes/s) that may not move together now; None
+        when they may.
         """
         settings = self._settings
         bundles, traffic = (

@@ -21,11 +21,6 @@ def begun(cooling: Mapping[str, int], commands: Iterable[Command], now_ms: int) 
     return {**cooling, **dict.fromkeys(named, now_ms)}
 
 
-def ended(cooling: Mapping[str, int], bundles: Collection[str]) -> dict[str, int]:
-    """The cool-downs without those of bundles that have not moved after all."""
-    return {bundle: since for bundle, since in cooling.items() if bundle not in bundles}
-
-
 def resumed(cooling: Mapping[str, int], bundle: str, since_ms: int) -> dict[str, int]:
     """The cool-downs with that of a bundle that has moved although a dry run had ended it."""
     return {**cooling, bundle: max(since_ms, cooling.get(bundle, 0))}

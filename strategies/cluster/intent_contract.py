@@ -55,7 +55,7 @@ _IN_WORDS: Mapping[IntentAction, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What an operator wants. `id`: 32 hex digits, new for each record; `by`: the person;
+    """A request of an operator. `id`: 32 hex digits, new for each record; `by`: the person;
     `roll`: id of the roll that the record belongs to (of a `roll`: None).
 
     `brokers`: of a roll, in no order. `together`: a drain may begin while another one lasts.
@@ -78,13 +78,13 @@ class Intent:
 
     @property
     def in_words(self) -> str:
-        """What it wants, after `to`: `end the drain of n1:8080`."""
+        """The request in words, after `to`: `end the drain of n1:8080`."""
         return _IN_WORDS[self.action].format(broker=self.broker, count=len(self.brokers))
 
 
 @dataclass(frozen=True, slots=True)
 class IntentStatus:
-    """What a round says about one intent: active ones, and for an hour those that have ended or
+    """The status of one intent in a round: active ones, and for an hour those that have ended or
     were refused.
 
     `id`, `action`, `broker`, `by`, `reason`, `roll`, `until_ms`, `asked_ms`: of the intent (drain,

@@ -1,4 +1,4 @@
-"""What a cluster's state has of intents: active drains, the active roll, and what has ended."""
+"""The intents in a cluster's state: active drains, the active roll, and what has ended."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from strategies.cluster.intent_contract import ENDED, IntentStateCode, IntentStatus, RollPhase
-from strategies.cluster.log_start import EarlyRecord
+from strategies.cluster.packing import EarlyRecord
 
 #: Ended and refused intents are shown for this long, and at most this number of them.
 _SHOWN_MS, _SHOWN = 3_600_000, 50
@@ -20,8 +20,8 @@ DrainState = Literal["asked", "draining", "drained", "blocked"]
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What executors answered about the drain's commands since a bundle last left: numbers of dry
-    runs, of refusals and failures, and of commands that expired without an answer. `last`: the
+    """Answers of executors to the drain's commands since a bundle last left: numbers of dry runs,
+    of refusals and failures, and of commands that expired without an answer. `last`: the
     reason of the last refusal or failure.
     """
 
@@ -184,7 +184,7 @@ def end_drain(
 
 
 def status_of_drain(drain: Drain) -> IntentStatus:
-    """What a round says about an active drain."""
+    """Returns the status of an active drain, for rounds."""
     return IntentStatus(
         drain.id,
         "drain",
@@ -206,7 +206,7 @@ def status_of_drain(drain: Drain) -> IntentStatus:
 
 
 def status_of_roll(roll: Roll) -> IntentStatus:
-    """What a round says about an active roll."""
+    """Returns the status of an active roll, for rounds."""
     done = sum(phase == "restarted" for phase in roll.phases.values())
     at_turn = ", ".join(f"{broker} {roll.phases[broker]}" for broker in roll.at_turn)
     text = f"{done} of {len(roll.phases)} brokers are restarted"
@@ -230,7 +230,7 @@ def status_of_roll(roll: Roll) -> IntentStatus:
 
 
 def statuses(intents: Intents) -> tuple[IntentStatus, ...]:
-    """What a round says about all intents: the roll, drains by broker, then what has ended."""
+    """Returns the statuses of all intents: the roll, drains by broker, then what has ended."""
     roll = () if intents.roll is None else (status_of_roll(intents.roll),)
     drains = (status_of_drain(intents.drains[broker]) for broker in sorted(intents.drains))
     return (*roll, *drains, *intents.ended)

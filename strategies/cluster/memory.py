@@ -1,4 +1,4 @@
-"""What strategies remember from round to round, per broker and per cluster."""
+"""The memory of strategies from round to round, per broker and per cluster."""
 
 from __future__ import annotations
 

@@ -275,6 +275,10 @@ class Round:
         return {name: usage for name, usage in self.usage.items() if name not in drained}
 
 
+#: Code of the rejection of a repeated record, for which the engine returns no event.
+REPEATED = "repeated"
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """A valid record that cannot be used, because of its time or its place in the log; becomes a
@@ -335,9 +339,8 @@ class Tombstone:
 class Sweep:
     """End of one collection pass; `missing` maps a broker without figures to the reason.
 
-    `answering`: the missing brokers that answered, but have published no figures; `leader`: the
-    broker that leads the cluster; `shedding`: whether Pulsar's own shedder is on there. None =
-    unknown.
+    `answering`: the missing brokers that answered, but have published no figures; `leader`: of the
+    cluster; `shedding`: whether Pulsar's own shedder is on there. None = unknown.
     """
 
     cluster: str

@@ -1,5 +1,5 @@
-"""What moves cost the clients of their bundles, as far as executors have measured it, and what the
-next one is expected to cost.
+"""The cost of moves for the clients of their bundles, as far as executors have measured it, and the
+expected cost of the next one.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ class MoveCost:
 NOT_MEASURED = MoveCost()
 #: Largest number of topics of a class of bundles; the last one has no end.
 TOPIC_CLASSES = (1, 9, 99, 999)
-#: Moves that are remembered: the newest.
-_REMEMBERED = 64
 #: Pause (ms) that is expected before any was measured.
 _UNKNOWN_MS = 1_000.0
 
@@ -50,19 +48,6 @@ class MeasuredPause(NamedTuple):
 def topic_class(topics: int) -> int:
     """Number of the class of a bundle with this number of topics."""
     return bisect_left(TOPIC_CLASSES, topics)
-
-
-def remembered(
-    pauses: tuple[MeasuredPause, ...], ts: int, command_id: str, cost: MoveCost
-) -> tuple[MeasuredPause, ...]:
-    """The newest pauses with that of one more move; neither the order of outcomes nor their
-    repetition matters. Without a first message, the time without owner counts.
-    """
-    pause_ms = cost.unowned_ms if cost.first_message_ms is None else cost.first_message_ms
-    if pause_ms is None or cost.topics is None:
-        return pauses
-    one = MeasuredPause(ts, command_id, cost.topics, pause_ms)
-    return tuple(sorted({*pauses, one})[-_REMEMBERED:])
 
 
 def expected_pause_ms(pauses: Sequence[MeasuredPause], topics: int) -> float:

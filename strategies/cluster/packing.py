@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from typing import Any
 
@@ -22,6 +23,9 @@ from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
 from strategies.errors import ContractError
 
 _LENGTH = struct.Struct("<I")
+#: After this number of records without a round, the time near most of them is taken, which keeps
+#: the state small.
+LONGEST_LOG_START = 256
 
 _RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 _NUMBERS = attrgetter(
@@ -35,6 +39,28 @@ _NUMBERS = attrgetter(
     "throughput_average",
     "updated_at_ms",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyRecord:
+    """A record from the log's start, and its time. `compressed`: the packed record; the cluster's
+    state contains it until the first round. `far`: too far from the cluster's time, therefore not
+    folded.
+    """
+
+    ts: int
+    compressed: bytes
+    far: bool
+
+    @staticmethod
+    def of(record: model.TelemetryRecord, far: bool) -> EarlyRecord:
+        """Keeps the record."""
+        return EarlyRecord(record.ts, compress_record(record), far)
+
+    @property
+    def record(self) -> model.TelemetryRecord:
+        """The inverse of `of`."""
+        return decompress_record(self.compressed)
 
 
 def pack_record(record: model.TelemetryRecord) -> bytes:
@@ -53,6 +79,16 @@ def unpack_record(data: bytes) -> model.TelemetryRecord:
     body_start = header_end + 4 + _LENGTH.unpack_from(data, header_end)[0]
     origin = data[header_end + 4 : body_start]
     return replace(_READERS[header.pop("kind")](header, data[body_start:]), origin=origin)
+
+
+def compress_record(record: model.TelemetryRecord) -> bytes:
+    """The packed record in the form in which a cluster's state keeps it."""
+    return zlib.compress(pack_record(record), 1)
+
+
+def decompress_record(data: bytes) -> model.TelemetryRecord:
+    """Inverse of `compress_record`."""
+    return unpack_record(zlib.decompress(data))
 
 
 def figures_to_list(figures: model.Figures) -> list[float | None]:

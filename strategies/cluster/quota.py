@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from strategies.cluster.quota_settings import BulkheadSettings
+from strategies.cluster.rule_settings import BulkheadSettings
 from strategies.reason_codes import Meaning
 
 #: Code of the rejected row of a window, and of the skip of a round.
@@ -41,7 +41,7 @@ Place = tuple[str, int, int]
 
 
 class UnreadRecord(NamedTuple):
-    """What is known of a record before it is decoded. `ts`: ms since the epoch; `size`: bytes that
+    """A record before it is decoded. `ts`: ms since the epoch; `size`: bytes that
     were read.
     """
 

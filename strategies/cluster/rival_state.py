@@ -1,13 +1,13 @@
-"""What the fold knows about moves of bundles by something else."""
+"""The evidence about moves of bundles by something else, and about those by commands."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
-_T = TypeVar("_T")
+from strategies.cluster.budget import HOUR_MS
+
 #: A list of bundles may be this much older than its report: modular brokers count their bundles
 #: once a minute.
 AGE_MS = 90_000
@@ -103,7 +103,7 @@ class Rivals:
     again: int = 0
     #: The leader by the newest sweep; None = unknown.
     leader: str | None = None
-    #: Whether Pulsar's own shedder is on there; None = unknown.
+    #: True if Pulsar's own shedder is on there; None = unknown.
     shedding: bool | None = None
 
 
@@ -111,14 +111,14 @@ NO_RIVALS = Rivals()
 
 
 def used_by_rounds(rivals: Rivals) -> list[Any]:
-    """What a round knows, without the evidence, as JSON values."""
+    """Returns the findings, without the evidence, as JSON values."""
     moves = [(one.bundle, one.source, one.destination, one.ts) for one in rivals.moves]
     rest = (rivals.yielding_ms, rivals.settled_ms, rivals.again, rivals.leader, rivals.shedding)
     return [moves, *rest]
 
 
 def at_another_time(rivals: Rivals, now_ms: int) -> Rivals:
-    """What remains when the cluster's clock goes back: whether rounds yield, from now on. The rest
+    """Keeps only whether rounds yield, from now on, when the cluster's clock goes back: the rest
     has times of the old clock.
     """
     if rivals.yielding_ms is None:
@@ -133,8 +133,11 @@ def at_another_time(rivals: Rivals, now_ms: int) -> Rivals:
     )
 
 
-def newest_entries(entries: Mapping[str, _T], most: int) -> Mapping[str, _T]:
-    """At most the last `most` entries."""
-    if len(entries) <= most:
-        return entries
-    return dict(islice(entries.items(), len(entries) - most, None))
+def without_old_commands(rivals: Rivals, now_ms: int) -> Rivals:
+    """Without the commands of more than an hour ago."""
+    ours = {
+        bundle: some
+        for bundle, some in rivals.ours.items()
+        if max(some[-1].issued_ms, some[-1].until_ms) >= now_ms - HOUR_MS
+    }
+    return rivals if len(ours) == len(rivals.ours) else replace(rivals, ours=ours)

@@ -9,7 +9,7 @@ from strategies.reason_codes import StateCode
 
 @dataclass(frozen=True, slots=True)
 class RoundState:
-    """What a round amounts to. `text`: a sentence for people, with the code of the deciding skip in
+    """The state of a round. `text`: a sentence for people, with the code of the deciding skip in
     brackets; `advice`: what to do, as a sentence.
     """
 
@@ -25,7 +25,7 @@ class RoundState:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How uneven a set of figures is: max − min, population standard deviation, max / mean (0 when
+    """Unevenness of a set of figures: max − min, population standard deviation, max / mean (0 when
     the mean is 0).
     """
 
@@ -36,7 +36,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """How near a round's plan is to the best possible one, as proven bounds.
+    """Proven bounds of a round's plan, compared with the best possible one.
 
     `spread`: highest minus lowest usage after the moves of the round (fraction); `best_spread`:
     spread that no assignment of whole bundles falls below; `moved`: traffic that the round moves
@@ -58,7 +58,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """How well the strategy predicts the effect of its moves.
+    """Errors of the strategy's predictions of the effect of its moves.
 
     `error`: mean difference between predicted and seen usage (fraction) of the brokers of its last
     moves that were judged, None before the first and from eight hours after; `useless_rounds`:

@@ -48,7 +48,7 @@ _LONGEST = 2_000
 
 @dataclass(frozen=True, slots=True)
 class RoundFacts:
-    """What a round has decided. `actions`: of its commands; `brokers`: those that take part;
+    """Results of a round. `actions`: of its commands; `brokers`: those that take part;
     `stale`: brokers without fresh figures, with the reason; `usage`: fraction per broker;
     `skips`: of screening and shedding; `meanings`: of all codes that the round may have; `refused`:
     skips of selected bundles that stay; `under_way`: number of commanded moves that `usage` counts
@@ -71,7 +71,7 @@ def state_of(facts: RoundFacts) -> RoundState:
     """
     if facts.actions:
         return _acting(facts.actions)
-    state = _blind(facts) or _decided(facts)
+    state = _blind(facts) or _by_lowest_rank(facts)
     left_out = len(facts.stale)
     if not left_out or state.code == "blind":
         return state
@@ -89,7 +89,7 @@ def _acting(actions: Sequence[str]) -> RoundState:
 
 
 def _lost(facts: RoundFacts) -> dict[str, Skip]:
-    """The brokers that cannot be judged although they report."""
+    """Returns the brokers that cannot be judged although they report, with their skips."""
     codes = {code for code, one in facts.meanings.items() if one.state == "blind"}
     return {
         name: skip
@@ -102,21 +102,21 @@ def _lost(facts: RoundFacts) -> dict[str, Skip]:
 def _blind(facts: RoundFacts) -> RoundState | None:
     """The state where fewer than two brokers can be judged, and figures are missing."""
     lost = _lost(facts)
-    judged = sum(name not in lost for name in facts.brokers)
+    usable = sum(name not in lost for name in facts.brokers)
     excluded = any(skip.code == "excluded-broker" for skip in facts.skips)
     said = {name: f"{skip.text} [{skip.code}]" for name, skip in lost.items()}
     reasons = {**facts.stale, **said}
-    if judged > 1 or not (reasons or (not facts.brokers and not excluded)):
+    if usable > 1 or not (reasons or (not facts.brokers and not excluded)):
         return None
     if not reasons:
         return RoundState("blind", f"{_LEADS['blind']}: no broker has reported", CHECK_COLLECTOR)
     name = min(reasons)
-    text = f"{_LEADS['blind']}: {judged} of {judged + len(reasons)} have usable figures; {name}: "
+    text = f"{_LEADS['blind']}: {usable} of {usable + len(reasons)} have usable figures; {name}: "
     advice = facts.meanings[lost[name].code].advice if name in lost else CHECK_COLLECTOR
     return RoundState("blind", f"{text}{reasons[name]}"[:_LONGEST], advice)
 
 
-def _decided(facts: RoundFacts) -> RoundState:
+def _by_lowest_rank(facts: RoundFacts) -> RoundState:
     """The state by the skip whose code has the lowest rank."""
     found = [
         (meaning.rank, skip, meaning.state, meaning.advice)
@@ -163,8 +163,9 @@ def _deciding(facts: RoundFacts) -> Iterator[Skip]:
 
 
 def _doubt(skip: Skip, facts: RoundFacts) -> str | None:
-    """Why a cluster in which the strategy finds no gap is not balanced yet: only the newest usages
-    have a gap, while the strategy compares averages or several samples. None if it is balanced.
+    """Explains that a cluster in which the strategy finds no gap is not balanced yet: only the
+    newest usages have a gap, while the strategy compares averages or several samples. None if it
+    is.
     """
     values, evidence = list(facts.usage.values()), skip.evidence
     if not values:

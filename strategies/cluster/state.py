@@ -4,15 +4,79 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeVar
 
 from strategies.cluster.budget import Spent
-from strategies.cluster.clock import Clock, Stray
 from strategies.cluster.intent_state import NO_INTENTS, Intents
-from strategies.cluster.log_start import EarlyRecord
 from strategies.cluster.memory import ClusterMemory
 from strategies.cluster.move_cost import MeasuredPause
+from strategies.cluster.packing import EarlyRecord
 from strategies.cluster.quota import EMPTY, Bulkhead
 from strategies.cluster.rival_state import NO_RIVALS, Rivals
+from strategies.errors import SettingsError
+from strategies.settings import RoundSettings
+
+#: Producers other than brokers, under names that no broker has.
+COLLECTOR, EXECUTOR = "collector", "executor"
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The time of a cluster: the largest believed timestamp of its log."""
+
+    now_ms: int
+    #: First and last time of the records outside the tolerance since the last accepted one.
+    run_from_ms: int | None = None
+    run_to_ms: int | None = None
+    #: Number of these records.
+    run: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A producer whose clock is not believed. `ts`: time of its newest record; `lead_ms`: how far
+    that time was ahead of the cluster's.
+
+    `used`: whether the broker's newest figures, which a round may use, carry that clock; `news`:
+    whether that record is newer than all earlier records of its producer, so that it counts as a
+    vote.
+    """
+
+    ts: int
+    lead_ms: int
+    used: bool
+    news: bool = True
+
+    @property
+    def heard_ms(self) -> int:
+        """Arrival of its newest record, by the cluster's time."""
+        return self.ts - self.lead_ms
+
+
+def tolerance_of(settings: RoundSettings) -> int:
+    """Returns the time (ms) by which a producer may lead: another broker whose report is as old as
+    this is then not stale because of the lead.
+    """
+    return min(settings.stale_after_ms // 2, settings.max_clock_jump_ms)
+
+
+def check_clock(settings: RoundSettings) -> None:
+    """Raises SettingsError if a pause too short to make a report stale would count as a wrong
+    clock.
+    """
+    stale, jump = settings.stale_after_ms, settings.max_clock_jump_ms
+    if stale > jump:
+        text = (
+            f"{stale} is more than round.max_clock_jump_ms ({jump}), so a pause that leaves no "
+            "report stale would count as a wrong clock"
+        )
+        raise SettingsError(
+            [f"round.stale_after_ms: {text}; lower it, or raise round.max_clock_jump_ms"]
+        )
+
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +213,23 @@ class ClusterState:
         return self.clock.now_ms
 
 
-def moves_under_way(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
-    """Moves that may still be carried out, or that no report shows yet."""
-    return {bundle: move for bundle, move in state.in_flight.items() if now_ms < move.expires_at_ms}
+def quick_replace(value: _T, **changes: Any) -> _T:
+    """`dataclasses.replace` at a tenth of its time, for what changes with every record: frozen
+    dataclasses without slots. Does not call `__init__`. Raises TypeError for names that are no
+    fields.
+    """
+    copy: _T = object.__new__(type(value))
+    fields = copy.__dict__
+    fields.update(value.__dict__)
+    fields.update(changes)
+    if len(fields) != len(value.__dict__):
+        unknown = sorted(changes.keys() - value.__dict__.keys())
+        raise TypeError(f"{type(value).__name__} has no field {', '.join(unknown)}")
+    return copy
+
+
+def newest_entries(entries: Mapping[str, _T], most: int) -> Mapping[str, _T]:
+    """At most the last `most` entries."""
+    if len(entries) <= most:
+        return entries
+    return dict(islice(entries.items(), len(entries) - most, None))

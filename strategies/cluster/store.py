@@ -49,6 +49,11 @@ class BrokerState:
     left_out: tuple[str, ...] = ()
     left_out_of_table: tuple[str, ...] = ()
 
+    @property
+    def newest_report_ms(self) -> int:
+        """Time of the broker's last report, of figures or of bundles."""
+        return max(self.reported_at_ms, self.bundles_at_ms)
+
 
 class StateStore(Protocol):
     """State of one cluster. All arguments and results are immutable values.
@@ -68,7 +73,7 @@ class StateStore(Protocol):
     def get_table(self, broker: str) -> bytes | None: ...
     def put_table(self, broker: str, table: bytes) -> None: ...
     def get_owned(self, broker: str) -> bytes | None:
-        """All bundles of a broker whose table has the busiest only (`strategies.fold.owned`)."""
+        """The note of all bundles of a broker whose table has the busiest only."""
 
     def put_owned(self, broker: str, owned: bytes) -> None: ...
     def remove_owned(self, broker: str) -> None:
@@ -86,7 +91,7 @@ class InMemoryStore:
 
     _brokers: dict[str, BrokerState] = field(default_factory=dict)
     _tables: dict[str, bytes] = field(default_factory=dict)
-    _owned: dict[str, bytes] = field(default_factory=dict)
+    _owned: dict[str, bytes | None] = field(default_factory=dict)
     _cluster: ClusterState = ClusterState()
 
     def get_broker(self, broker: str) -> BrokerState | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from strategies.cluster.model import OutcomeStatus
-from strategies.executor.admission import Objection, Signature, older_epoch
+from strategies.executor.admission import MOST_AHEAD_MS, Objection, Signature, older_epoch
 
 ApprovalAction = Literal["approve", "deny", "pause", "resume"]
 ApprovalStatus = Literal["accepted", "refused", "expired"]
@@ -27,8 +27,6 @@ DONE: Mapping[ApprovalAction, str] = {
     "pause": "paused",
     "resume": "resumed",
 }
-#: Tolerated difference of clocks, as for commands.
-_MOST_AHEAD_MS = 300_000
 #: Reason code of a command that pretends to be the approved one.
 NOT_THE_APPROVED_PLAN = "not-the-approved-plan"
 _PLAN_ID = re.compile(r"(0|[1-9][0-9]{0,15})\.(0|[1-9][0-9]{0,15})-[0-9a-f]{12}")
@@ -132,15 +130,10 @@ class ApprovalFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalObjection:
-    """Reason against an approval record: status of the answer, stable code, sentence."""
+class ApprovalObjection(Objection):
+    """Reason against an approval record; `status`: of the answer."""
 
     status: Literal["refused", "expired"]
-    code: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.code}: {self.text}"
 
 
 def plan_id(cluster: str, epoch: int, round_: int, commands: Iterable[ApprovedCommand]) -> str:
@@ -225,7 +218,7 @@ def _forged_approval(known: ApprovalFacts) -> ApprovalObjection | None:
 def _not_fresh(approval: Approval, known: ApprovalFacts) -> ApprovalObjection | None:
     if known.seen:
         return _refused("replayed", "a record with this id came before")
-    if approval.ts > known.now_ms + _MOST_AHEAD_MS:
+    if approval.ts > known.now_ms + MOST_AHEAD_MS:
         ahead_s = (approval.ts - known.now_ms) / 1000
         return _refused(
             "from-the-future",

@@ -1,46 +1,18 @@
-"""Formats each decision and each skip as one printable line; golden files, logs, dry runs and
-`explain` share this format.
+"""Formats skips and intents as printable lines, which golden files and `explain` share. A round has
+two spreads if its usages count moves as done before reports do: the reported and the expected one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from strategies.cluster.intent_contract import IntentStatus
-from strategies.cluster.model import Command, Expected, Round, Skip
-from strategies.figures.reported import expected_spread, reported_spread
+from strategies.cluster.model import Round, Skip
 
 #: Number of names of a skip that are printed; the rest is counted.
 _NAMES = 4
 #: Milliseconds of the units of a duration.
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000))
-
-
-def describe_command(command: Command) -> str:
-    """`round 3 transfer t/ns/0x0_0x1: a:1 → b:1 (87.1 % → 79.0 %, 12.0 % → 20.1 %) because …`"""
-    where = (
-        command.source
-        if command.destination is None
-        else f"{command.source} → {command.destination}"
-    )
-    effect = _effect(command.expected) if command.is_move else _load(command.expected)
-    return (
-        f"round {command.round} {command.action} {command.bundle}: {where} ({effect}) because "
-        f"{command.text}"
-    )
-
-
-def describe_round(record: Round) -> str:
-    """`round 3 at 1795218520614 (sweep): 8 brokers, spread 61.2 → 40.0 points, 5 commands, 7 left
-    alone`
-    """
-    stale = f", {len(record.stale)} stale" if record.stale else ""
-    left = sum(len(skip.names) for skip in record.skips)
-    return (
-        f"round {record.round} at {record.ts} ({record.closed_by}): "
-        f"{counted(len(record.brokers), 'broker')}{stale}, "
-        f"spread {reported_spread(record) * 100:.1f} → {expected_spread(record) * 100:.1f} points"
-        f"{counted_with(record.counted)}, "
-        f"{counted(len(record.commands), 'command')}, {left} left alone"
-    )
 
 
 def counted_with(moves: int) -> str:
@@ -75,27 +47,6 @@ def describe_intent(status: IntentStatus) -> str:
     )
 
 
-def _effect(expected: Expected) -> str:
-    parts = [
-        f"{before * 100:.1f} % → {after * 100:.1f} %"
-        for before, after in (
-            (expected.source_before, expected.source_after),
-            (expected.destination_before, expected.destination_after),
-        )
-        if before is not None and after is not None
-    ]
-    return ", ".join(parts) if parts else "effect unknown"
-
-
-def _load(expected: Expected) -> str:
-    """Usage of the broker where no bundle moves, as in a split or advice."""
-    return (
-        "usage unknown"
-        if expected.source_before is None
-        else f"at {expected.source_before * 100:.1f} %"
-    )
-
-
 def counted(number: int, noun: str) -> str:
     """`1 bundle`, `5,000 bundles`."""
     return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
@@ -107,3 +58,34 @@ def age(ms: int) -> str:
         if ms >= 2 * size:
             return f"{ms // size} {unit}"
     return f"{max(0, ms) // 1000} s"
+
+
+def reported_usage(done: Round) -> Mapping[str, float]:
+    """Usage per broker (fraction), without moves that are only commanded."""
+    return {**done.usage, **done.measured} if done.measured else done.usage
+
+
+def reported_spread(done: Round) -> float:
+    """Difference of the highest and the lowest of these usages (1.0 = 100 %), without brokers that
+    are being drained.
+    """
+    if not done.measured:
+        return done.spread.range
+    usage = reported_usage(done)
+    values = [usage[name] for name in done.balanced_usage]
+    return max(values) - min(values) if values else 0.0
+
+
+def expected_spread(done: Round) -> float:
+    """The one prediction of this spread that texts show: of the strategy's plan, which it estimates
+    from several samples; without a plan, by the newest usages.
+    """
+    bounds = done.certificate
+    if bounds is not None and (bounds.moved or done.counted):
+        return bounds.spread
+    return done.spread_after.range
+
+
+def changes(done: Round) -> bool:
+    """Whether anything is to change these usages: commands, or moves that reports do not show."""
+    return bool(done.commands or done.counted)

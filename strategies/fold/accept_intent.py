@@ -7,13 +7,12 @@ why there are none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus, RollPhase
 from strategies.cluster.intent_state import Drain, Intents, Roll, status_of_roll, without_drain
 from strategies.figures.describe import age
-from strategies.fold.intent_fleet import IntentFleet
 
 #: Records about one cluster within the time in which they are believed; a person writes far fewer.
 _MOST_RECORDS = 1_000
@@ -25,8 +24,21 @@ _ROLL_WAITS = "Wait until the roll has ended, or end it with `rebalancer roll --
 
 
 @dataclass(frozen=True, slots=True)
+class IntentFleet:
+    """The brokers when a record is judged. `known`: all brokers with reports; `live`: those with
+    fresh figures; `excluded`: those that limits.excluded_brokers names.
+    """
+
+    known: Collection[str]
+    live: Collection[str]
+    excluded: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class IntentRefusal:
-    """Why a record changes nothing. `code`: stable; `text`: a sentence; `advice`: what to do."""
+    """The refusal of a record, which changes nothing. `code`: stable; `text`: a sentence; `advice`:
+    what to do.
+    """
 
     code: str
     text: str
@@ -51,13 +63,13 @@ def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) ->
         )
     rule = _OF_ROLL.get(intent.action)
     if rule is None:
-        judged = _RULES[intent.action](intents, fleet, intent, now_ms)
+        answer = _RULES[intent.action](intents, fleet, intent, now_ms)
     else:
         roll = _roll_of(intents, intent)
-        judged = roll if isinstance(roll, IntentRefusal) else rule(intents, roll, intent, now_ms)
-    if isinstance(judged, Intents) and judged.roll is not None and intent.roll == judged.roll.id:
-        judged = replace(judged, roll=replace(judged.roll, record=intent.id))
-    return judged
+        answer = roll if isinstance(roll, IntentRefusal) else rule(intents, roll, intent, now_ms)
+    if isinstance(answer, Intents) and answer.roll is not None and intent.roll == answer.roll.id:
+        answer = replace(answer, roll=replace(answer.roll, record=intent.id))
+    return answer
 
 
 def refused(intents: Intents, intent: Intent, why: IntentRefusal, now_ms: int) -> Intents:
@@ -150,7 +162,7 @@ def _already(intents: Intents, broker: str, now_ms: int) -> IntentRefusal | None
 
 
 def _beside_others(intents: Intents, intent: Intent, now_ms: int) -> IntentRefusal | None:
-    """Why this drain may not begin beside the other drains and the roll."""
+    """Refuses a drain that may not begin beside the other drains and the roll."""
     roll, broker = intents.roll, intent.broker or ""
     if intent.roll is not None:
         mine = _roll_of(intents, intent)

@@ -15,10 +15,10 @@ from strategies.cluster.model import Event
 from strategies.cluster.quota import OVER_QUOTA
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState, StateStore
+from strategies.fold.intents_and_notes import forget_owned, owned_by
 from strategies.fold.outcomes import after_commands, without_settled
-from strategies.fold.owned import forget_owned, owned_by
 from strategies.fold.producer_votes import with_voters
-from strategies.fold.reports import depart, newest_report_ms
+from strategies.fold.reports import depart
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, check_plain
 from strategies.round.drain_progress import without_passed
 from strategies.round.round import run_round
@@ -59,7 +59,7 @@ class RoundCloser:
     def close(
         self, cluster: str, closed_by: ClosedBy, sweep: SweepOfRound | None, store: StateStore
     ) -> list[Event]:
-        """The commands and the record of the round; the state after it goes to the store."""
+        """Closes a round and stores the state after it; returns its commands and its record."""
         state = store.get_cluster()
         now_ms, settings = state.now_ms, self.rules.round
         brokers = _in_order(store)
@@ -110,8 +110,8 @@ def _left(
     settings: RoundSettings,
     sweep: SweepOfRound | None,
 ) -> list[str]:
-    """Brokers that neither the sweep lists nor that reported in this pass, and brokers without a
-    report for a very long time, unless their clock is not believed.
+    """Returns the brokers that neither the sweep lists nor that reported in this pass, and those
+    without a report for a very long time, unless their clock is not believed.
     """
     silent_since_ms = now_ms - _STALE_TIMES_TO_FORGET * settings.stale_after_ms
     heard = {
@@ -122,11 +122,11 @@ def _left(
     return [
         one.broker
         for one in brokers
-        if (newest_report_ms(one) < silent_since_ms and one.broker not in heard)
+        if (one.newest_report_ms < silent_since_ms and one.broker not in heard)
         or (
             sweep is not None
             and one.broker not in sweep.listed
-            and newest_report_ms(one) <= sweep.before_ms
+            and one.newest_report_ms <= sweep.before_ms
         )
     ]
 

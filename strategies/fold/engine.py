@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from strategies.cluster.drain_settings import DrainSettings
 from strategies.cluster.intent_contract import Intent
-from strategies.cluster.limit_settings import LimitSettings
-from strategies.cluster.log_start import may_close_first_round
 from strategies.cluster.model import (
+    REPEATED,
     Event,
     LoadReport,
     Note,
@@ -27,23 +25,25 @@ from strategies.cluster.model import (
     Tombstone,
 )
 from strategies.cluster.quota import OverQuota, UnreadRecord, admit
-from strategies.cluster.quota_settings import BulkheadSettings
-from strategies.cluster.rival_settings import RivalSettings
-from strategies.cluster.state import ClusterState
+from strategies.cluster.rule_settings import (
+    BulkheadSettings,
+    DrainSettings,
+    LimitSettings,
+    RivalSettings,
+)
+from strategies.cluster.state import ClusterState, check_clock, quick_replace
 from strategies.cluster.store import StateStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
-from strategies.fold.census import accept_sweep
 from strategies.fold.close_round import RoundCloser, SweepOfRound
-from strategies.fold.fold_intent import fold_early, fold_intent
+from strategies.fold.foreign_moves import accept_sweep
+from strategies.fold.intents_and_notes import fold_early, fold_intent, keep_owned
 from strategies.fold.meanings import meanings_of
 from strategies.fold.outcomes import learn_outcome
-from strategies.fold.owned import keep_owned
-from strategies.fold.producer_votes import check_clock, check_time
-from strategies.fold.quick_replace import quick_replace
-from strategies.fold.reports import REPEATED, accept_report, accept_withdrawal
+from strategies.fold.producer_votes import check_time
+from strategies.fold.reports import accept_report, accept_withdrawal
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, RecordChanges, raised_text
-from strategies.fold.start_fold import StartFold
+from strategies.fold.start_fold import StartFold, may_close_first_round
 from strategies.java.pulsar_releases import (
     EVENLY,
     RELEASE_DEFAULTS,
@@ -56,7 +56,7 @@ from strategies.placement.destination_rules import DestinationRules, Destination
 from strategies.placement.levels import EmptiestBroker
 from strategies.placement.registry import PLACERS, paired, placer
 from strategies.registry import Registry
-from strategies.round.capacities import CapacitySettings, read_capacities
+from strategies.round.measured import CapacitySettings, read_capacities
 from strategies.round.round_input import ClosedBy, Rules
 from strategies.settings import MODE_RULES, VERSION, Mode, RoundSettings, Weights
 from strategies.shedding.contract import Shedder, SheddingStrategy
@@ -187,17 +187,16 @@ class Engine:
     ) -> None:
         """`on_raised`: gets what a rule raises, with its sentence, for a log."""
         self._on_raised = on_raised
-        self._settings = settings.round
         self._rules = rules_of(settings)
         self._closer = RoundCloser(settings.shedder(), self._rules, self._raised)
         self._bulkhead = settings.bulkhead
-        #: Whether moves that nothing shows are taken back at the end of a warm start.
+        #: Moves that nothing shows are dropped at the end of a warm start.
         self.drops_unconfirmed_moves = settings.entry.memory(settings.chosen).judges_moves
-        self._start = StartFold(self._settings.max_clock_jump_ms, self._fold_timed)
+        self._start = StartFold(settings.round.max_clock_jump_ms, self._fold_timed)
 
     def admits(self, arrival: UnreadRecord, store: StateStore) -> tuple[bool, OverQuota | None]:
-        """Whether the cluster's quota lets a record be folded, and what was set aside before its
-        window began.
+        """Asks the cluster's quota whether a record is to be folded. Returns the answer, and the
+        records that were set aside before the window of this one began.
 
         A cluster without any usable record has no quota until it sends a large one: names that are
         made up leave no state.
@@ -211,9 +210,9 @@ class Engine:
         return admitted, earlier
 
     def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
-        """Events of one record of the store's cluster; the commands of a round come right before
-        the record of the round. A record or a round for which a rule raises changes nothing, and
-        says so.
+        """Folds one record of the store's cluster; returns its events, the commands of a round
+        right before the record of the round. A record or a round for which a rule raises changes
+        nothing, and says so.
 
         A repeated record has no events, because brokers and publishers may send the same record
         twice.
@@ -238,7 +237,7 @@ class Engine:
         if isinstance(record, Intent):
             return [*fold_intent(record, store, self._rules)]
         if isinstance(record, Owned):
-            keep_owned(record, store, self._settings.max_clock_jump_ms)
+            keep_owned(record, store, self._rules.round.max_clock_jump_ms)
             return []
         early = store.get_cluster().early
         if early is None:
@@ -250,7 +249,7 @@ class Engine:
 
     def _fold_timed(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
         """Checks a record's time, applies it, and closes the round if it is due."""
-        record, rejection = check_time(record, store, self._settings)
+        record, rejection = check_time(record, store, self._rules.round)
         sweep = None
         if isinstance(record, Sweep):
             listed = frozenset([*record.brokers, *record.missing])
@@ -259,7 +258,7 @@ class Engine:
             rejection = _apply(record, store)
         if rejection is not None:
             return [rejection]
-        closed_by = _due(store.get_cluster(), self._settings, swept=sweep is not None)
+        closed_by = _due(store.get_cluster(), self._rules.round, swept=sweep is not None)
         if closed_by is None:
             return []
         return self._closer.close(record.cluster, closed_by, sweep, store)
@@ -271,9 +270,7 @@ class Engine:
 
 
 def _apply(record: TelemetryRecord, store: StateStore) -> Rejection | None:
-    """Brings a record whose time is believed into the cluster's state; why it cannot be used, if
-    so.
-    """
+    """Applies a record whose time is believed; returns its rejection if it cannot be used."""
     match record:
         case LoadReport():
             return accept_report(record, store)
@@ -291,8 +288,8 @@ def _apply(record: TelemetryRecord, store: StateStore) -> Rejection | None:
 
 
 def _due(state: ClusterState, settings: RoundSettings, *, swept: bool) -> ClosedBy | None:
-    """The condition that closes the open round now; None while it stays open. `swept`: the record
-    that was just applied is a sweep.
+    """Returns the condition that closes the open round now; None while it stays open. `swept`: the
+    record that was just applied is a sweep.
     """
     now_ms = state.now_ms
     passed = now_ms - state.round_at_ms

@@ -8,7 +8,7 @@ from strategies.fold import rule_errors
 from strategies.placement import answers, contract, destinations
 from strategies.placement.registry import PLACERS
 from strategies.reason_codes import Meanings
-from strategies.round import clearance, evacuate, measured, round, screening, yielding
+from strategies.round import clearance, drain_step, measured, round, screening, yielding
 from strategies.shedding import candidates, reason_texts, relief
 from strategies.shedding.contract import SheddingStrategy
 from strategies.splitting import when_extensible, when_modular
@@ -18,7 +18,7 @@ RULES = (
     *(budget, quota),
     *(anti_affinity, broker_filters, isolation, pipeline),
     *(rule_errors, answers, contract, destinations),
-    *(clearance, evacuate, measured, round, screening, yielding),
+    *(clearance, drain_step, measured, round, screening, yielding),
     *(candidates, reason_texts, relief, when_extensible, when_modular),
 )
 

@@ -3,42 +3,51 @@
 A dry run frees its bundle at once and returns its part of the budget. Another executor may still
 carry out the same command, so a dry run is kept until no executor can do so any more, and a real
 outcome counts, whichever of the two arrives first (decision record 0028).
+
+Commands and outcomes, which may belong to commands of another epoch, also show which moves of
+bundles are the rebalancer's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from strategies.cluster import cool_downs
 from strategies.cluster.budget import Spent, given_back
+from strategies.cluster.intent_state import Answers, Intents
 from strategies.cluster.model import Command, Outcome, OutcomeReport
-from strategies.cluster.move_cost import remembered
-from strategies.cluster.own_moves import answered, commanded
-from strategies.cluster.state import ClusterState, InFlight, Order, Rehearsal
+from strategies.cluster.move_cost import MeasuredPause, MoveCost
+from strategies.cluster.rival_state import AGE_MS, MOST, ForeignMove, OwnMove, Rivals
+from strategies.cluster.state import ClusterState, InFlight, Order, Rehearsal, newest_entries
 from strategies.cluster.store import StateStore
-from strategies.round.drain_progress import heard
 from strategies.round.round_input import RoundResult
 
 _T = TypeVar("_T")
+#: Number of the newest moves whose pauses are remembered.
+_REMEMBERED = 64
+#: Time after which all lists of bundles show a move: twice the age of a list.
+_SHOWN_MS = 2 * AGE_MS
+#: Number of commands for one bundle that are remembered.
+_PER_BUNDLE = 4
 
 
 def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore) -> ClusterState:
-    """The state after an outcome. After a completed move only later reports count; a move that did
+    """Applies an outcome. After a completed move only later reports count; a move that did
     not happen frees its bundle.
     """
     outcome = record.outcome
     if state.intents.drains:
         move = state.in_flight.get(outcome.bundle)
-        state = replace(state, intents=heard(state.intents, outcome, move))
-    state = replace(state, rivals=answered(state.rivals, outcome, record.ts))
+        state = replace(state, intents=_note_answer(state.intents, outcome, move))
+    state = replace(state, rivals=_note_outcome(state.rivals, outcome, record.ts))
     if outcome.status == "applied":
-        pauses = remembered(state.pauses, outcome.ts, outcome.command_id, outcome.cost)
+        pauses = add_pause(state.pauses, outcome.ts, outcome.command_id, outcome.cost)
         state = replace(state, pauses=pauses)
     if outcome.status == "dry-run":
-        return _rehearsed(outcome, state)
-    state = _answered(outcome, _carried_out_after_all(outcome, state))
+        return _apply_dry_run(outcome, state)
+    state = _without_order(outcome, _undo_dry_run(outcome, state))
     move = state.in_flight.get(outcome.bundle)
     if move is None or move.command_id != outcome.command_id:
         return state
@@ -46,7 +55,7 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
         return replace(
             state,
             in_flight=_without({outcome.bundle}, state.in_flight),
-            cooling=cool_downs.ended(state.cooling, {outcome.bundle}),
+            cooling=_without({outcome.bundle}, state.cooling),
         )
     destination = outcome.owner_after or move.destination
     for name in (move.source, destination):
@@ -60,8 +69,70 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
     return replace(state, in_flight={**others, outcome.bundle: arrived})
 
 
+def _note_answer(intents: Intents, outcome: Outcome, move: InFlight | None) -> Intents:
+    """Counts an executor's answer in the drain that moves the bundle. `move`: the move of its
+    bundle that is under way, if any.
+    """
+    if move is None or move.command_id != outcome.command_id or move.source not in intents.drains:
+        return intents
+    drain = intents.drains[move.source]
+    answers, owner = replace(drain.answers, expired=0), outcome.owner_after or outcome.owner_before
+    if outcome.status != "dry-run" and owner not in (None, move.source):
+        # Also of a refused command: the bundle had left before.
+        answers = Answers()
+        drain = replace(drain, gone=tuple(dict.fromkeys([*drain.gone, outcome.bundle])))
+    elif outcome.status == "dry-run":
+        answers = replace(answers, dry_runs=answers.dry_runs + 1)
+    elif outcome.status in ("applied", "already-done"):
+        answers = Answers()
+    else:
+        why = outcome.reason or outcome.status
+        answers = replace(answers, refused=answers.refused + 1, last=why[:300])
+    return replace(intents, drains={**intents.drains, move.source: replace(drain, answers=answers)})
+
+
+def _note_outcome(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
+    """Keeps an outcome of time `ts` as evidence. A command that is not carried out explains
+    nothing; one that failed may have released its bundle.
+    """
+    commands = rivals.ours.get(outcome.bundle, ())
+    own = next((one for one in commands if one.command_id == outcome.command_id), None)
+    if outcome.status in ("refused", "expired", "dry-run"):
+        if own is None or own.answered_ms is not None:
+            return rivals
+        return _with_commands(rivals, outcome.bundle, [one for one in commands if one is not own])
+    source = outcome.owner_before or (None if own is None else own.source)
+    if source is None:
+        return rivals
+    moved = OwnMove(
+        outcome.command_id,
+        source,
+        outcome.owner_after or (None if own is None else own.destination),
+        min(ts - outcome.took_ms, ts if own is None else own.issued_ms),
+        ts + _SHOWN_MS,
+        ts,
+        confirmed=outcome.status == "applied" and outcome.owner_after not in (None, source),
+    )
+    others = [one for one in commands if one is not own]
+    rivals = _with_commands(rivals, outcome.bundle, [*others, moved][-_PER_BUNDLE:])
+    return _without_moves_of(rivals, outcome.bundle, moved)
+
+
+def add_pause(
+    pauses: tuple[MeasuredPause, ...], ts: int, command_id: str, cost: MoveCost
+) -> tuple[MeasuredPause, ...]:
+    """Adds the pause of one more move to the newest ones; neither the order of outcomes nor their
+    repetition matters. Without a first message, the time without owner counts.
+    """
+    pause_ms = cost.unowned_ms if cost.first_message_ms is None else cost.first_message_ms
+    if pause_ms is None or cost.topics is None:
+        return pauses
+    one = MeasuredPause(ts, command_id, cost.topics, pause_ms)
+    return tuple(sorted({*pauses, one})[-_REMEMBERED:])
+
+
 def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
-    """The state after a round's commands."""
+    """Returns the state after a round's commands."""
     in_flight, advised, orders = dict(state.in_flight), dict(state.advised), dict(state.orders)
     for command in result.commands:
         if command.action == "throttle":
@@ -81,8 +152,25 @@ def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> Clu
         advised=advised,
         orders=orders,
         spent=spent,
-        rivals=commanded(state.rivals, result.commands),
+        rivals=note_commands(state.rivals, result.commands),
     )
+
+
+def note_commands(rivals: Rivals, commands: Iterable[Command]) -> Rivals:
+    """Keeps a round's commands as evidence."""
+    ours = dict(rivals.ours)
+    for command in commands:
+        if command.is_move:
+            own = OwnMove(
+                command.id,
+                command.source,
+                command.destination,
+                command.issued_at_ms,
+                command.expires_at_ms + _SHOWN_MS,
+            )
+            # Last, because the oldest are forgotten first.
+            ours[command.bundle] = (*ours.pop(command.bundle, ()), own)[-_PER_BUNDLE:]
+    return replace(rivals, ours=newest_entries(ours, MOST))
 
 
 def without_unseen(state: ClusterState) -> ClusterState:
@@ -101,7 +189,7 @@ def without_unseen(state: ClusterState) -> ClusterState:
     return replace(
         state,
         in_flight=_without(unseen, state.in_flight),
-        cooling=cool_downs.ended(state.cooling, unseen),
+        cooling=_without(unseen, state.cooling),
         orders=_without(unseen, state.orders),
         spent=spent,
         dropped=False,
@@ -130,8 +218,8 @@ def _order(command: Command, result: RoundResult, now_ms: int) -> Order:
     return Order(command.id, now_ms, command.expires_at_ms, throughput)
 
 
-def _rehearsed(outcome: Outcome, state: ClusterState) -> ClusterState:
-    """The state after a dry run: without the command, unless it has a real outcome or a report
+def _apply_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
+    """Applies a dry run: the state is without the command, unless it has a real outcome or a report
     shows that its bundle has left.
     """
     bundle, order = outcome.bundle, state.orders.get(outcome.bundle)
@@ -146,13 +234,13 @@ def _rehearsed(outcome: Outcome, state: ClusterState) -> ClusterState:
         state = replace(state, in_flight=_without({bundle}, state.in_flight))
     return replace(
         state,
-        cooling=cool_downs.ended(state.cooling, {bundle}),
+        cooling=_without({bundle}, state.cooling),
         orders=_without({bundle}, state.orders),
         rehearsed={**state.rehearsed, order.command_id: Rehearsal(bundle, order, flight)},
     )
 
 
-def _carried_out_after_all(outcome: Outcome, state: ClusterState) -> ClusterState:
+def _undo_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
     """The state after an executor carried out a command that a dry run had answered before: the dry
     run no longer counts.
 
@@ -181,7 +269,7 @@ def _carried_out_after_all(outcome: Outcome, state: ClusterState) -> ClusterStat
     )
 
 
-def _answered(outcome: Outcome, state: ClusterState) -> ClusterState:
+def _without_order(outcome: Outcome, state: ClusterState) -> ClusterState:
     """The state without the order of a command with a real outcome: a later dry run of it frees
     nothing.
     """
@@ -193,3 +281,28 @@ def _answered(outcome: Outcome, state: ClusterState) -> ClusterState:
 
 def _without(keys: Collection[str], entries: Mapping[str, _T]) -> dict[str, _T]:
     return {other: value for other, value in entries.items() if other not in keys}
+
+
+def _with_commands(rivals: Rivals, bundle: str, commands: Sequence[OwnMove]) -> Rivals:
+    ours = {name: own for name, own in rivals.ours.items() if name != bundle}
+    if commands:
+        ours[bundle] = tuple(commands)
+    return replace(rivals, ours=newest_entries(ours, MOST))
+
+
+def _without_moves_of(rivals: Rivals, bundle: str, own: OwnMove) -> Rivals:
+    """Without moves that the outcome explains after all: executors may act after a command's
+    expiry.
+    """
+
+    def is_ours(move: ForeignMove) -> bool:
+        ours = own.issued_ms - AGE_MS <= move.ts <= own.until_ms
+        return move.bundle == bundle and ours and move.source != own.destination
+
+    if not any(map(is_ours, (*rivals.news, *rivals.moves))):
+        return rivals
+    return replace(
+        rivals,
+        news=tuple(move for move in rivals.news if not is_ours(move)),
+        moves=tuple(move for move in rivals.moves if not is_ours(move)),
+    )

@@ -16,16 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Literal
 
-from strategies.cluster.clock import (
-    COLLECTOR,
-    EXECUTOR,
-    Clock,
-    ClockVerdict,
-    Stray,
-    judge_clock,
-    tolerance_of,
-)
 from strategies.cluster.model import (
     LoadReport,
     OutcomeReport,
@@ -35,37 +27,30 @@ from strategies.cluster.model import (
     TelemetryRecord,
     Tombstone,
 )
-from strategies.cluster.state import ClusterState
+from strategies.cluster.state import (
+    COLLECTOR,
+    EXECUTOR,
+    Clock,
+    ClusterState,
+    Stray,
+    quick_replace,
+    tolerance_of,
+)
 from strategies.cluster.store import BrokerState, StateStore
-from strategies.errors import SettingsError
-from strategies.fold.quick_replace import quick_replace
-from strategies.fold.reports import newest_report_ms
-from strategies.fold.time_changes import (
+from strategies.fold.time_jumps import (
+    begin_again_if_away,
     begin_nothing_later,
     forget_everything_timed,
     untimed,
 )
-from strategies.fold.vanished_clusters import begin_again_if_away
 from strategies.settings import RoundSettings
 
 #: Keeps the state small whatever names a log contains; leaves room for every broker of the last
 #: round.
 _STRAYS_AT_MOST = 1_000
-
-
-def check_clock(settings: RoundSettings) -> None:
-    """Raises SettingsError if a pause too short to make a report stale would count as a wrong
-    clock.
-    """
-    stale, jump = settings.stale_after_ms, settings.max_clock_jump_ms
-    if stale > jump:
-        text = (
-            f"{stale} is more than round.max_clock_jump_ms ({jump}), so a pause that leaves no "
-            "report stale would count as a wrong clock"
-        )
-        raise SettingsError(
-            [f"round.stale_after_ms: {text}; lower it, or raise round.max_clock_jump_ms"]
-        )
+#: Minimum number of records from one producer alone that show that no other producer sends any.
+_ALONE = 5
+ClockVerdict = Literal["believed", "leads", "ahead", "behind", "moved-on", "moved-back"]
 
 
 def check_time(
@@ -77,9 +62,9 @@ def check_time(
     state = store.get_cluster()
     clock = state.clock
     assert clock is not None
-    if isinstance(record, Sweep) and went_back(record, state, store, settings):
+    if isinstance(record, Sweep) and _went_back(record, state, store, settings):
         return record, _set_back(record, state, clock.now_ms, store)
-    state, verdict = _timed(record, state, clock, store, settings)
+    state, verdict = _judge_time(record, state, clock, store, settings)
     store.put_cluster(state)
     if verdict == "moved-back":
         forget_everything_timed(store)
@@ -87,10 +72,10 @@ def check_time(
         begin_again_if_away(clock.now_ms, store, settings)
     if verdict in ("ahead", "behind"):
         return record, clock_rejection(record, clock.now_ms, verdict)
-    return in_time(record, clock.now_ms) if verdict == "leads" else record, None
+    return _without_lead(record, clock.now_ms) if verdict == "leads" else record, None
 
 
-def _timed(
+def _judge_time(
     record: TelemetryRecord,
     state: ClusterState,
     clock: Clock,
@@ -99,7 +84,7 @@ def _timed(
 ) -> tuple[ClusterState, ClockVerdict]:
     """The state with the new time, and whether the record is believed."""
     tolerance = tolerance_of(settings)
-    judged, verdict = judge_clock(
+    next_clock, verdict = judge_clock(
         clock,
         record.ts,
         settings.max_clock_jump_ms,
@@ -107,19 +92,57 @@ def _timed(
         tolerance_ms=tolerance,
         silence_ms=settings.stale_after_ms,
     )
-    lead = record.ts - clock.now_ms
+    distance = abs(record.ts - clock.now_ms)
+    if distance <= tolerance:
+        state = _without_stray(record, state, store)
+        trailing, overtaken = _trailing(record, state, store, tolerance)
+        state = quick_replace(state, clock=next_clock, trailing=trailing, overtaken=overtaken)
+        return state, verdict
     if verdict == "moved-on":
-        state = moved(state, record.ts, settings)
-    if abs(lead) <= tolerance:
-        state = returned(record, state, store)
-        state = kept_pace(record, state, store, settings)
-    elif verdict not in ("moved-on", "moved-back"):
-        used = abs(lead) <= settings.max_clock_jump_ms
-        state = strayed(record, state, store, settings, used=used)
-        other = None if verdict == "ahead" else followed(record, state, store, settings)
-        if other is not None:
-            return other, "believed"
-    return quick_replace(state, clock=judged), verdict
+        state = _at_time(state, record.ts, settings)
+    elif verdict != "moved-back":
+        used = distance <= settings.max_clock_jump_ms
+        state = count_stray(record, state, store, settings, used=used)
+        if verdict != "ahead":
+            followed = _follow_majority(record, state, store, settings)
+            if followed is not None:
+                return followed, "believed"
+    return replace(state, clock=next_clock), verdict
+
+
+def judge_clock(
+    clock: Clock,
+    ts: int,
+    jump_ms: int,
+    recovery_ms: int,
+    *,
+    tolerance_ms: int | None = None,
+    silence_ms: int = 0,
+) -> tuple[Clock, ClockVerdict]:
+    """Returns the clock after a record stamped `ts`, and the verdict on that record, so that one
+    wrong clock can neither stop the cluster's time nor advance it.
+
+    A record further than `jump_ms` from the time is not believed. When only such records arrive, in
+    ascending order and spanning `recovery_ms`, the log has really moved (an outage, a repaired
+    clock), and the clock adopts their time ("moved-…"). A record that leads by more than
+    `tolerance_ms` (None = `jump_ms`) is used ("leads"), but the clock follows it only when most
+    producers agree, or when no other producer has sent a record for `silence_ms`.
+    """
+    lead = ts - clock.now_ms
+    if -jump_ms <= lead <= (jump_ms if tolerance_ms is None else tolerance_ms):
+        return Clock(max(clock.now_ms, ts)), "believed"
+    run_from, run_to = clock.run_from_ms, clock.run_to_ms
+    continues = run_from is not None and run_to is not None and run_to <= ts <= run_to + jump_ms
+    started = run_from if continues and run_from is not None else ts
+    count = clock.run + 1 if continues else 1
+    leads = 0 < lead <= jump_ms
+    began_near = 0 < started - clock.now_ms <= jump_ms
+    if ts - started >= (silence_ms if began_near else recovery_ms) and (
+        count >= _ALONE or not began_near
+    ):
+        return Clock(ts), "moved-on" if lead > 0 else "moved-back"
+    waiting = replace(clock, run_from_ms=started, run_to_ms=ts, run=count)
+    return waiting, "leads" if leads else "ahead" if lead > 0 else "behind"
 
 
 def producer_of(record: TelemetryRecord) -> str:
@@ -133,7 +156,7 @@ def producer_of(record: TelemetryRecord) -> str:
             return COLLECTOR
 
 
-def strayed(
+def count_stray(
     record: TelemetryRecord,
     state: ClusterState,
     store: StateStore,
@@ -141,21 +164,21 @@ def strayed(
     *,
     used: bool,
 ) -> ClusterState:
-    """The state with the record's producer counted as straying; a late or repeated record changes
+    """Counts the record's producer as straying; a late or repeated record changes
     nothing.
     """
     name, lead = producer_of(record), record.ts - state.now_ms
     before, broker = state.strays.get(name), store.get_broker(name)
     news = lead > 0 or _is_news(record, before, broker, state)
     if not news and (
-        broker is None or newest_report_ms(broker) >= state.now_ms - settings.stale_after_ms
+        broker is None or broker.newest_report_ms >= state.now_ms - settings.stale_after_ms
     ):
         return state
     kept = used or (before is not None and before.used and (before.lead_ms > 0) == (lead > 0))
-    counted = (
+    has_vote = (
         before is not None or _newest_ms(broker) >= state.round_at_ms - settings.stale_after_ms
     )
-    voters = state.voters + (0 if counted or name in (COLLECTOR, EXECUTOR) else 1)
+    voters = state.voters + (0 if has_vote or name in (COLLECTOR, EXECUTOR) else 1)
     strays = {
         **{other: stray for other, stray in state.strays.items() if other != name},
         name: Stray(record.ts, lead, kept, news),
@@ -165,26 +188,22 @@ def strayed(
     )
 
 
-def kept_pace(
-    record: TelemetryRecord, state: ClusterState, store: StateStore, settings: RoundSettings
-) -> ClusterState:
-    """The state after a record near the cluster's time, with the brokers that are behind it and
-    those that it overtakes.
-    """
-    if record.ts <= state.now_ms:
-        if isinstance(record, LoadReport) and _is_news(
-            record, None, store.get_broker(record.broker), state
-        ):
-            state = quick_replace(state, trailing={**state.trailing, record.broker: record.ts})
-        return state
-    if not (state.trailing or state.overtaken):
-        return state
-    tolerance = tolerance_of(settings)
-    overtaken = {name: ts for name, ts in state.trailing.items() if record.ts - ts > tolerance}
-    return quick_replace(state, trailing={}, overtaken=overtaken)
+def _trailing(
+    record: TelemetryRecord, state: ClusterState, store: StateStore, tolerance_ms: int
+) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """The brokers that are behind a record near the cluster's time, and those that it overtakes."""
+    if record.ts > state.now_ms:
+        behind = {name: ts for name, ts in state.trailing.items() if record.ts - ts > tolerance_ms}
+        return {}, behind
+    trailing = state.trailing
+    if isinstance(record, LoadReport):
+        broker = store.get_broker(record.broker)
+        if _is_news(record, None, broker, state):
+            trailing = {**trailing, record.broker: record.ts}
+    return trailing, state.overtaken
 
 
-def followed(
+def _follow_majority(
     record: TelemetryRecord, state: ClusterState, store: StateStore, settings: RoundSettings
 ) -> ClusterState | None:
     """The state after the cluster's time moves to that of the majority of producers; None while
@@ -215,14 +234,15 @@ def followed(
             if ts <= record.ts and store.get_broker(name) is not None
         }
         agreeing = {**overtaken, **agreeing}
-    if not _most(agreeing, record, state, store):
+    if not _is_majority(agreeing, record, state, store):
         return None
     # With strays on both sides the nearer time wins: it is the time of the median producer.
     middle = min(agreeing.values()) if leads else max(agreeing.values())
-    return moved(state, max(ts for ts in agreeing.values() if ts - middle <= tolerance), settings)
+    newest = max(ts for ts in agreeing.values() if ts - middle <= tolerance)
+    return _at_time(state, newest, settings)
 
 
-def moved(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterState:
+def _at_time(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterState:
     """The state with another time. With an earlier time, the open round keeps its length.
 
     With a later time, the open round is due but not late, so that the other brokers can report
@@ -242,7 +262,7 @@ def moved(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterS
     )
 
 
-def returned(record: TelemetryRecord, state: ClusterState, store: StateStore) -> ClusterState:
+def _without_stray(record: TelemetryRecord, state: ClusterState, store: StateStore) -> ClusterState:
     """The state after a straying producer sends a record near the cluster's time: its clock is
     repaired.
 
@@ -260,7 +280,7 @@ def returned(record: TelemetryRecord, state: ClusterState, store: StateStore) ->
     )
 
 
-def in_time(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
+def _without_lead(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
     """A leading record with its time set to now, because its own time would hide later records.
     Reports and sweeps keep their time.
     """
@@ -278,7 +298,7 @@ def with_voters(
 ) -> ClusterState:
     """The state when a round closes, with the voters until the next round."""
     oldest = now_ms - settings.stale_after_ms
-    newest = {broker.broker: newest_report_ms(broker) for broker in brokers}
+    newest = {broker.broker: broker.newest_report_ms for broker in brokers}
     strays = {
         name: stray
         for name, stray in state.strays.items()
@@ -324,10 +344,10 @@ def clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejec
     return Rejection(f"clock-{verdict}", text, record)
 
 
-def went_back(
+def _went_back(
     record: Sweep, state: ClusterState, store: StateStore, settings: RoundSettings
 ) -> bool:
-    """Whether a sweep proves that its collector's clock was set back: the next pass, an earlier
+    """True if a sweep proves that its collector's clock was set back: the next pass, an earlier
     time, no record of its brokers since.
     """
     if record.sweep != state.sweep + 1 or record.ts >= state.sweep_at_ms - tolerance_of(settings):
@@ -338,7 +358,7 @@ def went_back(
 def _is_news(
     record: TelemetryRecord, stray: Stray | None, broker: BrokerState | None, state: ClusterState
 ) -> bool:
-    """Whether a record of an earlier time is newer than all earlier records of its producer."""
+    """True if a record of an earlier time is newer than all earlier records of its producer."""
     if isinstance(record, Sweep):
         return record.ts > state.sweep_at_ms
     if not isinstance(record, LoadReport):
@@ -348,13 +368,13 @@ def _is_news(
 
 
 def _newest_ms(broker: BrokerState | None) -> int:
-    return -1 if broker is None else newest_report_ms(broker)
+    return -1 if broker is None else broker.newest_report_ms
 
 
-def _most(
+def _is_majority(
     agreeing: Mapping[str, int], record: TelemetryRecord, state: ClusterState, store: StateStore
 ) -> bool:
-    """Whether the agreeing producers are more than half of the voters: brokers, and for a sweep the
+    """True if the agreeing producers are more than half of the voters: brokers, and for a sweep the
     brokers it lists and the collector.
     """
     if isinstance(record, Sweep):

@@ -10,24 +10,33 @@ from typing import Any
 
 from strategies.averages.bundle_averages import BundleHistory, Row, next_table, unpack_history
 from strategies.bundles import TableSummary
-from strategies.cluster.model import BundleStats, Figures, LoadReport, Rejection, Tombstone
-from strategies.cluster.rival_state import newest_entries
-from strategies.cluster.state import ClusterState, Departed, Gained, InFlight
+from strategies.cluster.model import (
+    REPEATED,
+    BundleStats,
+    Figures,
+    LoadReport,
+    Rejection,
+    Tombstone,
+)
+from strategies.cluster.state import (
+    ClusterState,
+    Departed,
+    Gained,
+    InFlight,
+    newest_entries,
+    quick_replace,
+)
 from strategies.cluster.store import BrokerState, StateStore
-from strategies.fold.ownership import Listing, listed
-from strategies.fold.quick_replace import quick_replace
+from strategies.fold.foreign_moves import Listing, learn_list
 
 #: Maximum number of bundles between two brokers at a time, which keeps the state small when half a
 #: cluster leaves. The averages of further bundles start again.
 MOVING_AT_MOST = 10_000
-#: Code of a repeated record. It changes nothing and is not an error: the engine returns no event
-#: for it.
-REPEATED = "repeated"
 
 
 def accept_report(report: LoadReport, store: StateStore) -> Rejection | None:
-    """Brings a report into the state of its broker and of the cluster; why it cannot be used, if
-    so.
+    """Applies a report to the state of its broker and of the cluster; returns its rejection if it
+    cannot be used.
     """
     state, broker = store.get_cluster(), store.get_broker(report.broker)
     open_round = state.round + 1
@@ -42,12 +51,17 @@ def accept_report(report: LoadReport, store: StateStore) -> Rejection | None:
         state = replace(state, joined=state.joined + 1, gone=others)
     if report.figures is not None and broker.reported_round != open_round:
         state = quick_replace(state, reported=state.reported + 1)
-    table = broker.table
+    table, listing = broker.table, None
     if report.bundles is not None and report.digest != broker.bundles_digest:
-        table, state = _take_table(report, report.bundles, broker.bundles_at_ms, state, store)
+        names, seen_ms = report.bundles.names, broker.bundles_at_ms
+        table, before, state = _take_table(report.broker, report.bundles, state, store)
+        if report.figures is not None:  # other reports list only some of the bundles
+            listing = Listing(report.broker, report.ts, before, names, seen_ms, report.started_ms)
     store.put_broker(_updated(broker, report, table, open_round))
     if report.bundles is not None and state.in_flight:
         state = _see_moves(report, state)
+    if listing is not None:
+        state = quick_replace(state, rivals=learn_list(state.rivals, listing))
     store.put_cluster(state)
     return None
 
@@ -64,18 +78,13 @@ def depart(name: str, state: ClusterState, store: StateStore, ts: int = -1) -> C
     kept until their new brokers report.
     """
     broker, table = store.get_broker(name), store.get_table(name)
-    newest = max(ts, state.gone.get(name, -1), -1 if broker is None else newest_report_ms(broker))
+    newest = max(ts, state.gone.get(name, -1), -1 if broker is None else broker.newest_report_ms)
     strays = {other: stray for other, stray in state.strays.items() if other != name}
     state = replace(state, gone={**state.gone, name: newest}, strays=strays)
     store.remove_broker(name)
     if table is None:
         return state
     return _hand_over(unpack_history(table).departing(None), name, state, store)
-
-
-def newest_report_ms(broker: BrokerState) -> int:
-    """Time of the broker's last report, of figures or of bundles."""
-    return max(broker.reported_at_ms, broker.bundles_at_ms)
 
 
 def _newcomer(name: str, order: int) -> BrokerState:
@@ -95,7 +104,7 @@ def _newcomer(name: str, order: int) -> BrokerState:
 
 
 def _withdraws(report: LoadReport) -> bool:
-    """Whether the report withdraws the bundles of a broker of the extensible load manager. A broker
+    """True if the report withdraws the bundles of a broker of the extensible load manager. A broker
     does so when a bundle moves, and the leader when the broker dies.
     """
     return report.figures is None and not (report.bundles and report.bundles.names)
@@ -154,32 +163,19 @@ def _updated(
 
 
 def _take_table(
-    report: LoadReport, newest: BundleStats, seen_ms: int, state: ClusterState, store: StateStore
-) -> tuple[TableSummary, ClusterState]:
-    broker = report.broker
+    broker: str, newest: BundleStats, state: ClusterState, store: StateStore
+) -> tuple[TableSummary, tuple[str, ...] | None, ClusterState]:
+    """Stores a broker's new table. Returns its summary, the bundles of the table before, and the
+    state.
+    """
     change = next_table(store.get_table(broker), newest, state.round + 1)
-    state, table = _owners_watched(report, change.before, seen_ms, state), change.table
+    table = change.table
     if newest.names != change.before:
         state = _hand_over(change.left, broker, state, store)
         arrived = set(newest.names).difference(change.before or ())
         table, state = _take_in(broker, arrived, table, state)
     store.put_table(broker, table.pack())
-    return table.summary(), state
-
-
-def _owners_watched(
-    report: LoadReport, before: tuple[str, ...] | None, seen_ms: int, state: ClusterState
-) -> ClusterState:
-    """The state after the list of bundles in a modular report; other reports list only some
-    bundles. `before`: the list that the broker last reported at `seen_ms`.
-    """
-    if report.figures is None or report.bundles is None:
-        return state
-    listing = Listing(
-        report.broker, report.ts, before, report.bundles.names, seen_ms, report.started_ms
-    )
-    rivals = listed(state.rivals, listing)
-    return state if rivals is state.rivals else replace(state, rivals=rivals)
+    return table.summary(), change.before, state
 
 
 def _take_in(

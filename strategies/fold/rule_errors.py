@@ -16,8 +16,7 @@ from typing import Final
 
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import Command, Round, Skip
-from strategies.cluster.state import ClusterState
-from strategies.cluster.store import BrokerState, StateStore
+from strategies.cluster.store import BrokerState, InMemoryStore, StateStore
 from strategies.errors import StateVersionError
 from strategies.reason_codes import Meaning
 from strategies.round.round_input import RoundResult
@@ -129,18 +128,14 @@ def _check_kinds(values: Iterable[object], kinds: frozenset[type], what: str) ->
         raise TypeError(f"{what} must be one of {', '.join(names)}, got {', '.join(wrong)}")
 
 
-class RecordChanges:
-    """A view of a store that keeps the changes of one record until `apply`: without it, the store
-    is as it was. See StateStore.
-    """
+class RecordChanges(InMemoryStore):
+    """The changes of one record, over a store that stays as it was until `apply`."""
 
     def __init__(self, store: StateStore) -> None:
+        super().__init__(_cluster=store.get_cluster())
         self._store = store
-        self._cluster: ClusterState | None = None
+        self._before = self._cluster
         self._removed: dict[str, None] = {}
-        self._brokers: dict[str, BrokerState] = {}
-        self._tables: dict[str, bytes] = {}
-        self._owned: dict[str, bytes | None] = {}
 
     def apply(self) -> None:
         """Makes the changes in the store."""
@@ -155,7 +150,7 @@ class RecordChanges:
                 self._store.remove_owned(name)
             else:
                 self._store.put_owned(name, owned)
-        if self._cluster is not None:
+        if self._cluster is not self._before:
             self._store.put_cluster(self._cluster)
 
     def get_broker(self, broker: str) -> BrokerState | None:
@@ -163,13 +158,9 @@ class RecordChanges:
             return self._brokers[broker]
         return None if broker in self._removed else self._store.get_broker(broker)
 
-    def put_broker(self, state: BrokerState) -> None:
-        self._brokers[state.broker] = state
-
     def remove_broker(self, broker: str) -> None:
+        super().remove_broker(broker)
         self._removed[broker] = None
-        self._brokers.pop(broker, None)
-        self._tables.pop(broker, None)
 
     def brokers(self) -> Iterator[BrokerState]:
         if not (self._removed or self._brokers):
@@ -190,20 +181,8 @@ class RecordChanges:
             return self._tables[broker]
         return None if broker in self._removed else self._store.get_table(broker)
 
-    def put_table(self, broker: str, table: bytes) -> None:
-        self._tables[broker] = table
-
     def get_owned(self, broker: str) -> bytes | None:
         return self._owned[broker] if broker in self._owned else self._store.get_owned(broker)
 
-    def put_owned(self, broker: str, owned: bytes) -> None:
-        self._owned[broker] = owned
-
     def remove_owned(self, broker: str) -> None:
         self._owned[broker] = None
-
-    def get_cluster(self) -> ClusterState:
-        return self._store.get_cluster() if self._cluster is None else self._cluster
-
-    def put_cluster(self, state: ClusterState) -> None:
-        self._cluster = state

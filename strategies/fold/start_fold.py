@@ -1,18 +1,26 @@
-"""Folds a log's first records, before the first round closes: by the best known time, and again
-when a better one is known (`log_start` finds it).
+"""Folds a log's first records, before the first round closes, which may be old or come from a clock
+that runs ahead.
+
+Nothing is published before the first round closes. So the engine keeps the first records and folds
+them again when a better time is known: the time that most records are near, or, with priority, the
+time of a sweep, which ends a pass of the collector.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from strategies.cluster.clock import Clock
-from strategies.cluster.log_start import LONGEST_LOG_START, EarlyRecord, corrected_time
 from strategies.cluster.model import Event, Rejection, Sweep, TelemetryRecord
-from strategies.cluster.state import ClusterState
+from strategies.cluster.packing import LONGEST_LOG_START, EarlyRecord
+from strategies.cluster.state import Clock, ClusterState
 from strategies.cluster.store import StateStore
 from strategies.fold.producer_votes import clock_rejection
+
+#: Number of records near the time that a first round without a sweep requires: the smaller if all
+#: records are near, else the larger.
+_ENOUGH, _ENOUGH_OF_MANY = 6, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +96,37 @@ class StartFold:
                 for one in outside
             ),
         ]
+
+
+def corrected_time(
+    times: Sequence[int], clock: Clock | None, jump_ms: int, *, swept: bool
+) -> int | None:
+    """The time by which to fold the log's start again; None if `clock` is right or no two records
+    agree yet.
+
+    `times`: of all records so far; `swept`: the last one is a sweep, whose time counts once another
+    record is near it.
+    """
+    ordered = sorted(times)
+    if swept and _near(ordered, times[-1], jump_ms) > 1:
+        best = times[-1]
+    else:
+        best = max(ordered, key=lambda ts: _near(ordered, ts, jump_ms))
+        if _near(ordered, best, jump_ms) < max(
+            2, 0 if clock is None else 1 + _near(ordered, clock.now_ms, jump_ms)
+        ):
+            return None
+    return None if clock is not None and abs(best - clock.now_ms) <= jump_ms else best
+
+
+def may_close_first_round(early: Sequence[EarlyRecord]) -> bool:
+    """True if a first round may close without a sweep, at a record that is near the cluster's
+    time.
+    """
+    far = sum(1 for one in early if one.far)
+    near = len(early) + 1 - far
+    return near >= (_ENOUGH_OF_MANY if far else _ENOUGH) and near > 2 * far
+
+
+def _near(ordered: Sequence[int], ts: int, jump_ms: int) -> int:
+    return bisect_right(ordered, ts + jump_ms) - bisect_left(ordered, ts - jump_ms)

@@ -1,5 +1,5 @@
-"""How far back a job must begin to read telemetry that another job has decided on already, so that
-its memory is that of a job that ran all along.
+"""Computes how far back a job must begin to read telemetry that another job has decided on already,
+so that its memory is that of a job that ran all along.
 
 What an engine remembers either has an end in time (cool-downs, budgets, hits in a row) or fades (an
 average of weight w). A faded average is bit-identical to that of an engine that ran all along; what
@@ -36,8 +36,8 @@ def faded_after(weight: float) -> int:
 
 
 def warm_window_ms(settings: EngineSettings) -> int:
-    """How long before its first published round an engine must begin, to decide as if it had run
-    all along. Raises SettingsError for an unknown strategy.
+    """Time before its first published round at which an engine must begin, to decide as if it had
+    run all along. Raises SettingsError for an unknown strategy.
     """
     rounds = settings.round
     memory = settings.entry.memory(settings.chosen)

@@ -17,17 +17,15 @@ from strategies.cluster.model import Round
 from strategies.figures.describe import age
 from strategies.roll.roll_state import (
     IN_WORK,
-    Observation,
-    RollState,
-    known_brokers,
-)
-from strategies.roll.steps import (
     EndProcess,
     HaltRoll,
     KeepWaiting,
+    Observation,
+    RollState,
     RollStep,
     RunRestart,
     WriteRecord,
+    known_brokers,
 )
 
 #: Rounds without an answer to a record, after which none is expected any more.

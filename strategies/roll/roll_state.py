@@ -1,5 +1,6 @@
 """What a roll's process knows: what rounds say about the roll, what it sees of the cluster, and
-what it has done itself. Only the first survives the process (decision 0242).
+what it has done itself. Only the first survives the process (decision 0242). Then the steps that it
+may take.
 """
 
 from __future__ import annotations
@@ -8,7 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from strategies.cluster.intent_contract import LASTING, Intent, IntentStatus, RollPhase
+from strategies.cluster.intent_contract import (
+    LASTING,
+    Intent,
+    IntentAction,
+    IntentStatus,
+    RollPhase,
+)
 from strategies.cluster.model import Round
 
 #: Brokers that are out of service, or soon will be, by the roll.
@@ -236,3 +243,51 @@ def _status_in(said: Iterable[IntentStatus], roll: str) -> IntentStatus | None:
 def _since(before: Mapping[str, int], names: Iterable[str], now_ms: int) -> dict[str, int]:
     """Name → since when it is among the names that are looked at again and again."""
     return {name: before.get(name, now_ms) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRecord:
+    """Write a record of the roll. `together`: the drain begins while others last."""
+
+    action: IntentAction
+    broker: str | None
+    reason: str
+    together: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunRestart:
+    """Run the restart command for a broker, once."""
+
+    broker: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepWaiting:
+    """Look again later. `text`: what the roll waits for."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class HaltRoll:
+    """Write a `halt` record with `text` as its reason, and end the process. `advice`: how to go on,
+    as a sentence.
+    """
+
+    text: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndProcess:
+    """End the process without a record. `code`: done (all brokers are restarted), halted,
+    cancelled, refused, unanswered or taken-over.
+    """
+
+    code: str
+    text: str
+    advice: str
+
+
+RollStep = WriteRecord | RunRestart | KeepWaiting | HaltRoll | EndProcess

@@ -178,7 +178,7 @@ class _Gate:
 
 
 def _as_agreed(together: Sequence[Decision], named: Sequence[Decision]) -> bool:
-    """Whether the named destinations are those of the exchange; with a third broker it is no
+    """True if the named destinations are those of the exchange; with a third broker it is no
     exchange.
     """
     return all(

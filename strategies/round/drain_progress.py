@@ -18,13 +18,12 @@ from strategies.cluster.intent_state import (
     end_drain,
     without_drain,
 )
-from strategies.cluster.model import Outcome
-from strategies.cluster.state import InFlight
 from strategies.cluster.store import BrokerState
 from strategies.ordered_sum import ordered_sum
 from strategies.reason_codes import NOTHING, Meaning, Meanings, Refusal
-from strategies.round.evacuate import WAITS, Evacuation
-from strategies.round.round_input import RoundInput
+from strategies.round.drain_step import WAITS, DrainStep, Evacuation
+from strategies.round.round_input import RoundInput, Rules
+from strategies.round.screening import Screened
 
 #: Rounds by which the time left is estimated, and the fewest changes that make an estimate.
 _ROUNDS, _FEWEST = 10, 2
@@ -39,7 +38,7 @@ _POLICIES = "Change the isolation policies, or add brokers that they allow; then
 
 @dataclass(frozen=True)
 class DrainFacts:
-    """What a round knows of draining brokers. `stale`: brokers without fresh figures, with the
+    """Facts of a round about draining brokers. `stale`: brokers without fresh figures, with the
     reason; `left_cluster`: draining brokers that are no part of the cluster any more.
     """
 
@@ -82,26 +81,6 @@ def without_passed(intents: Intents, now_ms: int) -> Intents:
     return _in_phases(intents)
 
 
-def heard(intents: Intents, outcome: Outcome, move: InFlight | None) -> Intents:
-    """The intents after an outcome. `move`: the move of its bundle that is under way, if any."""
-    if move is None or move.command_id != outcome.command_id or move.source not in intents.drains:
-        return intents
-    drain = intents.drains[move.source]
-    answers, owner = replace(drain.answers, expired=0), outcome.owner_after or outcome.owner_before
-    if outcome.status != "dry-run" and owner not in (None, move.source):
-        # Also of a refused command: the bundle had left before.
-        answers = Answers()
-        drain = replace(drain, gone=tuple(dict.fromkeys([*drain.gone, outcome.bundle])))
-    elif outcome.status == "dry-run":
-        answers = replace(answers, dry_runs=answers.dry_runs + 1)
-    elif outcome.status in ("applied", "already-done"):
-        answers = Answers()
-    else:
-        why = outcome.reason or outcome.status
-        answers = replace(answers, refused=answers.refused + 1, last=why[:300])
-    return replace(intents, drains={**intents.drains, move.source: replace(drain, answers=answers)})
-
-
 def by_notes_only(intents: Intents) -> Intents:
     """The intents after a broker has left that took bundles: one may be back where it came from. If
     the collector has not looked it up in between, no new note says so. Each bundle of a note counts
@@ -111,12 +90,16 @@ def by_notes_only(intents: Intents) -> Intents:
     return replace(intents, drains=drains)
 
 
-def progressed(done: Evacuation, facts: DrainFacts) -> Intents:
+def after_step(given: RoundInput, screened: Screened, step: DrainStep, rules: Rules) -> Intents:
     """The intents after a round: each drain with its state, and the phases of the roll."""
-    intents = facts.given.state.intents
+    intents = given.state.intents
+    if not intents.drains:
+        return intents
+    left = _left(given, rules.round.stale_after_ms)
+    facts, done = DrainFacts(given, screened.stale, left, rules.meanings), step.evacuation
     for broker in sorted(intents.drains):
         if broker in done.forbidden:
-            intents = _refuse(intents, broker, done.forbidden[broker], facts.given.now_ms)
+            intents = _refuse(intents, broker, done.forbidden[broker], given.now_ms)
         else:
             drain = _after_round(intents, intents.drains[broker], done, facts)
             intents = replace(intents, drains={**intents.drains, broker: drain})
@@ -156,9 +139,9 @@ def _after_round(intents: Intents, drain: Drain, done: Evacuation, facts: DrainF
         note = facts.given.owned.get(broker)
         listed = frozenset(() if note is None else note.bundles)
         drain = replace(drain, gone=tuple(name for name in drain.gone if name in listed))
-        drain = _counted(drain, left, facts)
+        drain = _count_left(drain, left, facts)
     if broker in facts.left_cluster:
-        step = _gone(drain, restarting=restarting)
+        step = _when_gone(drain, restarting=restarting)
         drain = replace(drain, left=0)
     elif restarting or (broker not in done.left and drain.was_drained):
         step = _Step("drained", "is being restarted" if restarting else "has no fresh figures")
@@ -172,10 +155,10 @@ def _after_round(intents: Intents, drain: Drain, done: Evacuation, facts: DrainF
         step = _when_empty(drain, facts)
     else:
         step = _while_bundles_are_left(drain, done, facts)
-    return _stepped(drain, step, now_ms)
+    return _apply_step(drain, step, now_ms)
 
 
-def _counted(drain: Drain, left: int, facts: DrainFacts) -> Drain:
+def _count_left(drain: Drain, left: int, facts: DrainFacts) -> Drain:
     """The drain with the number of bundles left; answers of executors count until one leaves, and
     commands without an answer also until one is answered: the next command replaces them.
     """
@@ -217,7 +200,7 @@ def time_left(seen: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
     return left_ms, round(left_ms * error + passed / len(steps))
 
 
-def _gone(drain: Drain, *, restarting: bool) -> _Step:
+def _when_gone(drain: Drain, *, restarting: bool) -> _Step:
     if restarting:
         return _Step("drained", "is being restarted: it has left the cluster")
     left = f" with {drain.left} bundles" if drain.left and not drain.was_drained else ""
@@ -252,7 +235,7 @@ def _while_bundles_are_left(drain: Drain, done: Evacuation, facts: DrainFacts) -
     going = sum(one.source == broker for one in done.leaving.values())
     going += len(done.under_way[broker])
     text = f"{drain.left} of {drain.total} bundles are left"
-    answered = _unheeded(drain.answers)
+    answered = _without_effect(drain.answers)
     if answered is not None:
         return replace(answered, text=f"{text}, and {answered.text}")
     if going:
@@ -270,7 +253,7 @@ def _while_bundles_are_left(drain: Drain, done: Evacuation, facts: DrainFacts) -
     return _Step("blocked", reason, facts.meanings.get(code, Meaning(code)).advice or _WAIT)
 
 
-def _unheeded(answers: Answers) -> _Step | None:
+def _without_effect(answers: Answers) -> _Step | None:
     """The step of a drain whose commands bring nothing, since no bundle has left; None while they
     may.
     """
@@ -296,7 +279,7 @@ def _unheeded(answers: Answers) -> _Step | None:
     return None
 
 
-def _stepped(drain: Drain, step: _Step, now_ms: int) -> Drain:
+def _apply_step(drain: Drain, step: _Step, now_ms: int) -> Drain:
     drained_ms = (drain.drained_ms or now_ms) if step.state == "drained" else None
     return replace(
         drain,
@@ -310,9 +293,13 @@ def _stepped(drain: Drain, step: _Step, now_ms: int) -> Drain:
     )
 
 
-def being_drained(intents: Intents) -> Mapping[str, Refusal]:
-    """Broker → why it takes no bundle."""
-    return {
-        broker: Refusal("being-drained", f"is being drained ({drain.by}: {drain.reason})")
-        for broker, drain in sorted(intents.drains.items())
-    }
+def _left(given: RoundInput, stale_after_ms: int) -> frozenset[str]:
+    """Draining brokers that have left the cluster: the sweep does not list them. Without a sweep,
+    those without any record for a while: brokers of the extensible load manager withdraw their
+    figures whenever a bundle moves.
+    """
+    known = {state.broker for state in given.brokers}
+    if given.listed is not None:
+        return frozenset({*given.state.intents.drains} - known - {*given.listed})
+    recent = {name for name, ts in given.state.gone.items() if ts >= given.now_ms - stale_after_ms}
+    return frozenset({*given.state.intents.drains} - known - recent - {*given.state.missing})

@@ -2,22 +2,27 @@
 
 A limit of 0 or below says that a broker does not measure a resource: Pulsar reports −1000 for each
 network card whose speed it cannot read. Pulsar counts it as 0 % used, so such a broker looks empty,
-and bundles move to it (decision 0147). Modes that repair this compare all brokers by the rest.
+and bundles move to it (decision 0147). Modes that repair this compare all brokers by the rest, and
+by what an operator knows about their machines: network speed and number of cores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 
-from strategies.bundles import Bools, Floats
+from strategies.bundles import Floats
 from strategies.cluster.memory import NO_EPISODE, Memory
-from strategies.cluster.model import Figures, Skip
+from strategies.cluster.model import Figures, Resource, Skip
+from strategies.errors import SettingsError
+from strategies.limits import patterns
 from strategies.reason_codes import NEXT_ROUNDS, Meaning
-from strategies.round.capacities import Capacities
-from strategies.settings import Weights
+from strategies.settings import Setting, Weights
 from strategies.shedding.reason_texts import by_reason
 
 #: The reason codes of this module.
@@ -36,6 +41,10 @@ MEANINGS = (
 #: In the order of `usages_of`.
 RESOURCES = ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out")
 _NETWORK = frozenset({"bandwidth_in", "bandwidth_out"})
+#: Reports have CPU in percent of one core, and bandwidth in kbit/s.
+_PERCENT, _KBIT = 100.0, 1_000_000.0
+#: No machine has more cores, or more Gbit/s.
+_MOST = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +66,7 @@ class CommonFigures:
 def compared(
     reported: Mapping[str, Figures], weights: Weights, capacities: Capacities, cluster: str
 ) -> CommonFigures:
-    """What these brokers, with the figures of their reports, can be compared by."""
+    """Finds what all of these brokers measure, and their figures of that."""
     if capacities:
         reported = {name: capacities.applied(name, one) for name, one in reported.items()}
     counting = [name for name in RESOURCES if getattr(weights, name) > 0]
@@ -91,24 +100,6 @@ def compared(
     )
 
 
-def same_resources(
-    left_out: Sequence[str], used: Floats, limit: Floats, weights: Weights
-) -> tuple[Bools, Floats]:
-    """For columns float64[rounds, brokers, 4] (as in `usages_of`): bool[rounds], whether a round
-    compares its brokers by all resources that count except `left_out`, and all of them; the limits
-    without these.
-    """
-    counts = np.array([getattr(weights, name) > 0 for name in RESOURCES])
-    measured = limit > 0
-    missing = counts & ~measured.all(axis=1)
-    expected = np.array([name in left_out for name in RESOURCES])
-    same: Bools = np.all(np.equal(missing, expected), axis=1)
-    if counts.any():
-        some = np.any(measured[..., counts], axis=2)
-        same &= np.any(counts & ~missing, axis=1) & np.all(some, axis=1)
-    return same, np.where(missing[:, np.newaxis, :], 0.0, limit)
-
-
 def begun_again(memory: Memory, left_out: tuple[str, ...]) -> Memory:
     """The memory without what it says about usage by other resources."""
     brokers = {
@@ -140,7 +131,7 @@ def comparable(memory: Memory, left_out: tuple[str, ...]) -> tuple[Memory, bool]
 
 
 def waits(cluster: str, left_out: Sequence[str]) -> Skip:
-    """Why a round decides nothing in which other resources are measured than before."""
+    """The skip of a round that decides nothing because other resources are measured than before."""
     by = f"all but {_names(left_out)}" if left_out else "all resources"
     text = (
         f"brokers are now compared by {by}, other than in the rounds before; if the next round is "
@@ -205,3 +196,103 @@ def _nothing_in_common(cluster: str) -> Skip:
 
 def _names(resources: Sequence[str]) -> str:
     return ", ".join(resources)
+
+
+@dataclass(frozen=True, slots=True)
+class CapacitySettings:
+    """Capacities of brokers in place of those in their reports, in `fixed` mode."""
+
+    nic_gbps: Annotated[
+        str,
+        Setting(
+            "Network speed of brokers in each direction, in Gbit/s, in place of the one in their "
+            "reports: host:port=10, * matches any text, separated by commas; the first that "
+            "matches a broker counts"
+        ),
+    ] = ""
+    cores: Annotated[
+        str,
+        Setting(
+            "Number of CPU cores of brokers, in place of the one in their reports: host:port=8"
+        ),
+    ] = ""
+
+
+#: Patterns of broker names with a number, in their order.
+_Numbers = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Capacities:
+    """The settings, parsed."""
+
+    nic_gbps: _Numbers = ()
+    cores: _Numbers = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.nic_gbps or self.cores)
+
+    def applied(self, broker: str, figures: Figures) -> Figures:
+        """The figures with the operator's limits."""
+        cpu, _, bandwidth, _ = self._limits(broker)
+        if not (cpu or bandwidth):
+            return figures
+        return replace(
+            figures,
+            cpu=_limited(figures.cpu, cpu),
+            bandwidth_in=_limited(figures.bandwidth_in, bandwidth),
+            bandwidth_out=_limited(figures.bandwidth_out, bandwidth),
+            usage_average=None,  # by the broker's own limits
+        )
+
+    def limits(self, brokers: Sequence[str], used: Floats, limit: Floats) -> Floats:
+        """`applied` for columns: the limits of arrays float64[rounds, brokers, 4] of CPU, direct
+        memory, bandwidth in and out.
+        """
+        own = np.array([self._limits(broker) for broker in brokers]).reshape(-1, 4)
+        return np.where((own > 0) & (used >= 0), own, limit)
+
+    def _limits(self, broker: str) -> tuple[float, float, float, float]:
+        """0 where the operator names none."""
+        cpu, bandwidth = _first(self.cores, broker), _first(self.nic_gbps, broker)
+        return cpu * _PERCENT, 0.0, bandwidth * _KBIT, bandwidth * _KBIT
+
+
+def read_capacities(settings: CapacitySettings) -> Capacities:
+    """Parses the settings. Raises SettingsError with all complaints."""
+    wrong = list[str]()
+    found = Capacities(
+        _numbers(settings.nic_gbps, "capacities.nic_gbps", wrong),
+        _numbers(settings.cores, "capacities.cores", wrong),
+    )
+    if wrong:
+        raise SettingsError(wrong)
+    return found
+
+
+def _numbers(text: str, path: str, wrong: list[str]) -> _Numbers:
+    found = list[tuple[str, float]]()
+    for entry in patterns(text):
+        pattern, _, number = (part.strip() for part in entry.rpartition("="))
+        try:
+            value = float(number)
+        except ValueError:
+            value = 0.0
+        if pattern and 0 < value <= _MOST:
+            found.append((pattern, value))
+        else:
+            wrong.append(
+                f"{path}: {entry!r} is no capacity; write it as broker-*:8080=10, with a number "
+                f"above 0 and at most {_MOST:,.0f}"
+            )
+    return tuple(found)
+
+
+@lru_cache(maxsize=2**15)
+def _first(numbers: _Numbers, broker: str) -> float:
+    return next((value for pattern, value in numbers if fnmatchcase(broker, pattern)), 0.0)
+
+
+def _limited(resource: Resource, limit: float) -> Resource:
+    """The resource with this limit; as it is where there is none, or where it has no usage."""
+    return Resource(resource.usage, limit) if limit and resource.usage >= 0 else resource

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache
+from hashlib import blake2b
 from typing import Literal
 
 from strategies.cluster.budget import Budget
-from strategies.cluster.command_id import command_id
 from strategies.cluster.intent_state import statuses
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import (
@@ -34,7 +34,8 @@ from strategies.limits import is_open
 from strategies.placement.destinations import Destinations
 from strategies.reason_codes import Meaning, Meanings, Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
-from strategies.round.drain_step import DrainStep, after_step, drain_step
+from strategies.round.drain_progress import after_step
+from strategies.round.drain_step import DrainStep, drain_step
 from strategies.round.measured import comparable, waits
 from strategies.round.round_input import RoundInput, RoundResult, Rules
 from strategies.round.round_record import begun_record, bounded
@@ -118,7 +119,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     judged = judge_cluster(given, shedder, rules)
     view, drained = judged.view, judged.drained.evacuation.leaving
     leaving = _leave(given, judged, rules)
-    bundles_in = _Counted(view)
+    bundles_in = _bundle_counter(view)
     splits = due_splits(
         view,
         {**drained, **leaving.kept},
@@ -249,20 +250,16 @@ def _move(decision: Decision) -> _Order:
     return _Order("unload" if decision.destination is None else "transfer", decision)
 
 
-class _Counted:
-    """Number of bundles per namespace, counted on first access."""
+def _bundle_counter(view: ClusterView) -> Callable[[str], int]:
+    """Returns the number of bundles of a namespace; all are counted at the first call."""
 
-    def __init__(self, view: ClusterView) -> None:
-        self._view = view
-
-    @cached_property
-    def _namespaces(self) -> Counter[str]:
+    @cache
+    def counts() -> Counter[str]:
         return bundles_per_namespace(
-            name for broker in self._view.brokers for name in broker.bundles.names
+            name for broker in view.brokers for name in broker.bundles.names
         )
 
-    def __call__(self, namespace: str) -> int:
-        return self._namespaces[namespace]
+    return lambda namespace: counts()[namespace]
 
 
 def _shed(view: ClusterView, memory: Memory, shedder: Shedder) -> Shedding:
@@ -273,13 +270,13 @@ def _shed(view: ClusterView, memory: Memory, shedder: Shedder) -> Shedding:
 
 
 def _closed(given: RoundInput, rules: Rules) -> Refusal | None:
-    """Why no bundle may leave at this time; None while bundles may."""
+    """Refuses all bundles outside of the windows; None while they may leave."""
     opened = is_open(rules.windows, given.now_ms, rules.limits.utc_offset_minutes)
     return None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
 
 
 def _yields(given: RoundInput) -> Refusal | None:
-    """Why the strategy's bundles stay while something else moves bundles; drains go on."""
+    """Refuses the strategy's bundles while something else moves bundles; drains go on."""
     if given.state.rivals.yielding_ms is None:
         return None
     return Refusal("rounds-yield", f"would be moved, but {_YIELDS}")
@@ -336,3 +333,12 @@ def _number(order: _Order, estimate: Estimate, given: RoundInput, rules: Rules) 
         algorithm=order.algorithm,
         limits=order.limits,
     )
+
+
+def command_id(cluster: str, epoch: int, round_: int, action: str, bundle: str) -> str:
+    """32 hex digits derived from the content alone, so that a repeated publication carries the same
+    id.
+    """
+    return blake2b(
+        "\x1f".join((cluster, str(epoch), str(round_), action, bundle)).encode(), digest_size=16
+    ).hexdigest()

@@ -8,19 +8,17 @@ from functools import cached_property
 from typing import Literal
 
 from strategies.cluster.budget import Spent
-from strategies.cluster.drain_settings import DrainSettings
 from strategies.cluster.intent_state import NO_INTENTS, Intents
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import Command, Owned, Round
-from strategies.cluster.rival_settings import RivalSettings
-from strategies.cluster.state import ClusterState, InFlight, moves_under_way
+from strategies.cluster.rule_settings import DrainSettings, LimitSettings, RivalSettings
+from strategies.cluster.state import ClusterState, InFlight
 from strategies.cluster.store import BrokerState
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.limits import Window
 from strategies.placement.destination_rules import DestinationRules
 from strategies.reason_codes import Meanings
-from strategies.round.capacities import Capacities
+from strategies.round.measured import Capacities
 from strategies.settings import Mode, ModeRules, RoundSettings
 from strategies.shedding.contract import Usage
 from strategies.splitting.limits import SplitSettings
@@ -82,8 +80,9 @@ class RoundInput:
 
     @cached_property
     def under_way(self) -> Mapping[str, InFlight]:
-        """Bundle → its move that may still be carried out."""
-        return moves_under_way(self.state, self.now_ms)
+        """Bundle → its move that may still be carried out, or that no report shows yet."""
+        moves = self.state.in_flight.items()
+        return {bundle: move for bundle, move in moves if self.now_ms < move.expires_at_ms}
 
     @property
     def memory(self) -> Memory:

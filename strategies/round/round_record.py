@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 
 import numpy as np
@@ -15,9 +15,11 @@ from strategies.cluster.intent_state import NO_INTENTS, statuses
 from strategies.cluster.model import Round, Skip
 from strategies.cluster.packing import figures_to_list
 from strategies.cluster.rival_state import used_by_rounds
+from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.figures.estimate import spread
 from strategies.round.round_input import RoundInput, RoundResult, Rules
+from strategies.shedding.registry import SHEDDERS
 
 #: Number of bundles left alone that a round names: a fixed number, plus some per broker. The others
 #: are counted.
@@ -143,3 +145,24 @@ def bounded(skips: Iterable[Skip], cluster: str, brokers: int) -> tuple[Skip, ..
             )
         )
     return tuple(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Statements of a round's record about the round itself. `advice`: skips that say what helps
+    where moving bundles cannot.
+    """
+
+    certificate: Certificate | None
+    forecast: Forecast | None
+    advice: tuple[Skip, ...]
+
+
+def proof_of(record: Round) -> Proof:
+    """Collects the statements of a round's record about itself; a strategy of another version gives
+    no advice.
+    """
+    strategy = SHEDDERS.get(record.strategy.partition("/")[0])
+    codes = strategy.advice if strategy else frozenset[str]()
+    advice = tuple(skip for skip in record.skips if skip.code in codes)
+    return Proof(record.certificate, record.forecast, advice)

@@ -12,10 +12,9 @@ from types import MappingProxyType
 
 from strategies.averages.bundle_averages import bundles_of, unpack_history
 from strategies.bundles import BundleLoads, no_bundles
-from strategies.cluster.clock import COLLECTOR, EXECUTOR, tolerance_of
 from strategies.cluster.cool_downs import of_all_moves, resting
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Skip
-from strategies.cluster.state import Departed, InFlight
+from strategies.cluster.state import COLLECTOR, EXECUTOR, Departed, InFlight, tolerance_of
 from strategies.cluster.store import BrokerState
 from strategies.figures.estimate import burdened
 from strategies.filters.isolation import unmatched
@@ -164,7 +163,7 @@ def _rejected(refused: Mapping[str, str]) -> list[Skip]:
 
 
 def _not_used(live: Sequence[BrokerState]) -> list[Skip]:
-    """What could not be used of the brokers' newest reports."""
+    """Names the parts of the brokers' newest reports that could not be used."""
     said = {one.broker: "; ".join((*one.left_out, *one.left_out_of_table)) for one in live}
     return by_reason("figures-left-out", {name: text for name, text in said.items() if text})
 
@@ -211,10 +210,6 @@ def _parsed(text: str | None) -> PoliciesView:
 
 def _is_small(text: str | None) -> bool:
     return text is None or len(text) <= _SMALL_SNAPSHOT
-
-
-def _with_ids(policies: PoliciesView) -> PoliciesView:
-    return replace(policies, by_id=True)
 
 
 def _unmatched_patterns(given: RoundInput, rules: Rules) -> tuple[str, ...]:
@@ -266,7 +261,9 @@ def view_of(
         for state in live
         if state.broker not in draining
     )
-    is_excluded = of_namespaces(rules.limits.excluded_namespaces)
+    policies = policies_of(given)
+    if rules.isolation_by_id:
+        policies = replace(policies, by_id=True)
     cooling = of_all_moves(given.state, given.now_ms, rules.round.cool_down_ms)
     return ClusterView(
         given.cluster,
@@ -274,8 +271,8 @@ def view_of(
         brokers,
         resting(cooling, in_flight, leaving),
         cool_down_ms=rules.round.cool_down_ms,
-        is_excluded=is_excluded,
-        policies=_with_ids(policies_of(given)) if rules.isolation_by_id else policies_of(given),
+        is_excluded=of_namespaces(rules.limits.excluded_namespaces),
+        policies=policies,
         foreign_ms=max((move.ts for move in given.state.rivals.moves), default=-1),
         command_ttl_ms=rules.round.command_ttl_ms,
     )

@@ -9,9 +9,8 @@ from dataclasses import replace
 from strategies.cluster.budget import HOUR_MS
 from strategies.cluster.cool_downs import of_foreign_moves
 from strategies.cluster.model import Skip
-from strategies.cluster.own_moves import without_old_commands
-from strategies.cluster.rival_settings import RivalSettings
-from strategies.cluster.rival_state import ForeignMove, Rivals
+from strategies.cluster.rival_state import ForeignMove, Rivals, without_old_commands
+from strategies.cluster.rule_settings import RivalSettings
 from strategies.reason_codes import NEXT_ROUNDS, Meaning
 
 _STOP_IT = (
@@ -64,12 +63,13 @@ def calm_ms(rivals: Rivals, settings: RivalSettings) -> int:
 
 
 def _is_rivalled(rivals: Rivals, now_ms: int, settings: RivalSettings) -> bool:
-    """Whether foreign moves are too many, or undo the rebalancer's; of a rival that it knows, once
+    """True if foreign moves are too many, or undo the rebalancer's; of a rival that it knows, once
     is enough.
     """
     undone = 1 if _is_just_back(rivals, now_ms) else _UNDONE_ROUNDS
     return (
-        len(counted(rivals, now_ms)) > settings.moves_per_hour or len(rivals.against_ms) >= undone
+        len(_foreign_moves(rivals, now_ms)) > settings.moves_per_hour
+        or len(rivals.against_ms) >= undone
     )
 
 
@@ -77,14 +77,14 @@ def _is_just_back(rivals: Rivals, now_ms: int) -> bool:
     return 0 <= now_ms - rivals.settled_ms < HOUR_MS and rivals.settled_ms >= 0
 
 
-def counted(rivals: Rivals, now_ms: int) -> Sequence[ForeignMove]:
+def _foreign_moves(rivals: Rivals, now_ms: int) -> Sequence[ForeignMove]:
     """The foreign moves of the last hour to which rounds have not yielded yet."""
     since_ms = max(now_ms - HOUR_MS, rivals.settled_ms)
     return [move for move in rivals.moves if move.ts > since_ms]
 
 
 def who(rivals: Rivals) -> str:
-    """Who moves bundles, as far as the newest sweep shows it."""
+    """Says who moves bundles, as far as the newest sweep shows it."""
     if rivals.leader is None or rivals.shedding is None:
         return "the collector could not read at the leader whether Pulsar's own shedder is on"
     if rivals.shedding:
@@ -98,7 +98,7 @@ def who(rivals: Rivals) -> str:
 def skips(
     rivals: Rivals, cluster: str, now_ms: int, settings: RivalSettings, rest_ms: int
 ) -> tuple[Skip, ...]:
-    """What a round says about foreign moves: the bundles that rest, and why it yields."""
+    """Returns the skips for foreign moves: the bundles that rest, and the reason to yield."""
     if not rivals.moves:
         return ()
     rest = of_foreign_moves(rivals, now_ms, rest_ms)
@@ -119,7 +119,7 @@ def skips(
 
 
 def _yields(rivals: Rivals, cluster: str, now_ms: int, settings: RivalSettings) -> Skip:
-    moves = counted(rivals, now_ms)
+    moves = _foreign_moves(rivals, now_ms)
     since_ms = min((move.ts for move in moves), default=rivals.yielding_ms or now_ms)
     last_ms = max((move.ts for move in rivals.moves), default=now_ms)
     text = (

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState
 from strategies.errors import StateVersionError
-from strategies.fold.vanished_clusters import is_forgotten
+from strategies.fold.time_jumps import is_forgotten
 from streaming.checkpoint.guard import SPARK_LOG
 from streaming.checkpoint.guard_file import GUARD, STATE_FORMAT, read_guard
 from streaming.checkpoint_state.checkpoint_rows import clusters_of, read_shards, spark_for

@@ -14,7 +14,7 @@ from itertools import takewhile
 
 import msgspec
 
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow
 from strategies.cluster.intent_contract import ENDED
 
 #: Kind of a row with facts.

@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from strategies.cluster.log_start import EarlyRecord
+from strategies.cluster.packing import EarlyRecord
 from strategies.cluster.state import ClusterState
 from strategies.errors import StateVersionError
 

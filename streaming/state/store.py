@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState
 from strategies.errors import StateVersionError
-from strategies.fold.vanished_clusters import can_be_forgotten, forget
+from strategies.fold.time_jumps import can_be_forgotten, forget
 from streaming.state.cluster_bytes import changed_bytes, from_bytes
 from streaming.state.compacted_log import CompactedLog
 from streaming.state.rows import (

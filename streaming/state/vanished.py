@@ -1,6 +1,6 @@
 """Decides when the rows of clusters that vanished leave the state. Imports no Spark.
 
-A cluster's own time decides what is forgotten (`strategies.fold.vanished_clusters`), at the first
+A cluster's own time decides what is forgotten (`strategies.fold.time_jumps`), at the first
 record after the gap. Its rows leave before that, in a micro-batch with records of other clusters,
 and no byte differs as long as no record within the gap comes later. Three things together say so:
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from strategies.fold.vanished_clusters import DAY_MS
+from strategies.fold.time_jumps import DAY_MS
 
 #: Two micro-batches further apart than this count as so far apart: in between, the job may have
 #: been stopped.

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected
-from sinks.wire.origin import DEFAULT_LIMITS, Position
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import DEFAULT_LIMITS, OutputRow, Position
 from strategies.fold.engine import EngineSettings
 from tests.faults.placing import PLACEMENTS, Bad, Mixed, lines, mix, places
 from tests.faults.real_job import RealJob, eager, recording

@@ -42,6 +42,7 @@ from pathlib import Path
 from string import ascii_lowercase
 
 from pulsar_rebalancer.decisions.round_texts import sentences
+from pulsar_rebalancer.lab.replay.decisions import describe_command, describe_round
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
 from pulsar_rebalancer.lab.simulation.closed_loop import (
     EngineDecider,
@@ -55,15 +56,9 @@ from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine
 from pulsar_rebalancer.settings.load import load
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import Command, Outcome, Policies, TelemetryRecord
-from strategies.figures.describe import (
-    counted,
-    describe_command,
-    describe_intent,
-    describe_round,
-    describe_skip,
-)
+from strategies.figures.describe import counted, describe_intent, describe_skip
 from strategies.fold.engine import EngineSettings
-from strategies.round.proof import proof_of
+from strategies.round.round_record import proof_of
 from tests.modelled import carry, steady_cluster
 
 RULER = "----"

@@ -48,7 +48,7 @@ from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.wire.origin import Position
 from sinks.wire.signing import SigningKey, SigningSettings
-from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import EngineSettings
 from strategies.java.pulsar_releases import PulsarRelease
 from strategies.settings import RoundSettings

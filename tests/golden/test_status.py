@@ -16,9 +16,9 @@ from pulsar_rebalancer.cli.pause import Pause
 from pulsar_rebalancer.decisions.status import read_status
 from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.wire.codec import decode_command, decode_round, encode_rejected, encode_round
+from sinks.wire.codec import decode_command, decode_round, encode_round
 from sinks.wire.encoding import encode_outcome
-from sinks.wire.origin import Origin, Position
+from sinks.wire.origin import Origin, Position, encode_rejected
 from strategies.cluster.round_figures import Certificate
 from strategies.errors import WireError
 from strategies.settings import RoundSettings

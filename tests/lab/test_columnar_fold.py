@@ -23,13 +23,13 @@ from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import converted
 from sinks.wire.codec import decode_round
-from sinks.wire.origin import DEFAULT_LIMITS, Position
-from sinks.wire.output_rows import OutputRow, event_row
+from sinks.wire.origin import DEFAULT_LIMITS, OutputRow, Position
+from sinks.wire.output_rows import event_row
 from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import EngineSettings
 from strategies.fold.meanings import meanings_of
-from strategies.round.capacities import CapacitySettings
+from strategies.round.measured import CapacitySettings
 from strategies.settings import RoundSettings
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings

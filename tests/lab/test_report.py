@@ -21,7 +21,7 @@ from pulsar_rebalancer.lab.report.verdict import ReportVerdict, judge_runs
 from pulsar_rebalancer.lab.simulation.timeline import Kind, Membership, Move, Timeline
 from strategies.cluster.model import Expected, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
-from strategies.round.proof import Proof
+from strategies.round.round_record import Proof
 
 A, B = "a:8080", "b:8080"
 NOBODY = float("nan")

@@ -22,7 +22,7 @@ from sinks.secret_file import Secret
 from sinks.wire.signing import SigningKey
 from strategies.bundles import Floats
 from strategies.cluster.model import Outcome
-from strategies.cluster.quota_settings import BulkheadSettings
+from strategies.cluster.rule_settings import BulkheadSettings
 from strategies.fold.engine import EngineSettings
 from tests.control_topic import Control
 from tests.monitoring.installation import GIB, Installation

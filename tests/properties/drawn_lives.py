@@ -15,7 +15,6 @@ import numpy as np
 from benchmarks.uncertified import UNCERTIFIED
 from scripts.invariants import Invariants
 from scripts.steady_invariants import SteadyInvariants
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import (
     BundleStats,
     Command,
@@ -32,6 +31,7 @@ from strategies.cluster.model import (
     TelemetryRecord,
     Traffic,
 )
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings

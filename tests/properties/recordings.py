@@ -14,7 +14,6 @@ from random import Random
 import numpy as np
 
 from sinks.recordings.columnar import ColumnarRecording
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import (
     BundleStats,
     Figures,
@@ -25,6 +24,7 @@ from strategies.cluster.model import (
     TelemetryRecord,
     Traffic,
 )
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings, Weights

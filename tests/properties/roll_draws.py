@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from benchmarks.uncertified import UNCERTIFIED
-from strategies.cluster.drain_settings import DrainSettings
-from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.rule_settings import DrainSettings, LimitSettings
 from strategies.fold.engine import EngineSettings
 from strategies.roll.roll_state import RollRules
 from tests.properties.legal import EAGER, MODES

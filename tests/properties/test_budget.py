@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.cluster.budget import HOUR_MS, Budget, Spent
-from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.rule_settings import LimitSettings
 
 MIB = 1024 * 1024
 NOW_MS = 10_000_000

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from strategies.cluster.drain_settings import DrainSettings
 from strategies.cluster.intent_contract import Intent, IntentAction
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import Event, Owned
 from strategies.cluster.packing import pack_record, unpack_record
+from strategies.cluster.rule_settings import DrainSettings, LimitSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from tests.properties.costly import costly

@@ -14,8 +14,8 @@ from hypothesis import given
 from strategies.averages.bundle_averages import unpack_history
 from strategies.bundles import namespace_of
 from strategies.cluster.budget import HOUR_MS, Spent
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import Command
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.filters.pipeline import FilterSettings, LoadManager
 from strategies.fold.engine import EngineSettings, rules_of
 from strategies.round.round import run_round

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from pyspark.sql import Row
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from sinks.wire.origin import Position, WireLimits
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow, Position, WireLimits
 from strategies.cluster.quota import EMPTY, UnreadRecord, admit
-from strategies.cluster.quota_settings import BulkheadSettings
+from strategies.cluster.rule_settings import BulkheadSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from streaming.decode import reading

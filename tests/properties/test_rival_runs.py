@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.chaos_rounds import chaos
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import (
     Command,
     LoadReport,
@@ -23,8 +22,8 @@ from strategies.cluster.model import (
     Owned,
     TelemetryRecord,
 )
-from strategies.cluster.rival_settings import RivalSettings
 from strategies.cluster.rival_state import ForeignMove
+from strategies.cluster.rule_settings import LimitSettings, RivalSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings

@@ -13,8 +13,17 @@ from hypothesis import strategies as st
 from strategies.cluster.intent_contract import RollPhase
 from strategies.cluster.model import Round
 from strategies.roll.next_step import next_step
-from strategies.roll.roll_state import IN_WORK, Observation, RestartRun, RollState
-from strategies.roll.steps import EndProcess, HaltRoll, KeepWaiting, RunRestart, WriteRecord
+from strategies.roll.roll_state import (
+    IN_WORK,
+    EndProcess,
+    HaltRoll,
+    KeepWaiting,
+    Observation,
+    RestartRun,
+    RollState,
+    RunRestart,
+    WriteRecord,
+)
 from tests.unit.roll_builders import NOW, A, B, C, D, intent, rolling, round_of, status
 
 BROKERS = (A, B, C, D)

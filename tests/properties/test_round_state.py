@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pulsar_rebalancer.decisions.explain.sentences import round_lines
 from pulsar_rebalancer.decisions.log import DecisionLog
 from sinks.wire.codec import decode_round, encode_round
-from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import EngineSettings, rules_of
 from strategies.fold.meanings import meanings_of
 from strategies.reason_codes import STATES

@@ -31,10 +31,8 @@ from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
 from pulsar_rebalancer.settings.load import load as settings_of
 from sinks.wire.codec import decode_command
-from sinks.wire.origin import Position, WireLimits
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow, Position, WireLimits
 from strategies.cluster.budget import HOUR_MS
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import (
     Command,
     Event,
@@ -43,6 +41,7 @@ from strategies.cluster.model import (
     Round,
     TelemetryRecord,
 )
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import without_unseen

@@ -23,7 +23,7 @@ from sinks.wire.origin import Position
 from strategies.cluster.model import Figures, LoadReport, Round
 from strategies.figures.usage import percent
 from strategies.fold.engine import EngineSettings
-from strategies.round.capacities import CapacitySettings
+from strategies.round.measured import CapacitySettings
 from tests.servers.pulsar_cluster import Manager
 from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from sinks.wire.codec import decode
 from sinks.wire.origin import Position, pack_origin
 from sinks.wire.output_rows import event_row
-from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from streaming.job import run_job

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.errors import SettingsError, SinkError, StateVersionError
 from strategies.fold.engine import EngineSettings

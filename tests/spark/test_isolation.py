@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from strategies.cluster.quota_settings import BulkheadSettings
+from strategies.cluster.rule_settings import BulkheadSettings
 from streaming.job import run_job
 from tests.replayed import Published
 from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, uneven

@@ -20,8 +20,7 @@ from sinks.wire.codec import (
     encode_outcome_telemetry,
     encode_round,
 )
-from sinks.wire.origin import pack_origin
-from sinks.wire.output_rows import OutputRow, rejected_row
+from sinks.wire.origin import OutputRow, pack_origin, rejected_row
 from sinks.wire.signing import SigningKey, check_intent_signature
 from strategies.cluster.model import Command, Round
 from strategies.errors import WireError

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from strategies.cluster.model import Event, LoadReport, Outcome, OutcomeReport, Owned, Round, Skip
-from strategies.cluster.own_moves import commanded
-from strategies.cluster.rival_settings import RivalSettings
 from strategies.cluster.rival_state import ForeignMove
+from strategies.cluster.rule_settings import RivalSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
+from strategies.fold.outcomes import note_commands
 from strategies.settings import RoundSettings
 from strategies.shedding.overload.settings import OverloadSettings
 from tests.control_topic import command as any_command
@@ -86,7 +86,7 @@ class Life:
             expires_at_ms=now_ms + 300_000,
         )
         state = self.store.get_cluster()
-        self.store.put_cluster(replace(state, rivals=commanded(state.rivals, [made])))
+        self.store.put_cluster(replace(state, rivals=note_commands(state.rivals, [made])))
 
     def outcome(self, number: int, status: str, before: str | None, after: str | None) -> None:
         ts = T0 + self.now_s * 1000 + 100

@@ -11,8 +11,7 @@ from strategies.cluster.model import Round
 from strategies.cluster.round_figures import RoundState
 from strategies.reason_codes import StateCode
 from strategies.roll.next_step import next_step
-from strategies.roll.roll_state import Observation, RollRules, RollState
-from strategies.roll.steps import RollStep
+from strategies.roll.roll_state import Observation, RollRules, RollState, RollStep
 from tests.unit.test_wire_encoding import ROUND
 
 A, B, C, D = "a:1", "b:1", "c:1", "d:1"

@@ -17,7 +17,7 @@ from sinks.executor.guard import KEPT, MoveJournal
 from sinks.executor.journal import Journal, Received
 from sinks.wire.origin import Position
 from strategies.executor.approvals import ApprovedCommand
-from strategies.executor.breaker import MoveResult
+from strategies.executor.gate_and_breaker import MoveResult
 from tests.unit.test_wire_encoding import APPROVAL, COMMAND, PAUSE
 
 DAYS, A_DAY = 30, 12

@@ -20,7 +20,7 @@ from sinks.pulsar_api.freezes import MOST_STUCK, FrozenReports
 from sinks.pulsar_api.http import MOST_ADDRESSES, PulsarHttp
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from strategies.errors import SinkError
-from strategies.executor.gate import GateRules
+from strategies.executor.gate_and_breaker import GateRules
 
 ROOT = Path(__file__).parents[2]
 #: Packages whose objects live as long as a process.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.executor.breaker import (
+from strategies.executor.gate_and_breaker import (
     BreakerRules,
     MoveResult,
     breaker_objection,

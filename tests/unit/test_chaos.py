@@ -8,7 +8,7 @@ import pytest
 
 from scripts.chaos import main
 from scripts.chaos_rounds import chaos
-from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.steady.settings import Steadiness, SteadySettings

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from strategies.cluster.budget import Budget
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.memory import BrokerMemory, ClusterMemory, Memory
 from strategies.cluster.model import Decision
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.state import Gained
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView

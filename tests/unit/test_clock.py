@@ -7,7 +7,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.cluster.clock import Clock, ClockVerdict, judge_clock
+from strategies.cluster.state import Clock
+from strategies.fold.producer_votes import ClockVerdict, judge_clock
 
 JUMP, RECOVERY = 300_000, 900_000
 

@@ -23,10 +23,7 @@ def test_a_bundle_rests_until_its_move_is_longer_ago_than_the_cool_down() -> Non
     assert cool_downs.unexpired({"just": 10, "past": 9}, now_ms=70, cool_down_ms=60) == {"just": 10}
 
 
-def test_a_command_that_was_not_carried_out_ends_the_rest_and_an_outcome_after_all_resumes_it() -> (
-    None
-):
-    assert cool_downs.ended({"one": 1, "other": 2}, {"one"}) == {"other": 2}
+def test_an_outcome_after_all_resumes_the_rest() -> None:
     assert cool_downs.resumed({"other": 2}, "one", 1) == {"other": 2, "one": 1}
     assert cool_downs.resumed({"one": 7}, "one", 1) == {"one": 7}, "a newer command counts"
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from strategies.cluster.drain_settings import DrainSettings
 from strategies.cluster.intent_contract import IntentStatus
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import OutcomeStatus, Round
+from strategies.cluster.rule_settings import DrainSettings, LimitSettings
 from strategies.fold.engine import EngineSettings
 from strategies.settings import Mode
 from tests.unit.intent_builders import drain, id_of, of_roll, roll, undrain

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import Command, Event, OutcomeStatus, Round, TelemetryRecord
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import InMemoryStore
 from strategies.filters.pipeline import FilterSettings

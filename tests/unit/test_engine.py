@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.memory import NO_MEMORY
 from strategies.cluster.model import (
     Command,
@@ -19,6 +18,7 @@ from strategies.cluster.model import (
     TelemetryRecord,
     Tombstone,
 )
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.reports import MOVING_AT_MOST

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import pytest
 
 from strategies.cluster.budget import Budget
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, Decision
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.placement.destination_rules import DestinationRules, DestinationSettings
 from strategies.placement.destinations import Destinations

@@ -24,8 +24,7 @@ from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.bundles import parse_bundle, topic_hash
 from strategies.cluster.model import Command
-from strategies.executor.breaker import BreakerRules
-from strategies.executor.gate import GateRules
+from strategies.executor.gate_and_breaker import BreakerRules, GateRules
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Request
 from tests.pulsar_fake.server import FakePulsar, Fault

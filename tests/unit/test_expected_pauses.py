@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 
-from strategies.cluster.drain_settings import DrainSettings
-from strategies.cluster.move_cost import MeasuredPause, MoveCost, expected_pause_ms, remembered
+from strategies.cluster.move_cost import MeasuredPause, MoveCost, expected_pause_ms
+from strategies.cluster.rule_settings import DrainSettings
 from strategies.cluster.state import ClusterState
 from strategies.fold.engine import EngineSettings
+from strategies.fold.outcomes import add_pause
 from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.unit.test_drains import cluster, draining
 
@@ -16,7 +17,7 @@ def after(*moves: tuple[int, int, int]) -> tuple[MeasuredPause, ...]:
     """Time, topics and pause of moves."""
     pauses: tuple[MeasuredPause, ...] = ()
     for ts, topics, pause_ms in moves:
-        pauses = remembered(pauses, ts, f"id-{ts}", MoveCost(5, pause_ms, topics))
+        pauses = add_pause(pauses, ts, f"id-{ts}", MoveCost(5, pause_ms, topics))
     return pauses
 
 
@@ -32,9 +33,9 @@ def test_without_such_a_bundle_all_count_and_without_any_a_second_is_expected() 
 
 
 def test_without_a_message_the_time_without_owner_counts_and_without_both_nothing() -> None:
-    assert remembered((), 1, "id", MoveCost(40, None, 3)) == (MeasuredPause(1, "id", 3, 40),)
-    assert remembered((), 1, "id", MoveCost(None, None, 3)) == ()
-    assert remembered((), 1, "id", MoveCost(40, 50, None)) == ()
+    assert add_pause((), 1, "id", MoveCost(40, None, 3)) == (MeasuredPause(1, "id", 3, 40),)
+    assert add_pause((), 1, "id", MoveCost(None, None, 3)) == ()
+    assert add_pause((), 1, "id", MoveCost(40, 50, None)) == ()
 
 
 def test_neither_order_nor_repetition_matters_and_the_newest_are_kept() -> None:

@@ -19,7 +19,7 @@ from sinks.disk import is_full, write_durably
 from sinks.recordings.json_lines import Recording
 from sinks.topics.files.consumer import FileConsumer
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow
 
 FULL = Path("/dev/full")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.executor.gate import GateFacts, GateRules, gate_objection
+from strategies.executor.gate_and_breaker import GateFacts, GateRules, gate_objection
 
 RULES = GateRules(facts_ms=5_000, settle_ms=30_000)
 HEALTHY = GateFacts("a:1", probes={"a:1": "reads", "b:1": "reads"})

@@ -8,8 +8,7 @@ import pytest
 
 from strategies.cluster.intent_contract import Intent, RollPhase
 from strategies.cluster.intent_state import NO_INTENTS, Drain, Intents, from_statuses, statuses
-from strategies.fold.accept_intent import IntentRefusal, accept
-from strategies.fold.intent_fleet import IntentFleet
+from strategies.fold.accept_intent import IntentFleet, IntentRefusal, accept
 from tests.unit.intent_builders import drain, id_of, intent, of_roll, roll, undrain
 from tests.unit.telemetry_builders import T0
 

@@ -18,7 +18,7 @@ from sinks.executor.guard import MoveJournal
 from sinks.executor.journal import Journal, Received, unfinished_commands
 from sinks.wire.origin import Position
 from strategies.errors import SinkError, StateVersionError
-from strategies.executor.breaker import MoveResult
+from strategies.executor.gate_and_breaker import MoveResult
 from tests.unit.test_wire_encoding import APPROVAL, COMMAND, PAUSE
 
 

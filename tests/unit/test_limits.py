@@ -8,7 +8,7 @@ from math import inf, nan
 import pytest
 
 from strategies.cluster.budget import HOUR_MS, Budget, Spent, within_the_hour
-from strategies.cluster.limit_settings import LimitSettings
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.limits import is_open, matcher, of_namespaces, read_windows
 
 MIB = 1024 * 1024

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.cluster.clock import Clock
-from strategies.cluster.log_start import EarlyRecord, corrected_time, may_close_first_round
+from strategies.cluster.packing import EarlyRecord
+from strategies.cluster.state import Clock
+from strategies.fold.start_fold import corrected_time, may_close_first_round
 
 JUMP = 300
 

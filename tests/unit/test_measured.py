@@ -13,7 +13,7 @@ import pytest
 from strategies.cluster.model import Command, Event, Figures, LoadReport, Resource, Round, Skip
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.round.capacities import CapacitySettings
+from strategies.round.measured import CapacitySettings
 from strategies.settings import Weights
 from strategies.shedding.steady.load_history import LoadHistory
 from tests.unit.telemetry_builders import bundle, report, sweep

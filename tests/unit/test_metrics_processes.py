@@ -16,7 +16,7 @@ from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import StepResult
 from sinks.metrics.exposition import MOST_CLUSTERS, Liveness
 from sinks.metrics.services import CollectorMetrics, ExecutorMetrics
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow
 from strategies.cluster.intent_contract import LASTING
 from strategies.reason_codes import STATES
 from streaming.job_metrics import JobMetrics

@@ -15,7 +15,7 @@ from strategies.cluster.model import Note, Owned, Round, TelemetryRecord, Tombst
 from strategies.cluster.packing import pack_record, unpack_record
 from strategies.cluster.store import InMemoryStore, StateStore
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.fold.owned import read_owned
+from strategies.fold.intents_and_notes import read_owned
 from streaming.state.store import StoreCache
 from tests.spark.state_variables import Spark
 from tests.telemetry_lines import bundle, line

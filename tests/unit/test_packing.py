@@ -11,8 +11,6 @@ from math import inf, isnan, nan
 import numpy as np
 import pytest
 
-from strategies.cluster.clock import Clock
-from strategies.cluster.log_start import EarlyRecord
 from strategies.cluster.memory import ClusterMemory
 from strategies.cluster.model import (
     LoadReport,
@@ -23,10 +21,18 @@ from strategies.cluster.model import (
     Tombstone,
 )
 from strategies.cluster.move_cost import MoveCost
-from strategies.cluster.packing import pack_record, unpack_record
-from strategies.cluster.state import ClusterState, Departed, Gained, InFlight, Order, Rehearsal
+from strategies.cluster.packing import EarlyRecord, pack_record, unpack_record
+from strategies.cluster.state import (
+    Clock,
+    ClusterState,
+    Departed,
+    Gained,
+    InFlight,
+    Order,
+    Rehearsal,
+    quick_replace,
+)
 from strategies.errors import StateVersionError
-from strategies.fold.quick_replace import quick_replace
 from strategies.shedding.steady.load_history import Episode, RecentMove
 from streaming.state.cluster_bytes import changed_bytes, from_bytes, to_bytes
 from tests.unit.telemetry_builders import T0, outcome, report, sweep

@@ -11,8 +11,7 @@ import pytest
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.recordings.json_lines import open_recording
 from sinks.wire.codec import decode_rejected, decode_round
-from sinks.wire.origin import Position, WireLimits
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow, Position, WireLimits
 from strategies.fold.engine import EngineSettings
 from tests.illegal_records import CODES, mixed
 from tests.telemetry_lines import bundle, load_report, sweep

@@ -8,14 +8,13 @@ from dataclasses import replace
 import pytest
 
 from strategies.cluster.budget import Spent
-from strategies.cluster.clock import Clock
 from strategies.cluster.memory import BrokerMemory, ClusterMemory
 from strategies.cluster.model import Event, Rejection, Round, TelemetryRecord, Tombstone
-from strategies.cluster.state import ClusterState, InFlight, Order, Rehearsal
+from strategies.cluster.state import Clock, ClusterState, InFlight, Order, Rehearsal
 from strategies.cluster.store import InMemoryStore
 from strategies.errors import SettingsError
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.fold.producer_votes import strayed
+from strategies.fold.producer_votes import count_stray
 from strategies.settings import RoundSettings
 from strategies.shedding.steady.load_history import Episode, RecentMove
 from streaming.state.cluster_bytes import from_bytes, to_bytes
@@ -316,5 +315,5 @@ def test_names_without_end_that_stray_leave_the_newest_and_room_for_every_broker
     state, store = ClusterState(clock=Clock(T0), round=1, live=live), InMemoryStore()
     names = [f"b{number}:1" for number in range(1_200)]
     for name in names:
-        state = strayed(report(name, 240, 20), state, store, RoundSettings(), used=True)
+        state = count_stray(report(name, 240, 20), state, store, RoundSettings(), used=True)
     assert list(state.strays) == names[-most:]

@@ -7,8 +7,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from strategies.cluster.rival_state import Rivals
-from strategies.cluster.state import ClusterState
-from strategies.fold.quick_replace import quick_replace
+from strategies.cluster.state import ClusterState, quick_replace
 
 
 def test_it_equals_the_copy_of_the_standard_library() -> None:

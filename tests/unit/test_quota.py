@@ -9,8 +9,7 @@ import pytest
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected, decode_round
-from sinks.wire.origin import Position
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow, Position
 from strategies.cluster.model import Round
 from strategies.cluster.quota import (
     EMPTY,
@@ -19,7 +18,7 @@ from strategies.cluster.quota import (
     UnreadRecord,
     admit,
 )
-from strategies.cluster.quota_settings import BulkheadSettings
+from strategies.cluster.rule_settings import BulkheadSettings
 from strategies.cluster.state import ClusterState
 from strategies.fold.engine import EngineSettings
 from streaming.state.cluster_bytes import from_bytes, to_bytes

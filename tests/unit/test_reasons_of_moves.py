@@ -23,14 +23,14 @@ from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.notices.picture import picture_of
 from pulsar_rebalancer.decisions.plans import plans_of
 from pulsar_rebalancer.decisions.status import ClusterStatus, Status
+from pulsar_rebalancer.lab.replay.decisions import describe_round
 from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, Step, closed_loop
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.wire.encoding import encode_command
 from sinks.wire.operator_records import command_digest
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import Command, Round
-from strategies.figures.describe import describe_round
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import EngineSettings
 from strategies.settings import Mode, RoundSettings
 from strategies.shedding.registry import SHEDDERS

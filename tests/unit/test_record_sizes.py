@@ -18,8 +18,8 @@ from sinks.wire.codec import (
     encode_round,
     read_command,
 )
-from sinks.wire.origin import Position
-from sinks.wire.output_rows import LARGEST_ROUND, OutputRow, encode_fitting
+from sinks.wire.origin import OutputRow, Position
+from sinks.wire.output_rows import LARGEST_ROUND, encode_fitting
 from strategies.cluster.model import Skip
 from strategies.errors import WireError
 from strategies.filters.isolation import isolated

@@ -24,8 +24,7 @@ from hypothesis import strategies as st
 
 from pulsar_rebalancer.lab.replay import decisions
 from sinks.recordings.json_lines import Recording, open_recording
-from sinks.wire.origin import Position, pack_origin
-from sinks.wire.output_rows import rejected_row
+from sinks.wire.origin import Position, pack_origin, rejected_row
 from strategies.errors import SettingsError, SinkError, WireError
 
 PROJECT = Path(__file__).parents[2]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.cluster.drain_settings import DrainSettings
-from strategies.cluster.rival_settings import RivalSettings
 from strategies.cluster.rival_state import Rivals, Sighting
+from strategies.cluster.rule_settings import DrainSettings, RivalSettings
 from strategies.fold.engine import EngineSettings
-from strategies.fold.ownership import Listing, listed
+from strategies.fold.foreign_moves import Listing, learn_list
 from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.unit.intent_builders import drain
 from tests.unit.little_cluster import LittleCluster, spread_out
@@ -417,7 +416,7 @@ def test_a_note_that_lists_a_bundle_twice_says_what_one_says_that_lists_it_once(
 
     def after(times: int) -> Rivals:
         before, now = (here,) * times + (stays,), (stays,) + (there,) * times
-        return listed(rivals, Listing(B, 9_000_000, before, now, 8_900_000, None))
+        return learn_list(rivals, Listing(B, 9_000_000, before, now, 8_900_000, None))
 
     assert [one.move.bundle for one in after(1).suspects] == [there]
     assert after(2) == after(1)

@@ -13,8 +13,16 @@ import pytest
 from strategies.cluster.intent_contract import RollPhase
 from strategies.reason_codes import StateCode
 from strategies.roll.next_step import next_step
-from strategies.roll.roll_state import Observation, RestartRun, RollState
-from strategies.roll.steps import EndProcess, HaltRoll, KeepWaiting, RunRestart, WriteRecord
+from strategies.roll.roll_state import (
+    EndProcess,
+    HaltRoll,
+    KeepWaiting,
+    Observation,
+    RestartRun,
+    RollState,
+    RunRestart,
+    WriteRecord,
+)
 from tests.unit.roll_builders import (
     NOW,
     ROLL,

@@ -15,7 +15,6 @@ from pulsar_rebalancer.decisions.explain.sentences import explain
 from pulsar_rebalancer.decisions.explain.subject import locate
 from pulsar_rebalancer.decisions.log import DecisionLog
 from sinks.wire.codec import decode_command, encode_command
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import (
     Command,
     Event,
@@ -25,6 +24,7 @@ from strategies.cluster.model import (
     Skip,
     TelemetryRecord,
 )
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.errors import SettingsError

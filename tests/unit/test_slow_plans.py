@@ -17,8 +17,8 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
     closed_loop,
 )
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
-from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import MIB
+from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.steady.last_plan import without_swaps
 from strategies.shedding.steady.load_history import Episode, RecentMove

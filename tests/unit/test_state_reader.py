@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli.commands.state import forgotten_line
-from strategies.cluster.clock import Clock
 from strategies.cluster.memory import BrokerMemory
 from strategies.cluster.model import Figures, Traffic
-from strategies.cluster.state import ClusterState
+from strategies.cluster.state import Clock, ClusterState
 from strategies.cluster.store import BrokerState
 from strategies.errors import StateVersionError
 from strategies.fold.engine import EngineSettings
-from strategies.fold.vanished_clusters import remains
+from strategies.fold.time_jumps import remains
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import STATE_FORMAT, guard_of
 from streaming.checkpoint_state.reader import (

@@ -31,8 +31,8 @@ from sinks.wire.codec import (
     decode_rejected,
     decode_round,
 )
-from sinks.wire.encoding import encode_outcome, encode_rejected
-from sinks.wire.origin import Origin, Position
+from sinks.wire.encoding import encode_outcome
+from sinks.wire.origin import Origin, Position, encode_rejected
 from strategies.errors import WireError
 from tests.control_topic import TOPICS, now_ms, outcome
 from tests.pulsar_fake.model import Answer as Reply

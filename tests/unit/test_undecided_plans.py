@@ -29,7 +29,7 @@ from sinks.wire.codec import decode_command, decode_round, encode_command, encod
 from sinks.wire.operator_records import command_digest
 from sinks.wire.origin import Position
 from strategies.cluster.model import Command, Round
-from strategies.figures.reported import reported_spread, reported_usage
+from strategies.figures.describe import reported_spread, reported_usage
 from strategies.settings import RoundSettings
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.topic_uris import topics_of

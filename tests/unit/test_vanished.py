@@ -7,11 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from strategies.cluster.clock import Clock
 from strategies.cluster.model import Figures
-from strategies.cluster.state import ClusterState
+from strategies.cluster.state import Clock, ClusterState
 from strategies.cluster.store import BrokerState
-from strategies.fold.vanished_clusters import DAY_MS, remains
+from strategies.fold.time_jumps import DAY_MS, remains
 from streaming.state.store import ShardStore, StoreCache
 from streaming.state.vanished import ForgetPolicy, Watch, watched
 from tests.spark.state_variables import Spark

@@ -12,10 +12,10 @@ import pytest
 
 from strategies.cluster.model import Command, Event, Policies, Rejection, Round, TelemetryRecord
 from strategies.cluster.quota import UnreadRecord
-from strategies.cluster.quota_settings import BulkheadSettings
+from strategies.cluster.rule_settings import BulkheadSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.fold.vanished_clusters import forget, remains
+from strategies.fold.time_jumps import forget, remains
 from strategies.settings import RoundSettings
 from strategies.shedding.threshold.settings import ThresholdSettings
 from tests.unit.intent_builders import drain, id_of

@@ -30,19 +30,20 @@ from sinks.wire.codec import (
     encode_command,
     encode_outcome,
     encode_outcome_telemetry,
-    encode_rejected,
     encode_round,
 )
 from sinks.wire.operator_records import command_digest
 from sinks.wire.origin import (
     LARGEST_ORIGINAL,
     Origin,
+    OutputRow,
     Position,
+    encode_rejected,
     origin_size,
     pack_origin,
     unpack_origin,
 )
-from sinks.wire.output_rows import OutputRow, event_row
+from sinks.wire.output_rows import event_row
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import (
     Command,

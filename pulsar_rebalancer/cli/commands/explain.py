@@ -47,7 +47,7 @@ from sinks.topics.addresses import NO_SECURITY, TopicAccess, TopicUri
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, Round
 from strategies.errors import SinkError
-from strategies.round.proof import proof_of
+from strategies.round.round_record import proof_of
 
 app = typer.Typer()
 

@@ -15,8 +15,7 @@ from pulsar_rebalancer.cli.roll.process import RollEnd, RollProcess
 from pulsar_rebalancer.decisions.intents import IntentError, active_roll, excluded_by
 from sinks.processes import wall_clock_ms
 from strategies.cluster.intent_contract import Intent, IntentStatus
-from strategies.roll.roll_state import RollRules, RollState, known_brokers
-from strategies.roll.steps import EndProcess
+from strategies.roll.roll_state import EndProcess, RollRules, RollState, known_brokers
 
 app = typer.Typer()
 

@@ -29,8 +29,15 @@ from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_figures import RoundState
 from strategies.cluster.round_state import reason_of
 from strategies.executor.approvals import DONE
-from strategies.figures.describe import age, counted, counted_with, describe_intent
-from strategies.figures.reported import changes, expected_spread, reported_spread
+from strategies.figures.describe import (
+    age,
+    changes,
+    counted,
+    counted_with,
+    describe_intent,
+    expected_spread,
+    reported_spread,
+)
 from strategies.ordered_sum import ordered_sum
 from strategies.round.screening import TO_MEND
 from strategies.settings import RoundSettings

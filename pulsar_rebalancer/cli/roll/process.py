@@ -16,11 +16,11 @@ from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import Round
 from strategies.errors import SinkError
 from strategies.roll.next_step import next_step
-from strategies.roll.roll_state import RollState
-from strategies.roll.steps import (
+from strategies.roll.roll_state import (
     EndProcess,
     HaltRoll,
     KeepWaiting,
+    RollState,
     RollStep,
     RunRestart,
     WriteRecord,

@@ -17,10 +17,18 @@ from pulsar_rebalancer.decisions.move_costs import move_costs
 from pulsar_rebalancer.decisions.round_texts import sentences
 from strategies.cluster.model import Command, Evidence, Round, Skip
 from strategies.cluster.round_state import counted_as_done
-from strategies.figures.describe import counted, counted_with, describe_intent, describe_skip
-from strategies.figures.reported import changes, expected_spread, reported_spread, reported_usage
+from strategies.figures.describe import (
+    changes,
+    counted,
+    counted_with,
+    describe_intent,
+    describe_skip,
+    expected_spread,
+    reported_spread,
+    reported_usage,
+)
 from strategies.placement.answers import BEING_DRAINED
-from strategies.round.proof import proof_of
+from strategies.round.round_record import proof_of
 from strategies.round.screening import ABOUT_POLICIES
 
 #: Maximum number of bundles that a line names; it counts the others.

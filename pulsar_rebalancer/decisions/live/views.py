@@ -24,9 +24,8 @@ from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_state import counted_as_done
 from strategies.executor.approvals import PauseOrder
-from strategies.figures.describe import counted
-from strategies.figures.reported import expected_spread, reported_spread
-from strategies.round.proof import proof_of
+from strategies.figures.describe import counted, expected_spread, reported_spread
+from strategies.round.round_record import proof_of
 from strategies.settings import RoundSettings
 
 Document = dict[str, Any]

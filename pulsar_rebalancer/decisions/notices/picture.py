@@ -5,8 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 from strategies.cluster.model import Round
-from strategies.figures.describe import counted, counted_with
-from strategies.figures.reported import changes, expected_spread, reported_spread, reported_usage
+from strategies.figures.describe import (
+    changes,
+    counted,
+    counted_with,
+    expected_spread,
+    reported_spread,
+    reported_usage,
+)
 
 #: Brokers above the rest that are named; the others are counted.
 _NAMED = 3

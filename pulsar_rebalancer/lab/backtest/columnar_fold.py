@@ -29,14 +29,13 @@ from pulsar_rebalancer.lab.backtest.quiet_round_finder import (
 from sinks.recordings.columnar_reading import Block, Column, counts_of
 from strategies.averages.bundle_averages import BundleHistory, unpack_history
 from strategies.bundles import Floats, Ints
-from strategies.cluster.clock import Clock
 from strategies.cluster.intent_state import NO_INTENTS
 from strategies.cluster.memory import NO_MEMORY, Memory
 from strategies.cluster.model import Event, Figures, Skip, Sweep
-from strategies.cluster.state import ClusterState
+from strategies.cluster.state import Clock, ClusterState
 from strategies.cluster.store import BrokerState, InMemoryStore
-from strategies.fold.census import after_calm, is_calm
 from strategies.fold.engine import Engine, EngineSettings
+from strategies.fold.foreign_moves import after_calm, is_calm
 
 #: Maximum number of rounds that are examined together.
 _FURTHEST = 4096

@@ -8,6 +8,7 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,9 +23,10 @@ from strategies.cluster.store import BrokerState
 from strategies.figures.usage import usages_of
 from strategies.fold.engine import EngineSettings, placement_of, rules_of
 from strategies.placement.registry import PLACERS
-from strategies.round.measured import same_resources
+from strategies.round.measured import RESOURCES
 from strategies.round.round import judge_cluster
 from strategies.round.round_input import RoundInput
+from strategies.settings import Weights
 from strategies.shedding.contract import RoundColumns
 
 #: Columns of usage and limit of CPU, direct memory, bandwidth in and out among the figures.
@@ -119,7 +121,7 @@ class QuietRoundFinder:
         """
         names, known = [one.broker for one in before.brokers], before.memory.cluster
         limit = self._rules.capacities.limits(names, used, limit)
-        same, limit = same_resources(known.left_out, used, limit, self._settings.weights)
+        same, limit = _same_resources(known.left_out, limit, self._settings.weights)
         return same & (not known.others_measured), limit
 
     def _by_running(self, before: SettledCluster, rounds: Rounds, usage: Floats) -> QuietRounds:
@@ -326,3 +328,21 @@ def _timely(
     digests = block.digests[rows[:count]]
     fresh = digests != np.vstack((known.digests[None, :], digests[:-1]))
     return Regular(rows[:count], ends[:count], sweeps[:count], now[:count], fresh)
+
+
+def _same_resources(
+    left_out: Sequence[str], limit: Floats, weights: Weights
+) -> tuple[Bools, Floats]:
+    """For columns float64[rounds, brokers, 4] (as in `usages_of`): bool[rounds], whether a round
+    compares its brokers by all resources that count except `left_out`, and all of them; the limits
+    without these.
+    """
+    counts = np.array([getattr(weights, name) > 0 for name in RESOURCES])
+    measured = limit > 0
+    missing = counts & ~measured.all(axis=1)
+    expected = np.array([name in left_out for name in RESOURCES])
+    same: Bools = np.all(np.equal(missing, expected), axis=1)
+    if counts.any():
+        some = np.any(measured[..., counts], axis=2)
+        same &= np.any(counts & ~missing, axis=1) & np.all(some, axis=1)
+    return same, np.where(missing[:, np.newaxis, :], 0.0, limit)

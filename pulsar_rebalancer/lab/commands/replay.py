@@ -26,8 +26,7 @@ from sinks.topics.addresses import Connections, TopicUri, parse_topic
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.readable import Skipped, readable
 from sinks.wire.codec import decode_rejected
-from sinks.wire.origin import Position
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow, Position
 from strategies.cluster.model import Outcome
 from strategies.errors import WireError
 from strategies.round.screening import ABOUT_POLICIES

@@ -38,7 +38,7 @@ from sinks.topics.files.topic import TopicRecord
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.topic_admin import TopicPlan, create_topic
 from sinks.wire.codec import decode_command, decode_round, encode_outcome
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.origin import OutputRow
 from strategies.cluster.model import Command, OutcomeReport, Round, TelemetryRecord
 from strategies.errors import PublishTimeout
 from strategies.fold.engine import EngineSettings

@@ -19,7 +19,7 @@ from pulsar_rebalancer.lab.simulation.telemetry_json import outcome_fields
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Timeline, Tracer, unjudged
 from pulsar_rebalancer.settings.load import Settings
 from strategies.fold.engine import placement_of
-from strategies.round.proof import proof_of
+from strategies.round.round_record import proof_of
 
 #: The strategy's goal must be reached for this many rounds without a command before the demo ends
 #: early.

@@ -27,7 +27,7 @@ from pulsar_rebalancer.lab.simulation.timeline import unjudged
 from sinks.topics.files.segments import segment_path
 from strategies.cluster.model import Round
 from strategies.figures.describe import counted
-from strategies.round.proof import proof_of
+from strategies.round.round_record import proof_of
 
 #: Content of each file and folder of the run.
 _WHAT: Mapping[str, str] = {

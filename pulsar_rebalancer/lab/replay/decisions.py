@@ -19,11 +19,10 @@ from sinks.topics.files.topic import TopicRecord
 from sinks.topics.readable import place
 from sinks.wire.codec import decode_command, decode_rejected, decode_round
 from sinks.wire.encoding import encode_outcome
-from sinks.wire.origin import Position, WireLimits
-from sinks.wire.output_rows import OutputRow
-from strategies.cluster.model import Command, Outcome, Round
+from sinks.wire.origin import OutputRow, Position, WireLimits
+from strategies.cluster.model import Command, Expected, Outcome, Round
 from strategies.errors import SinkError
-from strategies.figures.describe import describe_command, describe_round
+from strategies.figures.describe import counted, counted_with, expected_spread, reported_spread
 from strategies.fold.engine import EngineSettings, placement_of
 
 #: Rejected records that are kept: their rows, and what Python needs for each.
@@ -135,6 +134,56 @@ def line(row: OutputRow) -> str:
     rejected = decode_rejected(row.value)
     where = place(Position(rejected.topic, rejected.partition, rejected.offset))
     return f"rejected {rejected.code} at {where} of {rejected.topic}: {rejected.text}"
+
+
+def describe_command(command: Command) -> str:
+    """`round 3 transfer t/ns/0x0_0x1: a:1 → b:1 (87.1 % → 79.0 %, 12.0 % → 20.1 %) because …`"""
+    where = (
+        command.source
+        if command.destination is None
+        else f"{command.source} → {command.destination}"
+    )
+    effect = _effect(command.expected) if command.is_move else _load(command.expected)
+    return (
+        f"round {command.round} {command.action} {command.bundle}: {where} ({effect}) because "
+        f"{command.text}"
+    )
+
+
+def describe_round(record: Round) -> str:
+    """`round 3 at 1795218520614 (sweep): 8 brokers, spread 61.2 → 40.0 points, 5 commands, 7 left
+    alone`
+    """
+    stale = f", {len(record.stale)} stale" if record.stale else ""
+    left = sum(len(skip.names) for skip in record.skips)
+    return (
+        f"round {record.round} at {record.ts} ({record.closed_by}): "
+        f"{counted(len(record.brokers), 'broker')}{stale}, "
+        f"spread {reported_spread(record) * 100:.1f} → {expected_spread(record) * 100:.1f} points"
+        f"{counted_with(record.counted)}, "
+        f"{counted(len(record.commands), 'command')}, {left} left alone"
+    )
+
+
+def _effect(expected: Expected) -> str:
+    parts = [
+        f"{before * 100:.1f} % → {after * 100:.1f} %"
+        for before, after in (
+            (expected.source_before, expected.source_after),
+            (expected.destination_before, expected.destination_after),
+        )
+        if before is not None and after is not None
+    ]
+    return ", ".join(parts) if parts else "effect unknown"
+
+
+def _load(expected: Expected) -> str:
+    """Usage of the broker where no bundle moves, as in a split or advice."""
+    return (
+        "usage unknown"
+        if expected.source_before is None
+        else f"at {expected.source_before * 100:.1f} %"
+    )
 
 
 def _summary(cluster: str, decisions: Decisions) -> ClusterSummary:

@@ -14,8 +14,16 @@ from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import Round
 from strategies.roll.next_step import next_step
-from strategies.roll.roll_state import Observation, RollRules, RollState
-from strategies.roll.steps import EndProcess, HaltRoll, KeepWaiting, RunRestart, WriteRecord
+from strategies.roll.roll_state import (
+    EndProcess,
+    HaltRoll,
+    KeepWaiting,
+    Observation,
+    RollRules,
+    RollState,
+    RunRestart,
+    WriteRecord,
+)
 
 _BY = "operator"
 #: Steps in one look; more than any roll of a cluster has to take at once.

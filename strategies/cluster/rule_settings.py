@@ -1,0 +1,163 @@
+"""Settings of the rules that limit rounds: limits of moves, drains, yielding, and the quota of
+records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from strategies.settings import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSettings:
+    """Limits of a round. The defaults limit nothing, as neither load manager of Pulsar has such
+    limits.
+    """
+
+    excluded_namespaces: Annotated[
+        str,
+        Setting(
+            "Namespaces whose bundles move only from a drained broker: tenant/namespace, * matches "
+            "any text, separated by commas",
+            pulsar="loadBalancerSheddingExcludedNamespaces",
+        ),
+    ] = ""
+    excluded_brokers: Annotated[
+        str,
+        Setting(
+            "Brokers that no round includes: host:port, * matches any text, separated by commas"
+        ),
+    ] = ""
+    windows: Annotated[
+        str,
+        Setting(
+            "Maintenance windows, the only times in which bundles move or split: [Mon-Fri "
+            "]22:00-06:00, separated by commas; empty = always"
+        ),
+    ] = ""
+    utc_offset_minutes: Annotated[
+        int, Setting("Offset of the windows' time zone from UTC", "min", ge=-840, le=840)
+    ] = 0
+    moves_per_round: Annotated[
+        int, Setting("Bundles that one round may move; 0 = no limit", "bundles", ge=0, le=1_000_000)
+    ] = 0
+    moves_per_hour: Annotated[
+        int,
+        Setting(
+            "Bundles that may move within an hour; 0 = no limit", "bundles", ge=0, le=1_000_000
+        ),
+    ] = 0
+    moved_mib_per_round: Annotated[
+        float,
+        Setting(
+            "Throughput of the bundles that one round may move; 0 = no limit",
+            "MiB/s",
+            ge=0,
+            le=1e12,
+        ),
+    ] = 0.0
+    moved_mib_per_hour: Annotated[
+        float,
+        Setting(
+            "Throughput of the bundles that may move within an hour; 0 = no limit",
+            "MiB/s",
+            ge=0,
+            le=1e12,
+        ),
+    ] = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DrainSettings:
+    """The pace of drains, beside the limits that every move respects."""
+
+    bundles_at_a_time: Annotated[
+        int,
+        Setting(
+            "Bundles of draining brokers that may be on their way at a time, until a report shows "
+            "their arrival",
+            "bundles",
+            ge=1,
+            le=1_000_000,
+        ),
+    ] = 10
+    mib_at_a_time: Annotated[
+        float,
+        Setting(
+            "Throughput of these bundles; one bundle may always leave; 0 = no limit",
+            "MiB/s",
+            ge=0,
+            le=1e12,
+        ),
+    ] = 0.0
+    pause_ms_per_round: Annotated[
+        int,
+        Setting(
+            "Expected pauses of clients, added over the bundles that leave in a round, by what "
+            "moves of bundles with as many topics have cost; one bundle may always leave; 0 = no "
+            "limit",
+            "ms",
+            ge=0,
+            le=86_400_000,
+        ),
+    ] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RivalSettings:
+    """The default tolerates what a person does by hand in an hour, and is far below the pace of
+    Pulsar's shedders, which unload every minute while they see a reason.
+    """
+
+    moves_per_hour: Annotated[
+        int,
+        Setting(
+            "Bundles that something else may move within an hour before rounds yield to it; "
+            "0 = rounds never yield",
+            "bundles",
+            ge=0,
+            le=1_000_000,
+        ),
+    ] = 10
+    calm_ms: Annotated[
+        int,
+        Setting(
+            "Time without such a move after which rounds that yield act again; it doubles each "
+            "time that they yield again within an hour, up to 8 times as long",
+            "ms",
+            ge=1_000,
+            le=86_400_000,
+        ),
+    ] = 900_000
+
+
+@dataclass(frozen=True, slots=True)
+class BulkheadSettings:
+    """Quota of one cluster per minute of its own record time: the larger of a fixed part and of a
+    part per broker of the last round, which before the first round is `first_bytes`.
+
+    A broker of the extensible load manager sends at most 24 records a minute (two, every 5 s): the
+    defaults leave four times as much. A report has about 310 bytes per bundle: with the collector's
+    three passes a minute, they leave room for 3,300 bundles on every broker, as many as fit into a
+    report in ZooKeeper. Bytes are what a record costs, and what all other clusters wait for; those
+    of a record beyond 1 MiB count three times. So one broker alone may have 13,000 bundles.
+    """
+
+    records: Annotated[
+        int,
+        Setting("Records of a cluster that its quota always has", "records/min", ge=1, le=2**53),
+    ] = 10_000
+    #: Records for each broker of the last round.
+    records_per_broker: int = 100
+    bytes: Annotated[
+        int,
+        Setting(
+            "Bytes of a cluster's records that its quota always has", "bytes/min", ge=1, le=2**53
+        ),
+    ] = 32 * 2**20
+    #: Bytes for each broker of the last round.
+    bytes_per_broker: int = 3 * 2**20
+    #: Bytes of the records of a cluster whose brokers no round knows yet.
+    first_bytes: int = 64 * 2**20

@@ -1,0 +1,339 @@
+"""Finds bundles that something else moved, from the lists of bundles that brokers report.
+
+A list may be older than its report, and the two brokers of a move report at different times. So a
+bundle that one list loses and another one gains is a suspicion, which later sweeps confirm: they
+show whether the broker that lost the bundle is alive. Bundles of brokers that died, shut down, or
+lost their session had to go; that is Pulsar's placement. A broker that shuts down leaves the list
+of brokers before it gives bundles up, so two sweeps decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from strategies.bundles import is_system_bundle
+from strategies.cluster.model import REPEATED, Rejection, Sweep
+from strategies.cluster.rival_state import (
+    AGE_MS,
+    MOST,
+    ForeignMove,
+    OwnMove,
+    Rivals,
+    Sighting,
+    Suspect,
+    without_old_commands,
+)
+from strategies.cluster.state import ClusterState, newest_entries
+from strategies.cluster.store import StateStore
+
+#: How long the first half of a move waits for the second one.
+HALF_MS = 600_000
+#: How long a bundle is new: its broker may unload it before all lists show it.
+NEW_MS = 2 * AGE_MS
+#: Difference between the clocks of a broker and the collector that a restart may hide behind.
+_CLOCKS_MS = 30_000
+#: A loss of at least this number of bundles, and of more than this part, is no work of a shedder.
+_MANY, _LARGE_PART = 3, 1 / 3
+#: Maximum number of suspicions that are kept: further ones replace the oldest.
+MOST_SUSPECTS = 1_000
+#: Number of sweeps that must find the source alive.
+_PASSES = 2
+#: Shortest pause between two sweeps, beyond twice the usual one, that counts as a gap.
+_GAP_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A broker's new list of bundles. `before`: its list before, None for its first one; `seen_ms`:
+    the last time that the list before was reported; `started_ms`: when the broker started, by its
+    own clock, None where reports do not say it.
+    """
+
+    broker: str
+    ts: int
+    before: tuple[str, ...] | None
+    now: tuple[str, ...]
+    seen_ms: int
+    started_ms: int | None
+
+
+def learn_list(rivals: Rivals, listing: Listing) -> Rivals:
+    """Adds a broker's new list of bundles to the evidence."""
+    if rivals.ours:
+        rivals = _suspect_returned(rivals, listing)
+    restarted = _restarted(listing)
+    if restarted:
+        rivals = replace(rivals, absent={**rivals.absent, listing.broker: listing.ts})
+    if listing.before == listing.now:
+        return rivals
+    before, now = frozenset(listing.before or ()), frozenset(listing.now)
+    matching = _Matching(listing, dict(rivals.left), dict(rivals.arrived))
+    lost = (name for name in listing.before or () if name not in now)
+    matching.loses(_movable(lost), explained=restarted or _explained(rivals, listing))
+    matching.gains(_movable(name for name in listing.now if name not in before))
+    suspects = [
+        suspect
+        for suspect in matching.moves
+        if explains(rivals.ours.get(suspect.move.bundle, ()), suspect, listing.ts) is not True
+    ]
+    return replace(
+        rivals,
+        left=newest_entries(matching.left, MOST),
+        arrived=newest_entries(matching.arrived, MOST),
+        suspects=(*rivals.suspects, *suspects)[-MOST_SUSPECTS:],
+    )
+
+
+@dataclass
+class _Matching:
+    """Puts the two halves of moves together."""
+
+    listing: Listing
+    left: dict[str, Sighting]
+    arrived: dict[str, Sighting]
+    moves: list[Suspect] = field(default_factory=list)
+
+    def loses(self, bundles: Sequence[str], *, explained: bool) -> None:
+        """A bundle that appeared from nowhere a short while ago is a new one, such as the half of a
+        split: brokers may unload it at once.
+        """
+        broker, ts = self.listing.broker, self.listing.ts
+        for bundle in bundles:
+            there = self.arrived.pop(bundle, None)
+            if there is None or there.broker == broker:
+                new = there is not None and ts - there.ts <= NEW_MS
+                self.left[bundle] = Sighting(broker, ts, explained or new)
+            elif not explained:
+                move = ForeignMove(bundle, broker, there.broker, ts)
+                self.moves.append(Suspect(move, there.ts, ts))
+
+    def gains(self, bundles: Sequence[str]) -> None:
+        """The first list of a broker does not show when it got its bundles, but that it has them
+        now.
+        """
+        broker, ts = self.listing.broker, self.listing.ts
+        here = Sighting(broker, ts)
+        for bundle in bundles:
+            gone = self.left.pop(bundle, None)
+            if gone is None:
+                if self.listing.before is not None:
+                    self.arrived[bundle] = here
+            elif gone.broker != broker and not gone.explained:
+                move = ForeignMove(bundle, gone.broker, broker, ts)
+                self.moves.append(Suspect(move, gone.ts, gone.ts))
+
+
+def _restarted(listing: Listing) -> bool:
+    """True if the broker has started since its last report, or, where reports do not say it, has
+    lost all or many of its bundles at once, as in a restart or a shutdown.
+    """
+    if listing.before is None:
+        return False
+    if listing.started_ms is not None:
+        return listing.started_ms > listing.seen_ms - _CLOCKS_MS
+    had, lost = len(listing.before), len(set(listing.before) - set(listing.now))
+    return lost > 0 and (lost == had or (lost >= _MANY and lost > had * _LARGE_PART))
+
+
+def _explained(rivals: Rivals, listing: Listing) -> bool:
+    """True if the broker may have lost bundles because it was away, or because no one watched."""
+    if rivals.watching_ms < 0 or listing.seen_ms < rivals.watching_ms + AGE_MS:
+        return True
+    absent = rivals.absent.get(listing.broker)
+    return absent is not None and listing.seen_ms < absent + AGE_MS
+
+
+def _suspect_returned(rivals: Rivals, listing: Listing) -> Rivals:
+    """Suspects bundles that the broker still has although an outcome, old enough to be visible in
+    its list, named another owner. Where two commands may have moved it, nothing is clear.
+    """
+    broker, ts = listing.broker, listing.ts
+    still = frozenset(listing.before or ()) & frozenset(listing.now)
+    back = {
+        bundle: live[0]
+        for bundle, some in rivals.ours.items()
+        if bundle in still
+        and len(live := [own for own in some if own.until_ms >= ts]) == 1
+        and _must_be_visible(live[0], rivals, broker, ts)
+    }
+    if not back:
+        return rivals
+    known = {
+        move.bundle
+        for move in (*rivals.moves, *rivals.news, *(one.move for one in rivals.suspects))
+        if move.bundle in back and move.ts > back[move.bundle].issued_ms
+    }
+    back = {bundle: own for bundle, own in back.items() if bundle not in known}
+    suspects = [
+        Suspect(ForeignMove(bundle, str(own.destination), broker, ts), ts, ts)
+        for bundle, own in back.items()
+    ]
+    return replace(rivals, suspects=(*rivals.suspects, *suspects)[-MOST_SUSPECTS:])
+
+
+def _must_be_visible(own: OwnMove, rivals: Rivals, broker: str, ts: int) -> bool:
+    """True if a list of the broker at this time must show that the bundle went elsewhere, and
+    stayed there.
+    """
+    if not own.confirmed or own.answered_ms is None or own.destination in (None, broker):
+        return False
+    if rivals.absent.get(str(own.destination), -1) >= own.answered_ms - AGE_MS:
+        return False
+    return own.answered_ms + AGE_MS <= ts
+
+
+def explains(commands: Sequence[OwnMove], suspect: Suspect, now_ms: int) -> bool | None:
+    """True if commands for its bundle explain a change of owners; None while an outcome may still
+    come.
+    """
+    answers = [_explains(own, suspect, now_ms) for own in commands]
+    return True if True in answers else None if None in answers else False
+
+
+def _explains(own: OwnMove, suspect: Suspect, now_ms: int) -> bool | None:
+    """An executor may release a bundle twice, so that it passes over a third broker; from the owner
+    that the outcome names no command takes it away. Without an outcome, the bundle may have ended
+    anywhere; so it may after its new owner has died before it listed the bundle.
+    """
+    source = suspect.move.source
+    if not (own.issued_ms < suspect.began_ms and suspect.left_ms <= own.until_ms):
+        return False
+    if own.answered_ms is not None:
+        return source != own.destination
+    if now_ms <= own.until_ms:
+        return None
+    return source == own.source
+
+
+def _movable(bundles: Iterable[str]) -> list[str]:
+    """Each once, in order. Most brokers list their bundles nearly so, which costs less to sort than
+    a set; a note may list one twice.
+    """
+    return sorted(dict.fromkeys(bundle for bundle in bundles if not is_system_bundle(bundle)))
+
+
+def accept_sweep(sweep: Sweep, store: StateStore) -> Rejection | None:
+    """Applies a sweep to the cluster's state; returns its rejection if it cannot be used."""
+    state = store.get_cluster()
+    if sweep.ts <= state.sweep_at_ms:
+        return _late_sweep(sweep, state)
+    known = [broker.broker for broker in store.brokers()]
+    store.put_cluster(
+        replace(
+            state,
+            sweep_at_ms=sweep.ts,
+            sweep=sweep.sweep,
+            missing=dict(sweep.missing),
+            rivals=census(state.rivals, sweep, state.sweep_at_ms, known),
+        )
+    )
+    return None
+
+
+def census(rivals: Rivals, sweep: Sweep, last_ms: int, known: Collection[str]) -> Rivals:
+    """The evidence after a sweep. `last_ms`: time of the one before, -1 without one; `known`: all
+    brokers so far.
+    """
+    passed = sweep.ts - last_ms
+    if last_ms < 0 or rivals.watching_ms < 0 or _is_gap(passed, rivals.pass_ms):
+        rivals = replace(rivals, watching_ms=sweep.ts, left={}, arrived={}, suspects=())
+    there = {*sweep.brokers, *sweep.answering}
+    away = {broker: sweep.ts for broker in sorted(known) if broker not in there}
+    oldest = sweep.ts - HALF_MS
+    absent = {
+        broker: ts
+        for broker, ts in rivals.absent.items()
+        if ts >= sweep.ts - NEW_MS and broker not in away
+    }
+    rivals = replace(
+        rivals,
+        pass_ms=_usual(passed, rivals.pass_ms) if last_ms >= 0 else 0,
+        absent={**absent, **away},
+        left={
+            bundle: one
+            for bundle, one in rivals.left.items()
+            if one.ts >= oldest and one.broker in there
+        },
+        arrived={
+            bundle: one
+            for bundle, one in rivals.arrived.items()
+            if one.ts >= sweep.ts - NEW_MS and one.broker in there
+        },
+        leader=sweep.leader,
+        shedding=sweep.shedding,
+    )
+    return _confirm_suspects(rivals, there, sweep.ts)
+
+
+def is_calm(rivals: Rivals, now_ms: int) -> bool:
+    """True if sweeps of all brokers with the same bundles would show nothing: no bundle is between
+    two brokers, no command is open, and nothing rests or yields.
+    """
+    evidence = (rivals.absent, rivals.left, rivals.arrived, rivals.suspects)
+    findings = (rivals.news, rivals.moves, rivals.against_ms)
+    open_until = max((own.until_ms for some in rivals.ours.values() for own in some), default=-1)
+    return not any((*evidence, *findings)) and rivals.yielding_ms is None and open_until < now_ms
+
+
+def after_calm(rivals: Rivals, last_ms: int, times_ms: Iterable[int], last: Sweep) -> Rivals:
+    """The evidence after such sweeps, the newest of which is `last`; each of them closed a round.
+    `last_ms`: time of the one before.
+    """
+    for ts in times_ms:
+        passed, last_ms = ts - last_ms, ts
+        if _is_gap(passed, rivals.pass_ms):
+            rivals = replace(rivals, watching_ms=ts)
+        rivals = replace(rivals, pass_ms=_usual(passed, rivals.pass_ms))
+    return without_old_commands(
+        replace(rivals, leader=last.leader, shedding=last.shedding), last_ms
+    )
+
+
+def _usual(passed_ms: int, usual_ms: int) -> int:
+    return max(passed_ms, 3 * usual_ms // 4)
+
+
+def _is_gap(passed_ms: int, usual_ms: int) -> bool:
+    return usual_ms > 0 and passed_ms > 2 * usual_ms + _GAP_MS
+
+
+def _confirm_suspects(rivals: Rivals, there: Collection[str], now_ms: int) -> Rivals:
+    """Turns suspicions into foreign moves, or drops them. `there`: the brokers of the sweep."""
+    if not rivals.suspects:
+        return rivals
+    waiting, moves, ours = list[Suspect](), list[ForeignMove](), dict(rivals.ours)
+    for suspect in rivals.suspects:
+        move, commands = suspect.move, rivals.ours.get(suspect.move.bundle, ())
+        explained = explains(commands, suspect, now_ms)
+        was_away = rivals.absent.get(move.source, -1) >= move.ts - AGE_MS
+        if explained or move.source not in there or was_away:
+            continue
+        passes = suspect.passes + 1
+        if explained is None or passes < _PASSES:
+            waiting.append(replace(suspect, passes=passes))
+            continue
+        moves.append(replace(move, against=any(own.issued_ms < move.ts for own in commands)))
+        if commands:  # something else has moved the bundle: they explain nothing any more
+            ours[move.bundle] = tuple(replace(own, until_ms=-1) for own in commands)
+    return replace(rivals, suspects=tuple(waiting), news=(*rivals.news, *moves), ours=ours)
+
+
+def _late_sweep(record: Sweep, state: ClusterState) -> Rejection:
+    if (record.ts, record.sweep, record.missing) == (state.sweep_at_ms, state.sweep, state.missing):
+        return Rejection(
+            REPEATED, f"pass {record.sweep} ended at {record.ts} already: nothing to do", record
+        )
+    text = (
+        f"a sweep of {state.sweep_at_ms} came before this one of {record.ts}: it is late or a "
+        "duplicate, nothing to do"
+    )
+    if record.sweep == state.sweep + 1:
+        text = (
+            f"pass {record.sweep} is stamped {record.ts}, pass {state.sweep} was stamped "
+            f"{state.sweep_at_ms}: "
+            "the collector's clock stands still or went back; check it"
+        )
+    return Rejection(
+        "duplicate" if record.ts == state.sweep_at_ms else "out-of-order", text, record
+    )

@@ -1,0 +1,188 @@
+"""Folds the records that have no part in the cluster's time: intents, which an operator's machine
+stamps, and the collector's notes of the bundles that brokers own. Before the first round no broker
+is certain: they wait for it.
+
+A record further from the cluster's time than any other may be is not used, else it counts from the
+cluster's time on. Drains need the notes, because brokers of the extensible load manager report
+their busiest bundles only. Notes also show moves by something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from strategies.cluster.intent_contract import Intent
+from strategies.cluster.intent_state import Intents
+from strategies.cluster.model import Owned, Rejection
+from strategies.cluster.packing import (
+    LONGEST_LOG_START,
+    EarlyRecord,
+    compress_record,
+    decompress_record,
+)
+from strategies.cluster.state import ClusterState, tolerance_of
+from strategies.cluster.store import BrokerState, StateStore
+from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, refused
+from strategies.fold.foreign_moves import Listing, learn_list
+from strategies.limits import matcher
+from strategies.round.drain_progress import by_notes_only
+from strategies.round.round_input import Rules
+
+
+def fold_intent(record: Intent, store: StateStore, rules: Rules) -> list[Rejection]:
+    """Applies an intent to the cluster's state; returns its rejection if it is refused. A repeated
+    one changes nothing.
+    """
+    state = store.get_cluster()
+    if record.id in state.intents.seen:
+        return []
+    if state.early is None and state.clock is not None:
+        return _judge(record, state, state.clock.now_ms, store, rules)
+    intents = _with_early(record, state.intents)
+    if intents is None:
+        text = (
+            f"{len(state.intents.early)} intents have come before the first round: no more are "
+            "kept; write it again after the first round"
+        )
+        return [Rejection("intent-refused", text, record)]
+    intents = replace(intents, seen={**intents.seen, record.id: record.ts})
+    store.put_cluster(replace(state, intents=intents))
+    return []
+
+
+def fold_early(store: StateStore, rules: Rules) -> list[Rejection]:
+    """Judges, after the first round, the records from before it."""
+    state, rejections = store.get_cluster(), list[Rejection]()
+    store.put_cluster(replace(state, intents=replace(state.intents, early=())))
+    for early in state.intents.early:
+        record = early.record
+        if isinstance(record, Owned):
+            keep_owned(record, store, rules.round.max_clock_jump_ms)
+            continue
+        assert isinstance(record, Intent)
+        rejections += _judge(record, store.get_cluster(), state.now_ms, store, rules)
+    return rejections
+
+
+def _judge(
+    record: Intent, state: ClusterState, now_ms: int, store: StateStore, rules: Rules
+) -> list[Rejection]:
+    if abs(record.ts - now_ms) > rules.round.max_clock_jump_ms:
+        return [_far(record, now_ms)]
+    intents = replace(state.intents, seen={**state.intents.seen, record.id: record.ts})
+    answer = accept(intents, fleet_of(store.brokers(), now_ms, rules), record, now_ms)
+    if not isinstance(answer, IntentRefusal):
+        store.put_cluster(replace(state, intents=answer))
+        return []
+    if answer.code != TOO_MANY:  # else remembers nothing, so that a flood does not fill the state
+        intents = refused(intents, record, answer, now_ms)
+        store.put_cluster(replace(state, intents=intents))
+    return [Rejection("intent-refused", answer.line, record)]
+
+
+def _with_early(record: Intent | Owned, intents: Intents) -> Intents | None:
+    """The intents with one more record that waits for the first round; None if too many wait."""
+    if len(intents.early) >= LONGEST_LOG_START:
+        return None
+    return replace(intents, early=(*intents.early, EarlyRecord.of(record, far=False)))
+
+
+def _far(record: Intent, now_ms: int) -> Rejection:
+    verdict = "ahead" if record.ts > now_ms else "behind"
+    distance = abs(record.ts - now_ms) / 1000
+    text = (
+        f"its time {record.ts} is {distance:.0f} s {verdict} of the cluster's {now_ms}: correct "
+        "the clock of the machine that wrote it, or check that telemetry arrives, then write it "
+        "again"
+    )
+    return Rejection(f"clock-{verdict}", text, record)
+
+
+def fleet_of(brokers: Iterable[BrokerState], now_ms: int, rules: Rules) -> IntentFleet:
+    """The brokers by which a record is judged."""
+    tolerance, is_excluded = tolerance_of(rules.round), matcher(rules.limits.excluded_brokers)
+    reported_ms = {broker.broker: broker.reported_at_ms for broker in brokers}
+    live = [
+        name
+        for name, ts in reported_ms.items()
+        if ts >= 0 and -tolerance <= now_ms - ts <= rules.round.stale_after_ms
+    ]
+    return IntentFleet([*reported_ms], live, [*filter(is_excluded, reported_ms)])
+
+
+def read_owned(broker: str, store: StateStore) -> Owned | None:
+    """The newest note about a broker; None without one."""
+    packed = store.get_owned(broker)
+    if packed is None:
+        return None
+    record = decompress_record(packed)
+    assert isinstance(record, Owned)
+    return record
+
+
+def owned_by(brokers: Iterable[str], store: StateStore) -> dict[str, Owned]:
+    """Broker → its newest note, for those that have one."""
+    notes = ((broker, read_owned(broker, store)) for broker in brokers)
+    return {broker: note for broker, note in notes if note is not None}
+
+
+def keep_owned(record: Owned, store: StateStore, jump_ms: int) -> None:
+    """Stores a note, and compares its list with the one before. Before the first round it waits.
+
+    Ignores notes of unknown brokers, late ones, and ones further than `jump_ms` from the cluster's
+    time. A broker that has just withdrawn its figures is not unknown: it does so whenever one of
+    its bundles moves.
+    """
+    state = store.get_cluster()
+    if state.early is not None or state.clock is None:
+        intents = _with_early(replace(record, origin=b""), state.intents)
+        if intents is not None:
+            store.put_cluster(replace(state, intents=intents))
+        return
+    broker = store.get_broker(record.broker)
+    is_known = broker is not None or record.broker in state.gone
+    if not is_known or abs(record.ts - state.clock.now_ms) > jump_ms:
+        return
+    before = read_owned(record.broker, store)
+    if before is not None and record.ts <= before.ts:
+        return
+    if before is None or record.bundles != before.bundles or record.ts - before.ts > jump_ms:
+        store.put_owned(record.broker, compress_record(replace(record, origin=b"")))
+    if broker is not None and broker.bundles_at_ms >= 0 and broker.figures.usage_average is None:
+        return  # a modular broker, whose reports list all of its bundles
+    rivals = learn_list(state.rivals, _listing(record, before, state))
+    store.put_cluster(replace(state, rivals=rivals))
+
+
+def forget_owned(
+    state: ClusterState, listed: Collection[str] | None, store: StateStore
+) -> tuple[ClusterState, set[str]]:
+    """Removes the notes of brokers that have left, and that the sweep of a round does not list.
+    Returns the state after it, and the brokers that have left and whose notes stay.
+    """
+    noted = {broker for broker in state.gone if store.get_owned(broker) is not None}
+    away = {broker for broker in noted if listed is not None and broker not in listed}
+    for broker in away:
+        store.remove_owned(broker)
+    if away and state.intents.drains:
+        state = replace(state, intents=by_notes_only(state.intents))
+    return state, noted - away
+
+
+def not_from_the_future(brokers: Iterable[str], store: StateStore, now_ms: int) -> None:
+    """Corrects the times of notes after the cluster's time went back, so that newer ones count."""
+    for broker in brokers:
+        record = read_owned(broker, store)
+        if record is not None and record.ts >= now_ms:
+            store.put_owned(broker, compress_record(replace(record, ts=now_ms - 1)))
+
+
+def _listing(record: Owned, before: Owned | None, state: ClusterState) -> Listing:
+    """The list of bundles of a note. The collector notes changes only: until the newest sweep, the
+    list before was valid.
+    """
+    earlier, seen_ms = None, record.ts
+    if before is not None:
+        earlier, seen_ms = tuple(before.bundles), max(before.ts, state.sweep_at_ms)
+    return Listing(record.broker, record.ts, earlier, tuple(record.bundles), seen_ms, None)
