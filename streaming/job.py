@@ -40,25 +40,22 @@ from streaming.checkpoint.guard_file import guard_of, written_guard
 from streaming.cluster.spark_launcher import is_submitted
 from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
+from streaming.disk_use import kept_short, temporary_folder
 from streaming.failures import explain, java_died, retry_after_outages, retry_transient
-from streaming.following import LONGEST_PAUSE_S, SHORTEST_PAUSE_S, follow
+from streaming.first_start import resolved_release, versions_seen, with_partitions
+from streaming.outputs.facts import KINDS, Written
 from streaming.outputs.output import open_output
-from streaming.outputs.output_counts import KINDS, Written
-from streaming.partitions import with_partitions
 from streaming.progress import (
     BatchProgress,
     OnProgress,
     Progress,
     progress_file,
 )
-from streaming.pulsar_release import resolved_release, versions_seen
-from streaming.query import Run, start_query
-from streaming.rotation import kept_short
+from streaming.query import LONGEST_PAUSE_S, SHORTEST_PAUSE_S, Run, follow, start_query
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.starting import StartLines, StartPatience, start_lines
 from streaming.state.vanished import ForgetPolicy
-from streaming.temporary import temporary_folder
 from streaming.warm_start import in_words, warmed_up, warming
 
 T = TypeVar("T")

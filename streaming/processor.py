@@ -28,12 +28,9 @@ from strategies.fold.reports import newest_report_ms
 from strategies.fold.vanished_clusters import forget_ms
 from streaming.decode import ReadRows, Unread
 from streaming.outputs.facts import FACTS, BatchTally
-from streaming.raised_log import log_once
-from streaming.state.connection import leave_open
-from streaming.state.frozen import Freezer
-from streaming.state.rows import STATE_KEY, STATE_VALUE
-from streaming.state.store import MapVariable, Rows, ShardStore, StoreCache
+from streaming.state.store import STATE_KEY, STATE_VALUE, MapVariable, Rows, ShardStore, StoreCache
 from streaming.state.vanished import ForgetPolicy
+from streaming.worker_process import Freezer, leave_open, log_once
 
 #: `seq` numbers the rows of one cluster within a micro-batch, in fold order.
 OUTPUT = StructType(

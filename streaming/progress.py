@@ -15,9 +15,8 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from strategies.errors import SinkError
-from streaming.outputs.facts import BatchFacts
-from streaming.outputs.output_counts import Written, observed, observed_facts
-from streaming.rotation import cut
+from streaming.disk_use import cut
+from streaming.outputs.facts import BatchFacts, Written, observed, observed_facts
 
 OnProgress = Callable[["BatchProgress"], None]
 
@@ -155,7 +154,7 @@ def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
 
 def progress_file(path: Path, most_bytes: int) -> OnProgress:
     """Appends one JSON line per micro-batch; the content of a file of `most_bytes` goes to an older
-    one (see rotation.py). Raises SinkError if the file cannot be opened at the start.
+    one (see disk_use.py). Raises SinkError if the file cannot be opened at the start.
     """
     try:
         path.open("ab").close()

@@ -36,9 +36,8 @@ from streaming.cluster.workers import (
     worker_settings,
 )
 from streaming.failures import first_line
-from streaming.jars.connector import connector_settings
-from streaming.local_files import use_local_files
-from streaming.memory import JAVA_VARIABLES, java_memory_options
+from streaming.jars.locked_jars import connector_settings
+from streaming.java_process import JAVA_VARIABLES, java_memory_options, use_local_files
 from streaming.settings import JobSettings, uses_kafka
 
 #: How long Spark's Java process may take to end after its connections have closed.

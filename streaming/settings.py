@@ -10,7 +10,7 @@ from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
 from strategies.errors import SettingsError
 from strategies.settings import Setting
-from streaming.jars.connector import JarSettings
+from streaming.jars.locked_jars import JarSettings
 
 #: The masters that Spark knows.
 _MASTER = re.compile(

@@ -15,7 +15,7 @@ from strategies.java.broker_versions import ClusterRelease, release_of
 from strategies.java.release_defaults import PULSAR_VERSION, PulsarRelease
 from streaming.checkpoint.guard import checkpoint_folder
 from streaming.checkpoint.guard_file import written_guard
-from streaming.pulsar_release import release_in
+from streaming.first_start import release_in
 
 _CHECK = "pulsar version"
 

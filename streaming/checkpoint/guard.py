@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from strategies.errors import SettingsError, StateVersionError
+from streaming.checkpoint.folder import committed_batch, moved_aside, name_schemas
 from streaming.checkpoint.guard_file import (
     DRAFT,
     GUARD,
@@ -28,11 +29,8 @@ from streaming.checkpoint.guard_file import (
     written_guard,
 )
 from streaming.checkpoint.locks import LOCKS, locked, sign_lock
-from streaming.checkpoint.moved_aside import moved_aside
-from streaming.checkpoint.schema_names import name_schemas
-from streaming.checkpoint.settings_changes import committed_batch, may_change
 from streaming.checkpoint.warm_start import NO_WARMING, Warming
-from streaming.rotation import older_names
+from streaming.disk_use import older_names
 from streaming.settings import JobSettings
 from streaming.starting import START_LINES
 
@@ -44,6 +42,22 @@ _UNFINISHED_BATCH = (
     "contains an unfinished micro-batch, which must be repeated unchanged: run once with the "
     "old settings and --drain, then start "
     "with the new ones"
+)
+
+
+#: Sections with limits of a round, capacities, when a cluster is forgotten, and the versions of
+#: Python and numpy. Hit counts and clocks do not depend on them; averages of usage follow other
+#: capacities, or begin again.
+_FREE = (
+    "capacities.",
+    "limits.",
+    "filters.",
+    "throttling.",
+    "drains.",
+    "rivals.",
+    "bulkhead.",
+    "round.forget_cluster_after_days",
+    RUNTIME,
 )
 
 
@@ -253,3 +267,13 @@ def _shown(guard: Guard, path: str) -> str:
 
 def _versions(guard: Guard) -> str:
     return ", ".join(f"{part} {version}" for part, version in sorted(guard.state.items()))
+
+
+def may_change(path: str) -> bool:
+    """Whether a checkpoint continues when the setting (dotted path) has another value.
+
+    Limits of a round are evaluated in each round and leave no state that other values would
+    misread; the memory of a strategy depends on its settings. A repeated micro-batch must run with
+    the settings of its first attempt: same ids, same bytes.
+    """
+    return path.startswith(_FREE)

@@ -20,7 +20,7 @@ from strategies.fold.engine import EngineSettings, placement_of
 from strategies.java.release_defaults import PULSAR_VERSION, RELEASES
 from streaming.checkpoint.warm_start import WarmStart
 from streaming.settings import JobSettings
-from streaming.state.cluster_bytes import STATE_VERSION
+from streaming.state.rows import STATE_VERSION
 
 GUARD = "rebalancer.json"
 DRAFT = "rebalancer.draft"

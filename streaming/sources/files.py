@@ -23,8 +23,7 @@ from sinks.topics.uri import TopicUri
 from sinks.wire.peek import LARGE_BYTES, PEEKED_BYTES, peek
 from sinks.wire.size_limits import WireLimits
 from streaming.large_records import record_again
-from streaming.sources.backlog import count_lines
-from streaming.sources.file_start import offset_since
+from streaming.sources.file_places import count_lines, offset_since
 from streaming.sources.records import RECORDS, WORTH_A_TASK, record_batch
 
 _ROWS = 1_000

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from secrets import randbits
 from typing import Any, Protocol
 
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState
 from strategies.errors import StateVersionError
 from strategies.fold.vanished_clusters import can_be_forgotten, forget
-from streaming.state.cluster_bytes import changed_bytes, from_bytes
 from streaming.state.compacted_log import CompactedLog
 from streaming.state.rows import (
     BROKERS,
@@ -20,6 +21,8 @@ from streaming.state.rows import (
     HEAD,
     TABLES,
     Head,
+    changed_bytes,
+    from_bytes,
     pack,
     pack_entry,
     row_name,
@@ -29,6 +32,8 @@ from streaming.state.rows import (
 )
 from streaming.state.vanished import ForgetPolicy, Watch, watched
 
+STATE_KEY = StructType([StructField("name", StringType())])
+STATE_VALUE = StructType([StructField("packed", BinaryType())])
 Row = tuple[Any, ...]
 
 #: Maximum number of brokers, and of bytes of tables or clusters, in one row of state: Java copies a

@@ -13,7 +13,7 @@ import pytest
 
 from scripts.fetch import LANES, Need, arrived, get, need_of, show
 from scripts.packages import Installation, cost, locked, measure, missing
-from streaming.jars.download import Jar
+from streaming.jars.locked_jars import Jar
 from tests.architecture.command_line import ROOT
 from tests.servers.jvm import JarsNotHere
 from tests.skipping import skipped_without_jars
@@ -110,7 +110,7 @@ def test_sizes_are_those_of_files_and_of_what_they_become(tmp_path: Path) -> Non
 
 
 def connector() -> tuple[Jar, ...]:
-    from streaming.jars.connector import connector_jars
+    from streaming.jars.locked_jars import connector_jars
 
     return connector_jars()
 

@@ -216,7 +216,7 @@ _WRITERS = {
     "pulsar_rebalancer/cli/console.py",
     "sinks/recordings/recorder.py",
     "sinks/wire/schemas.py",
-    "streaming/raised_log.py",
+    "streaming/worker_process.py",
 }
 
 

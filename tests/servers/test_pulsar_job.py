@@ -17,7 +17,7 @@ from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
 from sinks.topics.uri import TopicUri
 from strategies.errors import SinkError
-from streaming.outputs.output_counts import KINDS
+from streaming.outputs.facts import KINDS
 from streaming.settings import JobSettings
 from streaming.sources.pulsar import BEGIN
 from tests.control_topic import TOPICS, now_ms

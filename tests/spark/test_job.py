@@ -22,7 +22,7 @@ from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings
 from streaming.checkpoint_state.reader import read_state
 from streaming.job import JobResult, check_job, run_job
-from streaming.outputs.output_counts import Written
+from streaming.outputs.facts import Written
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 from streaming.state.shards import shard_keys, shard_of

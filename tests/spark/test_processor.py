@@ -28,7 +28,7 @@ from sinks.wire.size_limits import WireLimits
 from strategies.cluster.model import Outcome, OutcomeStatus
 from strategies.fold.engine import EngineSettings
 from streaming.decode import ReadRows, packer, reading, unpacking
-from streaming.outputs.output_counts import KINDS
+from streaming.outputs.facts import KINDS
 from streaming.processor import ClusterProcessor
 from streaming.sources.records import record_batch
 from streaming.state.rows import BROKERS, TABLES, unpack_brokers, unpack_bytes

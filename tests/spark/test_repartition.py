@@ -13,8 +13,8 @@ from strategies.errors import StateVersionError
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import read_guard
 from streaming.checkpoint.locks import CheckpointInUse
-from streaming.checkpoint_state.checkpoint_rows import clusters_of, content, read_shards
-from streaming.checkpoint_state.repartition import repartition
+from streaming.checkpoint_state.reader import clusters_of, read_shards
+from streaming.checkpoint_state.repartition import content, repartition
 from streaming.job import run_job
 from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, uneven
 

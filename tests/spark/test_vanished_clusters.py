@@ -21,8 +21,7 @@ from strategies.fold.engine import EngineSettings
 from streaming.checkpoint_state.reader import read_state
 from streaming.decode import reading
 from streaming.job import run_job
-from streaming.outputs.facts import FACTS, read_facts
-from streaming.outputs.output_counts import KINDS
+from streaming.outputs.facts import FACTS, KINDS, read_facts
 from streaming.processor import ClusterProcessor
 from streaming.progress import BatchProgress
 from streaming.sources.records import record_batch

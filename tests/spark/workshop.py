@@ -18,7 +18,7 @@ from sinks.topics.uri import file_topic_uri
 from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.registry import SHEDDERS
-from streaming.outputs.output_counts import KINDS
+from streaming.outputs.facts import KINDS
 from streaming.settings import JobSettings
 from tests.replayed import Published
 from tests.telemetry_lines import load_report, sweep

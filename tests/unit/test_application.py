@@ -23,8 +23,7 @@ from strategies.settings import VERSION
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
 from streaming.checkpoint.locks import CheckpointInUse, java_lock
-from streaming.cluster.application import Application, client_words, cluster_words
-from streaming.cluster.shipping import PACKAGES
+from streaming.cluster.shipping import PACKAGES, Application, client_words, cluster_words
 from streaming.cluster.spark_launcher import shipped_archive, with_those_of_spark
 from streaming.settings import JobSettings
 from tests.unit.command_line import rebalancer

@@ -8,7 +8,7 @@ from strategies.cluster.drain_settings import DrainSettings
 from strategies.cluster.move_cost import MeasuredPause, MoveCost, expected_pause_ms, remembered
 from strategies.cluster.state import ClusterState
 from strategies.fold.engine import EngineSettings
-from streaming.state.cluster_bytes import from_bytes, to_bytes
+from streaming.state.rows import from_bytes, to_bytes
 from tests.unit.test_drains import cluster, draining
 
 

@@ -17,8 +17,16 @@ import pytest
 
 from pulsar_rebalancer.cli import exit_codes
 from strategies.errors import SettingsError
-from streaming.jars.connector import JarSettings, connector_jars, connector_settings
-from streaming.jars.download import Jar, JarsMissing, fetch, present, read_lock
+from streaming.jars.locked_jars import (
+    Jar,
+    JarSettings,
+    JarsMissing,
+    connector_jars,
+    connector_settings,
+    fetch,
+    present,
+    read_lock,
+)
 from tests.unit.command_line import rebalancer
 
 pytestmark = pytest.mark.heavy

@@ -26,7 +26,7 @@ from strategies.java.broker_versions import read_version, release_of
 from strategies.java.release_defaults import PulsarRelease
 from streaming.checkpoint.guard import guarded, other_settings
 from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard, write_guard, written_guard
-from streaming.pulsar_release import resolved_release, versions_seen
+from streaming.first_start import resolved_release, versions_seen
 from streaming.settings import JobSettings
 from tests.topic_uris import topics_of
 from tests.unit.command_line import rebalancer

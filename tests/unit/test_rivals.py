@@ -9,7 +9,7 @@ from strategies.cluster.rival_settings import RivalSettings
 from strategies.cluster.rival_state import Rivals, Sighting
 from strategies.fold.engine import EngineSettings
 from strategies.fold.ownership import Listing, listed
-from streaming.state.cluster_bytes import from_bytes, to_bytes
+from streaming.state.rows import from_bytes, to_bytes
 from tests.unit.intent_builders import drain
 from tests.unit.little_cluster import LittleCluster, spread_out
 from tests.unit.rival_stories import PASS_S, A, B, C, Life, three_brokers

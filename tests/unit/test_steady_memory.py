@@ -17,7 +17,7 @@ from strategies.shedding.steady.load_history import (
     histories_of,
     moves_of,
 )
-from streaming.state.cluster_bytes import from_bytes, to_bytes
+from streaming.state.rows import from_bytes, to_bytes
 
 HISTORY = LoadHistory.of([LoadSample(1, 0.5, 2.0, 3.0)], changed_at_ms=4, bundles=5)
 MOVE = RecentMove("b", "a:1", "b:1", 1, 2.0, 3.0, 0.25, 0.5)
