@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from sinks.topics.files.flushing import write_durably
@@ -159,7 +160,7 @@ def read_guard(folder: Path) -> Guard:
             Change(int(one["batch"]), int(one["epoch"]), dict(one["settings"]))
             for one in tree.get("changes", ())
         )
-        warm = WarmStart.of_tree(tree["warm_start"]) if "warm_start" in tree else None
+        warm = msgspec.convert(tree.get("warm_start"), WarmStart | None, str_keys=True)
         guard = Guard(
             str(tree["product"]), dict(tree["state"]), dict(tree["settings"]), changes, warm
         )
@@ -191,15 +192,16 @@ def read_guard(folder: Path) -> Guard:
 def write_guard(path: Path, guard: Guard) -> None:
     """Writes atomically: a killed job leaves no partial guard."""
     changes = [asdict(change) for change in guard.changes]
-    tree = {
+    tree: dict[str, Any] = {
         "format": _FORMAT,
         "product": guard.product,
         "state": guard.state,
         "digest": guard.digest,
         "settings": guard.settings,
         **({"changes": changes} if changes else {}),
-        **({} if guard.warm is None else {"warm_start": guard.warm.tree()}),
     }
+    if guard.warm is not None:
+        tree["warm_start"] = msgspec.to_builtins(guard.warm, str_keys=True)
     write_durably(path, json.dumps(tree, indent=2) + "\n", DRAFT)
 
 

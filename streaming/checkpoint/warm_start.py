@@ -24,17 +24,6 @@ class WarmStart:
     until: Mapping[int, int]
     done: bool = False
 
-    def tree(self) -> dict[str, Any]:
-        """For JSON."""
-        until = {str(partition): offset for partition, offset in self.until.items()}
-        return {"since_ms": self.since_ms, "until": until, "done": self.done}
-
-    @staticmethod
-    def of_tree(tree: Mapping[str, Any]) -> WarmStart:
-        """The inverse. Raises KeyError, TypeError, ValueError."""
-        until = {int(partition): int(offset) for partition, offset in tree["until"].items()}
-        return WarmStart(int(tree["since_ms"]), until, bool(tree["done"]))
-
     def passed(self, end: str | None) -> bool:
         """Whether a micro-batch reached `until` in all partitions. `end`: its end offset, as Spark
         reports it.

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -217,15 +217,6 @@ class JarSettings:
 def connector_jars() -> tuple[Jar, ...]:
     """The jars of the connector, as locked."""
     return read_lock(_LOCK)
-
-
-def connector_settings(
-    settings: JarSettings, log: Callable[[str], None] = lambda _: None
-) -> Mapping[str, str]:
-    """Settings that give a Spark session the connector; downloads missing jars. Raises JarsMissing,
-    SettingsError.
-    """
-    return {"spark.jars": ",".join(str(file) for file in connector_files(settings, log))}
 
 
 def connector_files(

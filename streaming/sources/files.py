@@ -19,12 +19,11 @@ from pyspark.sql.types import StructType
 
 from sinks.topics.files.flushing import Fsync, ReadFlush
 from sinks.topics.files.topic import FileTopicReader, Offset, TopicRecord
-from sinks.topics.uri import TopicUri
 from sinks.wire.peek import LARGE_BYTES, PEEKED_BYTES, peek
 from sinks.wire.size_limits import WireLimits
 from streaming.large_records import record_again
 from streaming.sources.file_places import count_lines, offset_since
-from streaming.sources.records import RECORDS, WORTH_A_TASK, record_batch
+from streaming.sources.records import RECORDS, WORTH_A_TASK, TopicSource, record_batch
 
 _ROWS = 1_000
 #: What is planned needs no values.
@@ -40,22 +39,13 @@ class FilePlace(TypedDict):
 
 
 @dataclass(frozen=True)
-class FileSource:
-    """What to read, and the limits of a micro-batch. `since_ms`: a new checkpoint starts with
+class FileSource(TopicSource):
+    """A file topic. `since_ms`: a new checkpoint starts with
     records of this time (ms since the epoch); None: with the oldest.
     """
 
-    topic: TopicUri
-    max_records: int
-    max_bytes: int
-    tasks: int
-    limits: WireLimits
     fail_on_data_loss: bool = True
     since_ms: int | None = None
-
-    def options(self) -> dict[str, str]:
-        """As string options of Spark's reader."""
-        return {"source": msgspec.json.encode(self).decode()}
 
     def reader(self, limits: WireLimits) -> FileTopicReader:
         return FileTopicReader(

@@ -21,11 +21,9 @@ from pyspark.sql.types import StructType
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.partition import PulsarLink
-from sinks.topics.uri import TopicUri
-from sinks.wire.size_limits import WireLimits
 from strategies.errors import SinkError
 from streaming.sources.pulsar_plan import DELETED, PulsarPlanner, ReadPlan, kept_begin
-from streaming.sources.records import RECORDS, record_batch
+from streaming.sources.records import RECORDS, TopicSource, record_batch
 
 #: The file in a checkpoint that keeps where it began.
 BEGIN = "rebalancer.begin"
@@ -33,24 +31,11 @@ _ROWS = 1_000
 
 
 @dataclass(frozen=True)
-class PulsarTopic:
-    """What to read, and the limits of a micro-batch. `begin`: the file that keeps where a new
-    checkpoint begins.
-    """
+class PulsarTopic(TopicSource):
+    """A Pulsar topic. `begin`: the file that keeps where a new checkpoint begins."""
 
-    topic: TopicUri
-    max_records: int
-    max_bytes: int
-    tasks: int
-    limits: WireLimits
     settings: PulsarSettings
     begin: str
-
-    def options(self) -> dict[str, str]:
-        """As string options of Spark's reader. They contain the names of secret files, never the
-        secrets.
-        """
-        return {"source": msgspec.json.encode(self).decode()}
 
     def link(self) -> PulsarLink:
         return PulsarLink(self.topic, self.settings, self.limits)

@@ -110,7 +110,7 @@ BOUNDS: Mapping[str, str] = {
     "sinks/topics/readable.py Skipped.reasons": CALL,
     "sinks/topics/readable.py _Reason.places": "_PLACES",
     "streaming/job_metrics.py RoundMetrics._brokers": "a hundred clusters with metrics",
-    "streaming/job_metrics.py StateMetrics._codes": "a hundred clusters with metrics",
+    "streaming/job_metrics.py RoundMetrics._codes": "a hundred clusters with metrics",
     "streaming/large_records.py LargeRecords._kept": CALL,
     "streaming/outputs/facts.py BatchTally._clusters": CALL,
     "streaming/outputs/facts.py BatchTally._rejected": CALL,

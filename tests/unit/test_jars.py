@@ -21,8 +21,8 @@ from streaming.jars.locked_jars import (
     Jar,
     JarSettings,
     JarsMissing,
+    connector_files,
     connector_jars,
-    connector_settings,
     fetch,
     present,
     read_lock,
@@ -182,11 +182,11 @@ def test_jars_of_a_named_folder_are_compared_with_the_lock(tmp_path: Path) -> No
     with pytest.raises(
         JarsMissing, match="does not exist; fill the folder with: rebalancer jars fetch"
     ):
-        connector_settings(JarSettings(folder=str(tmp_path)))
+        connector_files(JarSettings(folder=str(tmp_path)))
     for one in connector_jars():
         (tmp_path / one.name).write_bytes(b"something else")
     with pytest.raises(JarsMissing, match="its digest differs"):
-        connector_settings(JarSettings(folder=str(tmp_path)))
+        connector_files(JarSettings(folder=str(tmp_path)))
 
 
 def test_the_connector_is_that_of_the_pinned_spark() -> None:
