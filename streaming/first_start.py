@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 
@@ -45,29 +45,28 @@ def resolved_release(
     written: Guard | None,
     log: Callable[[str], None] = lambda _: None,
     *,
-    versions: Callable[[Connections], Mapping[str, str] | None],
-    ended: Callable[[float], bool],
+    ended: Callable[[float], bool] | None,
 ) -> PulsarRelease | None:
     """What `auto` means for this job; logs it at its first start, which waits until a broker has
     reported: the checkpoint keeps the release. None if the job ends before.
 
-    `written`: the guard of the checkpoint, None for a new one; `versions`: looks at the telemetry
-    topic, as `versions_seen` does; `ended`: waits for these seconds, and says whether the job ends.
-    Raises SinkError.
+    `written`: the guard of the checkpoint, None for a new one; `ended`: waits for these seconds,
+    and says whether the job ends; None for a job that ends with the present records. Raises
+    SinkError.
     """
     if written is not None:
         return release_in(written)
-    seen = versions(job.connections)
-    if seen is None:
+    seen = versions_seen(job.connections)
+    if seen is None and ended is not None:
         log(
             f"{PULSAR_VERSION}: auto waits for the first report of a broker, which names its "
             f"version; check that `rebalancer collect` runs, or set {PULSAR_VERSION}"
         )
-    while seen is None:
-        if ended(_LOOK_S):
-            return None
-        seen = versions(job.connections)
-    found = release_of(seen)
+        while seen is None:
+            if ended(_LOOK_S):
+                return None
+            seen = versions_seen(job.connections)
+    found = release_of(seen or {})
     log(
         f"{PULSAR_VERSION}: {found.release} (auto, by the telemetry: {found.why}); fixed in the "
         "checkpoint from now on"
@@ -149,13 +148,11 @@ def cores_of(job: JobSettings) -> int:
     return (os.cpu_count() or 1) if threads == "*" else int(threads)
 
 
-def clusters_seen(used: Connections, now_ms: int | None = None) -> int:
+def clusters_seen(used: Connections) -> int:
     """Number of clusters that records of the last ten minutes name, of at most 20,000 records.
     Raises SinkError.
-
-    `now_ms`: the end of these minutes (ms since the epoch), by default the present.
     """
-    since_ms = (wall_clock_ms() if now_ms is None else now_ms) - _CLUSTERS_MS
+    since_ms = wall_clock_ms() - _CLUSTERS_MS
     records = records_of(used.topics.telemetry, used.access, since_ms, used.source)
     newest = islice(records, _MOST_RECORDS)
     return len({cluster_of(record.value) for record in newest if record.value} - {""})

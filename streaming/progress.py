@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from strategies.errors import SinkError
 from streaming.disk_use import cut
-from streaming.outputs.facts import BatchFacts, Written, observed, observed_facts
+from streaming.outputs.facts import BatchFacts, Written, observed
 
 OnProgress = Callable[["BatchProgress"], None]
 
@@ -138,6 +138,7 @@ class Progress:
 def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
     """Converts Spark's StreamingQueryProgress."""
     phases = dict(progress.durationMs)
+    written, facts = observed(progress)
     return BatchProgress(
         batch=progress.batchId,
         started_at=progress.timestamp,
@@ -146,9 +147,9 @@ def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
         took_ms=phases.pop("triggerExecution", 0),
         phases_ms=phases,
         state_rows=sum(operator.numRowsTotal for operator in progress.stateOperators),
-        written=observed(progress),
+        written=written,
         state_memory_bytes=sum(operator.memoryUsedBytes for operator in progress.stateOperators),
-        facts=observed_facts(progress),
+        facts=facts,
     )
 
 

@@ -19,8 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.kafka.settings import KafkaAccess
 from strategies.fold.engine import EngineSettings
-from streaming.checkpoint.guard_file import Guard
-from streaming.checkpoint.warm_start import WarmStart
+from streaming.checkpoint.guard_file import Guard, WarmStart
 from streaming.decode import PACKED, packer, reading, unpacking
 from streaming.outputs.facts import counted
 from streaming.outputs.output import Output

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import unquote, urlsplit
 
 from sinks.topics.connections import Connections
 from sinks.topics.settings import Topics
@@ -128,6 +130,16 @@ def check_master_form(job: JobSettings) -> None:
                 "spark://host:7077, k8s://https://host:443 or yarn"
             ]
         )
+
+
+def local_path(named: str) -> Path | None:
+    """The file or folder of this machine that a setting names; None for a remote URL or an empty
+    setting.
+    """
+    parts = urlsplit(named)
+    if not named or parts.scheme not in ("", "file"):
+        return None
+    return Path(unquote(parts.path) if parts.scheme else named).absolute()
 
 
 def uses_kafka(topics: Topics) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from strategies.errors import SettingsError, StateVersionError
 from streaming.checkpoint.folder import committed_batch, moved_aside, name_schemas
@@ -20,18 +19,19 @@ from streaming.checkpoint.guard_file import (
     DRAFT,
     GUARD,
     NEW_CHECKPOINT,
+    NO_WARMING,
     PARTITIONS,
     RUNTIME,
     Change,
     Guard,
+    Warming,
     read_guard,
     write_guard,
     written_guard,
 )
 from streaming.checkpoint.locks import LOCKS, locked, sign_lock
-from streaming.checkpoint.warm_start import NO_WARMING, Warming
 from streaming.disk_use import older_names
-from streaming.settings import JobSettings
+from streaming.settings import JobSettings, local_path
 from streaming.starting import START_LINES
 
 SPARK_LOG = "spark.log"
@@ -89,20 +89,19 @@ class Held:
 
 def checkpoint_folder(job: JobSettings) -> Path:
     """The folder as a path. Raises SettingsError for locations that are not on this machine."""
-    text = job.checkpoint
-    parts = urlsplit(text)
-    if parts.scheme not in ("", "file") or not text:
+    folder = local_path(job.checkpoint)
+    if folder is None:
         shared = (
             "on a Spark cluster, one that all workers mount, like NFS; object stores and HDFS can "
             "hold its back-ups only"
         )
         raise SettingsError(
             [
-                f"job.checkpoint: {text!r} is not a folder on this machine; write a path or "
-                f"file:///folder ({shared})"
+                f"job.checkpoint: {job.checkpoint!r} is not a folder on this machine; write a path "
+                f"or file:///folder ({shared})"
             ]
         )
-    return Path(unquote(parts.path) if parts.scheme else text).absolute()
+    return folder
 
 
 @contextmanager

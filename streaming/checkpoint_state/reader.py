@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -24,7 +23,7 @@ from strategies.fold.vanished_clusters import is_forgotten
 from streaming.checkpoint.guard import SPARK_LOG
 from streaming.checkpoint.guard_file import GUARD, STATE_FORMAT, read_guard
 from streaming.session import start_session, stop_session
-from streaming.settings import JobSettings
+from streaming.settings import JobSettings, local_path
 from streaming.state.rows import HEAD, TABLES, row_name, unpack_head
 from streaming.state.store import Row, Rows, ShardStore, SparkStore
 
@@ -85,7 +84,7 @@ def read_state(checkpoint: str | Path, *, session: SparkSession | None = None) -
     Raises StateVersionError for a folder that is no checkpoint of this program and version,
     SparkStartError.
     """
-    folder = _folder(checkpoint)
+    folder = local_path(str(checkpoint)) or Path(checkpoint).absolute()
     if not (folder / GUARD).exists():
         raise StateVersionError(
             f"{folder} is not a checkpoint of this program: it has no {GUARD}; name the "
@@ -109,11 +108,6 @@ def read_state(checkpoint: str | Path, *, session: SparkSession | None = None) -
             f"Spark's messages are in {folder / SPARK_LOG}"
         ) from error
     return state_of(clusters_of(shards, tables=False))
-
-
-def _folder(checkpoint: str | Path) -> Path:
-    text = str(checkpoint)
-    return Path(unquote(urlsplit(text).path) if text.startswith("file:") else text).absolute()
 
 
 def state_of(clusters: Mapping[str, SparkStore]) -> CheckpointState:

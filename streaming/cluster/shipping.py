@@ -21,7 +21,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from strategies.errors import RebalancerError, SettingsError
 from streaming.checkpoint.guard import checkpoint_folder
@@ -92,14 +91,6 @@ def write_environment(target: Path) -> Manifest:
             [f"{target} cannot be written ({error.strerror}); name another path"]
         ) from error
     return manifest
-
-
-def archive_here(named: str) -> Path | None:
-    """The file that a setting names; None for a remote URL or an empty setting."""
-    parts = urlsplit(named)
-    if not named or parts.scheme not in ("", "file"):
-        return None
-    return Path(unquote(parts.path) if parts.scheme else named).absolute()
 
 
 def check_environment(file: Path) -> None:

@@ -22,18 +22,12 @@ from strategies.errors import SettingsError
 from streaming.checkpoint.guard import CODE, SPARK_LOG
 from streaming.checkpoint.guard_file import GUARD
 from streaming.cluster import python_start, python_start_elsewhere
-from streaming.cluster.shipping import (
-    PROJECT,
-    WORKER_PACKAGES,
-    archive_here,
-    check_environment,
-    python_name,
-)
+from streaming.cluster.shipping import PROJECT, WORKER_PACKAGES, check_environment, python_name
 from streaming.cluster.spark_launcher import UNPACKED, is_submitted
 from streaming.cluster.worker_check import WorkerReport, content_of, report_missing
 from streaming.failures import JobError, explain
 from streaming.java_process import allocator_environment
-from streaming.settings import JobSettings
+from streaming.settings import JobSettings, local_path
 
 #: The driver's PySpark is installed, and not in an archive: workers here can import the same.
 _INSTALLED = Path(pyspark.__file__).is_file()
@@ -76,7 +70,7 @@ def worker_settings(job: JobSettings) -> Mapping[str, str]:
     """
     if is_local(job.master) or not job.environment:
         return {}
-    archive = archive_here(job.environment)
+    archive = local_path(job.environment)
     if archive is None:
         return _unpacked(job.environment)
     if not is_submitted():  # otherwise this process has its packages from the archive, too

@@ -9,7 +9,7 @@ the micro-batch; they reach no topic (`counted`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -233,17 +233,13 @@ def counted(rows: DataFrame, *, with_facts: bool = False) -> DataFrame:
     return rows.observe(_NAME, *counts, facts.alias(FACTS)).where(F.col("kind") != FACTS)
 
 
-def observed(progress: Any) -> Written:
-    """Counts of one micro-batch, from Spark's StreamingQueryProgress."""
-    counts = _observed(progress)
-    return Written(**{kind: counts[kind] for kind in KINDS if kind in counts})
-
-
-def observed_facts(progress: Any) -> tuple[BatchFacts, ...]:
-    """Facts of one micro-batch, from Spark's StreamingQueryProgress; empty without metrics."""
-    return tuple(read_facts(value) for value in _observed(progress).get(FACTS, ()))
-
-
-def _observed(progress: Any) -> Mapping[str, Any]:
-    found = progress.observedMetrics.get(_NAME)
-    return {} if found is None else found.asDict()
+def observed(progress: Any) -> tuple[Written, tuple[BatchFacts, ...]]:
+    """Counts and facts of one micro-batch, from Spark's StreamingQueryProgress; without metrics,
+    there are no facts.
+    """
+    row = progress.observedMetrics.get(_NAME)
+    if row is None:
+        return Written(), ()
+    found = row.asDict()
+    facts = tuple(map(read_facts, found.pop(FACTS, ())))
+    return Written(**found), facts

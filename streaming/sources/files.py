@@ -122,18 +122,18 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(self._counted)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Between which offsets each task reads."""
         return [
-            FileSlice(_offset(a), _offset(b))
+            InputPartition((_offset(a), _offset(b)))
             for a, b in pairwise([start, *self._cuts.get(_offset(start), []), end])
             if a != b
         ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, FileSlice)
         limits = self._source.limits
         most = min(limits.max_record_bytes, LARGE_BYTES)
         topic = self._source.reader(replace(limits, max_record_bytes=most))
-        begin, end = partition.begin, partition.end
+        begin, end = partition.value
         while True:
             records, begin = topic.read(begin, _ROWS, self._source.max_bytes, end)
             if not records:
@@ -150,14 +150,6 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not peek(head).has_quota:
             head = record_again(record.position, record.size)
         return record._replace(value=head)
-
-
-class FileSlice(InputPartition):
-    """The lines between two offsets, for one task."""
-
-    def __init__(self, begin: Offset, end: Offset) -> None:
-        super().__init__((begin, end))
-        self.begin, self.end = begin, end
 
 
 def _place(offset: Offset, records: int) -> FilePlace:

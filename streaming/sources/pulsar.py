@@ -82,12 +82,14 @@ class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner.end()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return [PulsarSlice(*plan) for plan in self._planner.slices(start, end, self._topic.tasks)]
+        return [
+            InputPartition(plan) for plan in self._planner.slices(start, end, self._topic.tasks)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, PulsarSlice)
+        plan: ReadPlan = partition.value
         with closing(self._topic.link()) as link:
-            plan, found, rows = partition.plan, 0, list[TopicRecord]()
+            found, rows = 0, list[TopicRecord]()
             with closing(link.reader(plan.number, plan.name, plan.after)) as reader:
                 for one in reader.read_until(plan.end):
                     found += 1
@@ -116,11 +118,3 @@ class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 topic.link(), topic.max_bytes, fail_on_loss=topic.settings.fail_on_data_loss
             )
         return self._open
-
-
-class PulsarSlice(InputPartition):
-    """The messages between two ids of one partition, for one task."""
-
-    def __init__(self, *plan: Any) -> None:
-        super().__init__(plan)
-        self.plan = ReadPlan(*plan)

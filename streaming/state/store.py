@@ -85,11 +85,6 @@ def _new_entry() -> int:
     return randbits(_ENTRY_BITS)
 
 
-def _time_of(store: SparkStore) -> int | None:
-    clock = store.get_cluster().clock
-    return None if clock is None else clock.now_ms
-
-
 def _owned(broker: str) -> str:
     """The name of a broker's owned bundles among the tables; no name of a broker has a slash."""
     return f"{broker}/owned"
@@ -223,18 +218,18 @@ class ShardStore:
         """After the records of a micro-batch: drops what can be dropped of clusters that vanished,
         and returns their names. `now_ms`: by this machine's clock, since the epoch.
         """
-        times = [one for store in self._open.values() if (one := _time_of(store)) is not None]
+        clocks = [store.get_cluster().clock for store in self._open.values()]
+        times = [clock.now_ms for clock in clocks if clock is not None]
         if not times:
             return []
-        self._watch, line = watched(self._watch, max(times), now_ms, forget_policy)
-        return [] if line is None else list(self._dropped(line))
-
-    def _dropped(self, line_ms: int) -> Iterator[str]:
+        self._watch, line_ms = watched(self._watch, max(times), now_ms, forget_policy)
+        if line_ms is None:
+            return []
         silent = [name for name in self.clusters() if name not in self._open]
-        for name in silent:
-            if can_be_forgotten(self._state(name), line_ms):
-                self.cluster(name).forget()
-                yield name
+        vanished = [name for name in silent if can_be_forgotten(self._state(name), line_ms)]
+        for name in vanished:
+            self.cluster(name).forget()
+        return vanished
 
     def flush(self, rows: Rows) -> None:
         """Writes the changes to Spark's state; they are durable once the micro-batch commits."""
@@ -254,15 +249,8 @@ class ShardStore:
                 self._read.pop(name, None)
         _write(self._brokers, brokers, rows, BROKERS)
         _write(self._tables, tables, rows, TABLES)
-        rows.put(pack(self._head()), HEAD)
-
-    def _head(self) -> Head:
-        return Head(
-            tuple(self._clusters.entries),
-            tuple(self._brokers.entries),
-            tuple(self._tables.entries),
-            self._watch,
-        )
+        logs = (self._clusters, self._brokers, self._tables)
+        rows.put(pack(Head(*(tuple(log.entries) for log in logs), self._watch)), HEAD)
 
     def follow(self, head: Head, rows: Rows) -> bool:
         """Updates the store from Spark's rows, reading unknown entries only; False if the store is

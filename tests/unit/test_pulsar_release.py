@@ -173,9 +173,7 @@ def resolved(
     said: list[str],
     ended: Callable[[float], bool] = lambda _: True,
 ) -> PulsarRelease | None:
-    return resolved_release(
-        job, written_guard(folder), said.append, versions=versions_seen, ended=ended
-    )
+    return resolved_release(job, written_guard(folder), said.append, ended=ended)
 
 
 def test_the_newest_record_of_a_broker_counts(tmp_path: Path) -> None:
