@@ -112,11 +112,10 @@ def run_job(
         Engine(engine)
     job = with_partitions(job, written, log)
     with ExitStack() as stack:
-        used = job.connections
         # Rounds announce an epoch before its commands; commands count too, in case rounds were
         # deleted earlier.
-        places = (used.topics.rounds, used.topics.commands)
-        epoch = partial(next_epoch, places, used.access, on_poll)
+        places = (job.connections.topics.rounds, job.connections.topics.commands)
+        epoch = partial(next_epoch, places, job.connections.access, on_poll)
         warm = warming(job, engine, log, on_record=on_poll)
         held = stack.enter_context(guarded(folder, guard_of(job, engine), epoch, warming=warm))
         engine = replace(engine, round=replace(engine.round, epoch=held.epoch))

@@ -28,7 +28,7 @@ from strategies.fold.reports import newest_report_ms
 from strategies.fold.vanished_clusters import forget_ms
 from streaming.decode import ReadRows, Unread
 from streaming.outputs.facts import FACTS, BatchTally
-from streaming.state.store import STATE_KEY, STATE_VALUE, MapVariable, Rows, ShardStore, StoreCache
+from streaming.state.store import STATE_KEY, STATE_VALUE, Rows, ShardStore, StoreCache
 from streaming.state.vanished import ForgetPolicy
 from streaming.worker_process import Freezer, leave_open, log_once
 
@@ -88,7 +88,7 @@ class ClusterProcessor(StatefulProcessor):
         self._engine = Engine(self._settings, log_once)
         # Read here: the key itself is never serialised with the job.
         self._key = signing_key(self._signing)
-        self._state: MapVariable = handle.getMapState("state", STATE_KEY, STATE_VALUE)
+        self._state = handle.getMapState("state", STATE_KEY, STATE_VALUE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         with rare_collections():

@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import MapState
 
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState
@@ -151,21 +152,18 @@ def _row(cluster: str, state: ClusterState, broker: BrokerState) -> BrokerStateR
 
 
 @dataclass
-class MemoryVariable:
+class MemoryVariable(MapState):
     """A state variable in memory: the rows of one shard, by name."""
 
     rows: dict[Row, Row] = field(default_factory=dict)
 
     def getValue(self, key: Row) -> Row | None:
-        """See MapVariable."""
         return self.rows.get(key)
 
     def updateValue(self, key: Row, value: Row) -> None:
-        """See MapVariable."""
         self.rows[key] = value
 
     def removeKey(self, key: Row) -> None:
-        """See MapVariable."""
         self.rows.pop(key, None)
 
 

@@ -48,7 +48,7 @@ from streaming.session import query_settings
 from streaming.settings import JobSettings
 from streaming.state.rows import to_bytes
 from streaming.state.shards import shard_keys, shard_of
-from streaming.state.store import STATE_KEY, STATE_VALUE, MapVariable, Rows, ShardStore, SparkStore
+from streaming.state.store import STATE_KEY, STATE_VALUE, Rows, ShardStore, SparkStore
 
 _COLUMNS = StructType(
     [
@@ -220,7 +220,7 @@ class RowWriter(StatefulProcessor):
     """
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._state: MapVariable = handle.getMapState("state", STATE_KEY, STATE_VALUE)
+        self._state = handle.getMapState("state", STATE_KEY, STATE_VALUE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         for row in rows:

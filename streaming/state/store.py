@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from secrets import randbits
-from typing import Any, Protocol
+from typing import Any
 
+from pyspark.sql.streaming.stateful_processor import MapState
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from strategies.cluster.state import ClusterState
@@ -43,18 +44,10 @@ _BYTES_PER_ENTRY = 3 * 2**18
 _ENTRY_BITS = 63
 
 
-class MapVariable(Protocol):
-    """The part of Spark's MapState that is used here."""
-
-    def getValue(self, key: Row) -> Row | None: ...
-    def updateValue(self, key: Row, value: Row) -> None: ...
-    def removeKey(self, key: Row) -> None: ...
-
-
 class Rows:
     """A shard's rows in Spark's state variable (STATE_KEY → STATE_VALUE)."""
 
-    def __init__(self, state: MapVariable) -> None:
+    def __init__(self, state: MapState) -> None:
         self._state = state
 
     def get(self, part: str, entry: int = 0) -> bytes | None:

@@ -22,11 +22,7 @@ from sinks.wire.position import Position
 from sinks.wire.size_limits import WireLimits
 from strategies.errors import SinkError
 from streaming.large_records import record_again
-from streaming.sources.files import (
-    FileSource,
-    FileTopicSource,
-    FileTopicStream,
-)
+from streaming.sources.files import FileSource, FileTopicSource, FileTopicStream
 from streaming.sources.records import RECORDS
 
 LINES = [b"%03d:%s" % (i, b"x" * (i % 7)) for i in range(100)]
@@ -70,6 +66,12 @@ def stream_of(source: FileSource) -> FileTopicStream:
 @pytest.fixture
 def topic(tmp_path: Path) -> Topic:
     return Topic(tmp_path / "telemetry")
+
+
+def planned(stream: FileTopicStream) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Where the first micro-batch begins and ends."""
+    start = stream.initialOffset()
+    return start, stream.latestOffset(start, stream.getDefaultReadLimit())
 
 
 def follow(
@@ -139,8 +141,7 @@ def test_large_batches_are_cut_into_slices_that_join_without_gap(topic: Topic) -
     big = [b"%05d" % i + b"z" * 20_000 for i in range(400)]
     topic.append(*big, segment_bytes=3_000_000)
     stream = topic.stream(tasks=3)
-    start = stream.initialOffset()
-    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    start, end = planned(stream)
     assert len(stream.partitions(start, end)) == 3
     assert values(stream, start, end) == big
 
@@ -148,10 +149,8 @@ def test_large_batches_are_cut_into_slices_that_join_without_gap(topic: Topic) -
 def test_small_batches_stay_in_one_slice(topic: Topic) -> None:
     topic.append(*LINES)
     stream = topic.stream(tasks=3)
-    start = stream.initialOffset()
-    assert (
-        len(stream.partitions(start, stream.latestOffset(start, stream.getDefaultReadLimit()))) == 1
-    )
+    start, end = planned(stream)
+    assert len(stream.partitions(start, end)) == 1
     assert stream.partitions(start, start) == []
 
 
@@ -199,7 +198,7 @@ def test_a_batch_is_on_the_disk_before_spark_stores_its_end(topic: Topic) -> Non
     stream = FileTopicStream(
         FileSource(file_topic(topic.folder), 10, 2**20, 1, WireLimits()), fsync
     )
-    stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+    planned(stream)
     assert flushed == ["segment-00000000.jsonl", "segment-00000001.jsonl", "telemetry"]
 
 
@@ -209,12 +208,11 @@ def test_a_position_that_retention_has_deleted_ends_the_job_or_goes_on_at_the_ol
     topic.append(b"one", b"two", b"three", segment_bytes=1)
     source = FileSource(file_topic(topic.folder), 1, 2**20, 1, WireLimits())
     strict, lenient = (stream_of(replace(source, fail_on_data_loss=loss)) for loss in (True, False))
-    start = strict.initialOffset()
-    planned = strict.latestOffset(start, strict.getDefaultReadLimit())
+    start, end = planned(strict)
     (topic.folder / "segment-00000000.jsonl").unlink()
     with pytest.raises(SinkError, match="fail_on_data_loss=false"):
-        values(strict, start, planned)
-    assert values(lenient, start, planned) == []
+        values(strict, start, end)
+    assert values(lenient, start, end) == []
     assert [found for _, found in follow(lenient, start)] == [[b"two"], [b"three"]]
 
 

@@ -4,7 +4,6 @@ differs.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from itertools import takewhile
@@ -18,11 +17,10 @@ from pyspark.sql import SparkSession
 from sinks.metrics.liveness import Liveness
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from strategies.reason_codes import STATES
-from streaming.job import run_job
 from streaming.job_metrics import JobMetrics
 from streaming.progress import BatchProgress
 from tests.set_words import set_words
-from tests.spark.workshop import Workshop, eager, recording, uneven
+from tests.spark.workshop import Workshop, recording, side_by_side, uneven
 from tests.unit.metric_samples import get, samples, scraped
 from tests.unit.test_metrics_commands import served
 from tests.waiting import eventually
@@ -45,18 +43,9 @@ class Measured:
     def drain(
         self, spark: SparkSession, workshop: Workshop, metrics: MetricsSettings, **settings: Any
     ) -> None:
-        run_job(
-            workshop.job(**settings),
-            eager(),
-            drain=True,
-            on_progress=self._take,
-            session=spark,
-            metrics=metrics,
-        )
-
-    def _take(self, batch: BatchProgress) -> None:
-        self.batches.append(batch)
-        self._metrics.take(batch)
+        self.batches = workshop.drain(spark, metrics=metrics, **settings).progress
+        for batch in self.batches:
+            self._metrics.take(batch)
 
     def samples(self, name: str) -> Mapping[tuple[str, ...], float]:
         """Values by labels."""
@@ -68,10 +57,6 @@ def began(rounds: list[dict[str, Any]]) -> int:
     code = rounds[-1]["state"]["code"]
     times = [one["ts"] for one in takewhile(lambda one: one["state"]["code"] == code, rounds[::-1])]
     return int(times[-1])
-
-
-def records(workshop: Workshop, kind: str) -> list[dict[str, Any]]:
-    return [json.loads(value) for value in workshop.published()[kind]]
 
 
 def published(workshop: Workshop) -> dict[str, list[bytes]]:
@@ -87,7 +72,7 @@ def telemetry() -> list[bytes]:
     """Two clusters, and records that cannot be used: no JSON, an unknown cluster, a repetition, and
     an unknown kind of a made-up cluster.
     """
-    lines = [line for pair in zip(uneven(7, "one"), uneven(7, "two"), strict=True) for line in pair]
+    lines = side_by_side(("one", "two"), 7)
     bad = [b"no json", b"{}", lines[0], b'{"v":1,"cluster":"made-up","kind":"x","ts":1}', b"[1]"]
     return [*lines[:20], *bad, *lines[20:], lines[0]]
 
@@ -100,9 +85,7 @@ def test_counters_are_what_stands_on_the_topics(
     measured = Measured()
     measured.drain(spark, workshop, ON, max_records_per_batch=11, shuffle_partitions=partitions)
 
-    rounds, commands, rejected = (
-        records(workshop, kind) for kind in ("rounds", "commands", "rejected")
-    )
+    rounds, commands, rejected = map(workshop.records, ("rounds", "commands", "rejected"))
     assert len(measured.batches) > 3
     assert len(rejected) > 4
     assert measured.samples("rounds_total") == Counter((one["cluster"],) for one in rounds)
@@ -122,8 +105,8 @@ def test_gauges_are_those_of_the_newest_round(spark: SparkSession, workshop: Wor
     measured = Measured()
     measured.drain(spark, workshop, PER_BROKER, max_records_per_batch=60)
 
-    last = records(workshop, "rounds")[-1]
-    cluster = last["cluster"]
+    rounds = workshop.records("rounds")
+    last, cluster = rounds[-1], rounds[-1]["cluster"]
     assert measured.samples("last_round_timestamp_seconds") == {(cluster,): last["ts"] / 1000}
     assert measured.samples("spread_ratio") == {(cluster,): last["spread"]["range"]}
     assert measured.samples("spread_after_ratio") == {(cluster,): last["spread_after"]["range"]}
@@ -131,7 +114,7 @@ def test_gauges_are_those_of_the_newest_round(spark: SparkSession, workshop: Wor
         (cluster, state): state == last["state"]["code"] for state in STATES
     }
     assert measured.samples("round_state_since_timestamp_seconds") == {
-        (cluster,): began(records(workshop, "rounds")) / 1000
+        (cluster,): began(rounds) / 1000
     }
     assert measured.samples("broker_usage_ratio") == {
         (cluster, broker): usage for broker, usage in last["usage"].items()
@@ -175,7 +158,7 @@ def test_the_command_serves_the_metrics_of_its_job(workshop: Workshop) -> None:
         eventually(lambda: get(address, "/readyz")[0] == 200)
         found = scraped(get(address, "/metrics")[2])
         assert get(address, "/healthz")[0] == 200
-    rounds = records(workshop, "rounds")
+    rounds = workshop.records("rounds")
     assert found["pulsar_rebalancer_records_total",] == len(uneven(3))
     assert found["pulsar_rebalancer_rounds_total", "c"] == len(rounds) > 0
     assert found["pulsar_rebalancer_build_info", rounds[0]["version"]] == 1
