@@ -19,7 +19,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 
 from sinks.stopping import Stop
 from strategies.errors import SettingsError
-from streaming.checkpoint.locks import CheckpointInUse, java_lock, used_by_another
+from streaming.checkpoint.locks import JAVA_LOCK, CheckpointInUse, used_by_another
 from streaming.cluster.spark_launcher import UNPACKED, connect
 from streaming.cluster.workers import is_local
 from streaming.settings import JobSettings, uses_kafka
@@ -112,7 +112,7 @@ def _lock(folder: Path) -> None:
     as long as Java: its only reference is there.
     """
     java = connect().java
-    channel = java.io.RandomAccessFile(str(java_lock(folder)), "rw").getChannel()
+    channel = java.io.RandomAccessFile(str(folder / JAVA_LOCK), "rw").getChannel()
     try:
         lock = channel.tryLock()
     except Py4JError:  # this Java process has it already

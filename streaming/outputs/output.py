@@ -104,7 +104,6 @@ class KafkaOutput:
     def __init__(self, topics: Mapping[str, TopicUri], access: KafkaAccess) -> None:
         """`topics`: by kind, all on the same servers."""
         self._topics, self._access = topics, access
-        self._names = {kind: topic.name for kind, topic in topics.items()}
         self._options = {
             **client_options(topics[KINDS[0]], access),
             "kafka.acks": "all",
@@ -139,9 +138,8 @@ class KafkaOutput:
 
     def writer(self, rows: DataFrame) -> DataStreamWriter:
         """See CollectedOutput. When the micro-batch ends, the broker has confirmed every row."""
-        topic = F.coalesce(
-            *(F.when(F.col("kind") == kind, F.lit(topic)) for kind, topic in self._names.items())
-        )
+        names = {kind: F.lit(topic.name) for kind, topic in self._topics.items()}
+        topic = F.coalesce(*(F.when(F.col("kind") == kind, name) for kind, name in names.items()))
         # A record of an unknown cluster has no key and may go to any partition.
         records = rows.select(
             topic.alias("topic"),

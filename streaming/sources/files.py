@@ -40,8 +40,8 @@ class FilePlace(TypedDict):
 
 @dataclass(frozen=True)
 class FileSource(TopicSource):
-    """A file topic. `since_ms`: a new checkpoint starts with
-    records of this time (ms since the epoch); None: with the oldest.
+    """A file topic. `since_ms`: a new checkpoint starts with records of this time (ms since the
+    epoch); None: with the oldest.
     """
 
     fail_on_data_loss: bool = True
