@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic
@@ -38,10 +37,6 @@ class Topic:
         with FileTopicWriter(self.folder, segment_bytes) as writer:
             for line in lines:
                 writer.append([line])
-
-    def write_raw(self, data: bytes) -> None:
-        with (self.folder / "segment-00000000.jsonl").open("ab") as file:
-            file.write(data)
 
     def stream(
         self,
@@ -108,17 +103,6 @@ def test_a_batch_ends_with_the_record_that_fills_it(topic: Topic) -> None:
     assert [len(batch) for _, batch in follow(topic.stream(max_bytes=10))] == [1] * 5
 
 
-def test_half_a_line_is_not_there_yet(topic: Topic) -> None:
-    topic.append(b"whole")
-    topic.write_raw(b'{"half":')
-    stream = topic.stream()
-    ((end, batch),) = follow(stream)
-    assert batch == [b"whole"]
-    topic.write_raw(b"1}\n")
-    ((_, batch),) = follow(stream, end)
-    assert batch == [b'{"half":1}']
-
-
 def test_a_topic_that_does_not_exist_yet_is_empty(topic: Topic) -> None:
     stream = topic.stream()
     assert list(follow(stream)) == []
@@ -152,17 +136,6 @@ def test_small_batches_stay_in_one_slice(topic: Topic) -> None:
     start, end = planned(stream)
     assert len(stream.partitions(start, end)) == 1
     assert stream.partitions(start, start) == []
-
-
-def test_a_giant_record_comes_cut_with_its_true_size(topic: Topic) -> None:
-    topic.append(b"g" * 50_000, b"next")
-    stream = topic.stream(limits=WireLimits(max_record_bytes=1024, kept_bytes=10))
-    start = stream.initialOffset()
-    (one,) = stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
-    (batch,) = stream.read(one)
-    assert batch.column("value").to_pylist() == [b"g" * 10, b"next"]
-    assert batch.column("size").to_pylist() == [50_000, 4]
-    assert batch.column("offset").to_pylist() == [0, 50_001]
 
 
 def test_draining_stops_at_what_was_there_when_it_began(topic: Topic) -> None:
