@@ -44,10 +44,7 @@ from streaming.settings import JobSettings, uses_kafka
 JAVA_ENDS_S = 2.0
 _JAVA_FOLDER = "java.io.tmpdir"
 _SECRET = "(?i)secret|password|token|jaas|keystore|access[.]?key|url"
-_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_CHECKPOINT_FILES = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-)
+_STREAMING = "org.apache.spark.sql.execution.streaming"
 
 #: What Spark remembers of past micro-batches for its pages, which are off: by default 1,000 plans,
 #: jobs and stages, and 100,000 tasks.
@@ -156,10 +153,14 @@ def query_settings(job: JobSettings) -> Mapping[str, str]:
         ),  # the default of 200 makes a batch take seconds
         "spark.sql.adaptive.enabled": "false",  # stateful queries cannot use it and warn about it
         # default: a batch takes a third longer
-        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
+        ),
         # Hadoop keeps checksums of local files anyway; 4 % of a batch
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-        "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
+        "spark.sql.streaming.stateStore.providerClass": (
+            f"{_STREAMING}.state.RocksDBStateStoreProvider"
+        ),
         # off: 9–30 % slower
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",  # 2: 12 % slower

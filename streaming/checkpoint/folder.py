@@ -13,7 +13,6 @@ from sinks.full_disk import naming
 from sinks.topics.files.flushing import write_durably
 from sinks.topics.files.segments import sync_folder
 
-_DRAFT = "moved.draft"
 _FOLDER = re.compile(r'file:[^"]*?(?=/state/\d+/_stateSchema/)')
 
 
@@ -32,7 +31,7 @@ def moved_aside(
     aside.mkdir(exist_ok=True)
     for name in names:
         (folder / name).rename(aside / name)
-    write_durably(aside / guard, text, _DRAFT)
+    write_durably(aside / guard, text, "moved.draft")
     sync_folder(folder)
     return aside
 

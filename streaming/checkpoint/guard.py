@@ -45,9 +45,11 @@ _UNFINISHED_BATCH = (
 )
 
 
-#: Sections with limits of a round, capacities, when a cluster is forgotten, and the versions of
-#: Python and numpy. Hit counts and clocks do not depend on them; averages of usage follow other
-#: capacities, or begin again.
+#: What may change under a checkpoint: sections with limits of a round, capacities, when a cluster
+#: is forgotten, and the versions of Python and numpy. Hit counts and clocks do not depend on them;
+#: averages of usage follow other capacities, or begin again. The memory of a strategy depends on
+#: its settings. A repeated micro-batch must run with the settings of its first attempt: same ids,
+#: same bytes.
 _FREE = (
     "capacities.",
     "limits.",
@@ -203,7 +205,7 @@ def _continue(
         ),
         *_advice(differing, now),
     ]
-    if not all(map(may_change, differing)):
+    if not all(path.startswith(_FREE) for path in differing):
         raise SettingsError(
             [
                 *complaints,
@@ -266,13 +268,3 @@ def _shown(guard: Guard, path: str) -> str:
 
 def _versions(guard: Guard) -> str:
     return ", ".join(f"{part} {version}" for part, version in sorted(guard.state.items()))
-
-
-def may_change(path: str) -> bool:
-    """Whether a checkpoint continues when the setting (dotted path) has another value.
-
-    Limits of a round are evaluated in each round and leave no state that other values would
-    misread; the memory of a strategy depends on its settings. A repeated micro-batch must run with
-    the settings of its first attempt: same ids, same bytes.
-    """
-    return path.startswith(_FREE)

@@ -49,8 +49,15 @@ def take_over(job: JobSettings, spark_log: Path) -> None:
     """Prepares the Java process of `spark-submit`: checks its jars, locks the checkpoint for it,
     and says in `spark_log` where Spark's messages are. Raises SettingsError, CheckpointInUse.
     """
-    if uses_kafka(job.connections.topics):
-        _check_connector()
+    classes = connect().org.apache.spark.util.Utils
+    if uses_kafka(job.connections.topics) and not classes.classIsLoadable(_KAFKA_CLASS):
+        raise SettingsError(
+            [
+                "topics: some are on Kafka, and spark-submit has no Kafka connector: name its jars "
+                "with --jars; `rebalancer ship --application DIR` writes them to DIR and prints "
+                "the command line"
+            ]
+        )
     _lock(spark_log.parent)
     with spark_log.open("a", encoding="utf-8") as log:
         log.write(_LOG)
@@ -94,17 +101,6 @@ class _Forward:
         if not self._stop.is_set():
             self._stop.by = "SIGTERM"
             self._stop.set()
-
-
-def _check_connector() -> None:
-    if not connect().org.apache.spark.util.Utils.classIsLoadable(_KAFKA_CLASS):
-        raise SettingsError(
-            [
-                "topics: some are on Kafka, and spark-submit has no Kafka connector: name its jars "
-                "with --jars; `rebalancer ship --application DIR` writes them to DIR and prints "
-                "the command line"
-            ]
-        )
 
 
 def _lock(folder: Path) -> None:
