@@ -34,7 +34,7 @@ class Process:
         self._log = log
         given = (*map(str, words), *set_words(settings or {}))
         self._words = [sys.executable, "-m", program, *given]
-        self._environment = environment_of_a_short_run() | environment
+        self._environment = {**environment_of_a_short_run(), **environment}
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Process:

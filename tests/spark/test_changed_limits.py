@@ -34,7 +34,7 @@ def folded(*parts: tuple[list[bytes], EngineSettings]) -> Published:
         engine = Engine(settings)
         for line in lines:
             record = decode(line, pack_origin(Position("log", 0, 0), line))
-            rows += map(event_row, engine.fold(record, store))
+            rows.extend(map(event_row, engine.fold(record, store)))
     return {
         kind: [row.value for row in rows if row.kind == kind] for kind in ("commands", "rounds")
     }

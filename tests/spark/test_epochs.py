@@ -5,6 +5,7 @@ older one's commands are refused.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -28,7 +29,7 @@ def test_a_job_that_starts_anew_takes_over_and_the_older_one_is_refused(
 ) -> None:
     lines = uneven(8)
     half = len(lines) // 2
-    cold = {"warm_start_minutes": 0}
+    cold: dict[str, Any] = {"warm_start_minutes": 0}
     another = {**cold, "checkpoint": str(tmp_path / "another")}
     older, newer = workshop.job(**cold), workshop.job(**another)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -36,7 +37,10 @@ def test_changed_settings_decide_as_if_they_had_been_there_all_along(
     workshop.put(LINES[:120])
     workshop.drain(spark, eager("avg"))
     by_older = workshop.published()
-    newer = {"shuffle_partitions": partitions, "checkpoint": str(tmp_path / "another")}
+    newer: dict[str, Any] = {
+        "shuffle_partitions": partitions,
+        "checkpoint": str(tmp_path / "another"),
+    }
 
     said = workshop.drain(spark, **newer).said
     assert workshop.since(by_older) == NOTHING
@@ -106,7 +110,7 @@ def test_it_begins_as_many_minutes_ago_as_the_setting_says(
         for line in uneven(45):
             writer.append([line])
     workshop.drain(spark)
-    newer = {"warm_start_minutes": 5, "checkpoint": str(tmp_path / "another")}
+    newer: dict[str, Any] = {"warm_start_minutes": 5, "checkpoint": str(tmp_path / "another")}
     batches = workshop.drain(spark, eager("avg"), **newer).progress
     assert 5 * 3 * 4 <= sum(batch.records for batch in batches) < 10 * 3 * 4
     assert all(batch.warming and batch.line().endswith("; warming") for batch in batches)

@@ -57,7 +57,7 @@ class Workshop:
         ways = {field.name for field in fields(Connections)} & settings.keys()
         connections = Connections(**{"topics": topics} | {way: settings.pop(way) for way in ways})
         # On a busy machine Spark's workers may need more attempts than the default.
-        usual = {"checkpoint": str(self.checkpoint), "start_attempts": 20}
+        usual: dict[str, Any] = {"checkpoint": str(self.checkpoint), "start_attempts": 20}
         return JobSettings(connections=connections, **usual | settings)
 
     def drain(
