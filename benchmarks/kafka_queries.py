@@ -23,14 +23,14 @@ from sinks.topics.addresses import TopicUri
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, kafka_access
 from streaming.decode import ReadRows, reading
 from streaming.job import run_job
+from streaming.outputs.facts import counted
 from streaming.outputs.output import open_output
-from streaming.outputs.output_counts import counted
 from streaming.processor import OUTPUT
 from streaming.progress import BatchProgress
 from streaming.query import own_workers
 from streaming.settings import JobSettings
 from streaming.sources.kafka import client_options, kafka_records, source_options
-from streaming.state.rows import STATE_KEY, STATE_VALUE
+from streaming.state.store import STATE_KEY, STATE_VALUE
 from tests.topic_uris import topic_of
 
 #: The strategy that runs when nothing else is said.

@@ -35,8 +35,7 @@ from strategies.fold.engine import Engine
 from streaming.decode import reading
 from streaming.job import run_job
 from streaming.job_metrics import JobMetrics
-from streaming.outputs.facts import BatchTally, read_facts
-from streaming.outputs.output_counts import Written
+from streaming.outputs.facts import BatchTally, Written, read_facts
 from streaming.processor import FoldNotes, fold, newest_accepted_ms
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings

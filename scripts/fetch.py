@@ -18,7 +18,7 @@ from pathlib import Path
 from scripts.packages import cost, missing
 from scripts.progress import reporting, say
 from strategies.errors import RebalancerError
-from streaming.jars.download import MAVEN_CENTRAL, Jar, cache_folder, fetch, read_lock
+from streaming.jars.locked_jars import MAVEN_CENTRAL, Jar, cache_folder, fetch, read_lock
 
 ROOT = Path(__file__).parents[1]
 VENV = Path(sys.prefix)

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from strategies.errors import RebalancerError
-from streaming.jars.connector import connector_jars
-from streaming.jars.download import MAVEN_CENTRAL, Jar
+from streaming.jars.locked_jars import MAVEN_CENTRAL, Jar, connector_jars
 
 _CONNECTOR = "spark-sql-kafka-0-10_2.13"
 _TIMEOUT_S = 30.0

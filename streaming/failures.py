@@ -4,10 +4,12 @@ No other module does this.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -16,10 +18,11 @@ from sinks.disk import is_full, make_room
 from sinks.topics.outages import RetryBackoff
 from strategies import errors
 from strategies.errors import PublishRejected, PublishTimeout, RebalancerError, SinkError
-from streaming.starting import StartPatience
 
 E = TypeVar("E", bound=BaseException)
 
+#: Pauses between two attempts to start.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 #: Spark could not connect to its Python workers; on a busy machine the next attempt often succeeds.
 _NO_CONNECTION = "failed to connect back"
 #: Part of the text of a transient failure → what happened.
@@ -164,35 +167,48 @@ def _wait_for(check_topics: Callable[[], None], outage: RetryBackoff) -> None:
             outage.wait_or_raise(error)
 
 
+def machine_load() -> str:
+    """The load of this machine and its number of cores, as a phrase."""
+    return f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
+
+
 def retry_transient(
     attempt: Callable[[], E | None],
     published: Callable[[], int],
-    patience: StartPatience,
     say: Callable[[str], None],
+    *,
+    limit_s: float,
+    attempts: int,
+    wait: Callable[[float], object],
+    clock: Callable[[], float] = time.monotonic,
+    load: Callable[[], str] = machine_load,
 ) -> E | None:
-    """Restarts a query from its checkpoint after transient failures, until `patience` is over.
+    """Restarts a query from its checkpoint after transient failures, until `limit_s` seconds have
+    passed since the first failure without progress, and `attempts` attempts have failed.
 
     `published`: number of committed micro-batches. `say`: gets a line per attempt, with the reason
-    of the failure before it. Returns the error that ended the query, or None.
+    of the failure before it. `wait`: sleeps between two attempts. Returns the error that ended the
+    query, or None.
     """
     failures, since = 0, 0.0
     say("attempt 1")
     while True:
-        before, began = published(), patience.clock()
+        before, began = published(), clock()
         error = attempt()
-        failed = patience.clock()
+        failed = clock()
         failures = 1 if published() > before else failures + 1
         since = failed if failures == 1 else since
-        if error is None or not is_transient(error) or patience.is_over(failures, since):
+        is_over = failures >= attempts and failed - since >= limit_s
+        if error is None or not is_transient(error) or is_over:
             return error
         what = next(what for sign, what in _PASSING.items() if sign in str(error))
-        pause_s = patience.pause_s(failures)
+        pause_s = float(min(_FIRST_PAUSE_S * 2.0 ** (failures - 1), _LONGEST_PAUSE_S))
         say(
             f"attempt {failures} failed after {failed - began:.0f} s: {what} "
-            f"({patience.load()}); attempt {failures + 1} in {pause_s:g} s, for up to "
-            f"{patience.limit_s:g} s in all (job.start_timeout_ms)"
+            f"({load()}); attempt {failures + 1} in {pause_s:g} s, for up to "
+            f"{limit_s:g} s in all (job.start_timeout_ms)"
         )
-        patience.wait(pause_s)
+        wait(pause_s)
 
 
 def explain(error: BaseException, spark_log: Path) -> RebalancerError:

@@ -8,7 +8,7 @@ next start.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,25 +36,22 @@ from streaming.checkpoint.guard_file import guard_of, written_guard
 from streaming.cluster.spark_launcher import is_submitted
 from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
+from streaming.disk_use import kept_short, temporary_folder
 from streaming.failures import explain, java_died, retry_after_outages, retry_transient
-from streaming.following import LONGEST_PAUSE_S, SHORTEST_PAUSE_S, follow
+from streaming.first_start import resolved_release, with_partitions
+from streaming.outputs.facts import KINDS, Written
 from streaming.outputs.output import open_output
-from streaming.outputs.output_counts import KINDS, Written
-from streaming.partitions import with_partitions
 from streaming.progress import (
     BatchProgress,
     OnProgress,
     Progress,
     progress_file,
 )
-from streaming.pulsar_release import resolved_release, versions_seen
-from streaming.query import Run, start_query
-from streaming.rotation import kept_short
+from streaming.query import LONGEST_PAUSE_S, SHORTEST_PAUSE_S, Run, follow, start_query
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
-from streaming.starting import StartLines, StartPatience, start_lines
+from streaming.starting import StartLines, start_lines
 from streaming.state.vanished import ForgetPolicy
-from streaming.temporary import temporary_folder
 from streaming.warm_start import in_words, warmed_up, warming
 
 T = TypeVar("T")
@@ -103,16 +100,18 @@ def run_job(
     written = written_guard(folder)
     stop = stop or Stop()
     if in_release is not None:
-        look = _present_versions if drain else versions_seen
-        ended = _polling(stop, on_poll)
-        release = resolved_release(job, written, log, ended=ended, versions=look)
+        ended = None if drain else _polling(stop, on_poll)
+        release = resolved_release(job, written, log, ended=ended)
         if release is None:
             return JobResult(stop.by or "stop", Written())
         engine = in_release(release)
         Engine(engine)
     job = with_partitions(job, written, log)
     with ExitStack() as stack:
-        epoch = partial(_next_epoch, job.connections, on_poll)
+        # Rounds announce an epoch before its commands; commands count too, in case rounds were
+        # deleted earlier.
+        places = (job.connections.topics.rounds, job.connections.topics.commands)
+        epoch = partial(next_epoch, places, job.connections.access, on_poll)
         warm = warming(job, engine, log, on_record=on_poll)
         held = stack.enter_context(guarded(folder, guard_of(job, engine), epoch, warming=warm))
         engine = replace(engine, round=replace(engine.round, epoch=held.epoch))
@@ -140,11 +139,6 @@ def _polling(stop: threading.Event, on_poll: Callable[[], None]) -> Callable[[fl
         return stop.wait(seconds)
 
     return wait
-
-
-def _present_versions(used: Connections) -> Mapping[str, str]:
-    """For a job that ends with the present records: nothing to wait for."""
-    return versions_seen(used) or {}
 
 
 def check_job(job: JobSettings, engine: EngineSettings) -> KafkaAccess:
@@ -191,13 +185,6 @@ def _check_topics_exist(used: Connections, kafka: KafkaAccess) -> None:
 
 def _job_topics(topics: Topics) -> list[TopicUri]:
     return [getattr(topics, name) for name in _JOB_TOPICS]
-
-
-def _next_epoch(used: Connections, on_poll: Callable[[], None]) -> int:
-    """The next epoch. Rounds announce an epoch before its commands; commands count too, in case
-    rounds were deleted earlier.
-    """
-    return next_epoch((used.topics.rounds, used.topics.commands), used.access, on_poll)
 
 
 def _topic_complaints(topics: Topics) -> list[str]:
@@ -278,11 +265,17 @@ def _run_with_restarts(
             _check_topics_exist(job.connections, kafka)
 
     wait = _polling(stop, on_poll)
-    patience = StartPatience(job.start_timeout_ms / 1000, job.start_attempts, wait)
     outage = RetryBackoff(job.connections.kafka.outage_ms / 1000, wait, log)
     with watched(_job_topics(job.connections.topics), job.connections.access, outage):
         return retry_after_outages(
-            lambda: retry_transient(once, committed, patience, say),
+            lambda: retry_transient(
+                once,
+                committed,
+                say,
+                limit_s=job.start_timeout_ms / 1000,
+                attempts=job.start_attempts,
+                wait=wait,
+            ),
             committed,
             check_topics,
             outage,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -22,7 +21,6 @@ from strategies.reason_codes import STATES
 from streaming.outputs.facts import (
     BatchFacts,
     ClusterCounts,
-    ForecastFigures,
     RoundFigures,
     StateFigures,
 )
@@ -31,11 +29,204 @@ from streaming.progress import BatchProgress
 _BATCH_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 
-class BatchMetrics:
-    """Figures of micro-batches: their durations, records, backlog and state."""
+#: Field → name, description and labels of a metric of rounds, in the order of the page.
+_COUNTERS = {
+    "rounds": ("pulsar_rebalancer_rounds_total", "Published rounds", ["cluster"]),
+    "commands": ("pulsar_rebalancer_commands_total", "Published commands", ["cluster", "action"]),
+    "skips": (
+        "pulsar_rebalancer_skips_total",
+        "Entries in `skips` of the published rounds",
+        ["cluster", "code"],
+    ),
+}
+_GAUGES = {
+    "last_round": (
+        "pulsar_rebalancer_last_round_timestamp_seconds",
+        "Time of the last round, by the cluster's clock",
+        ["cluster"],
+    ),
+    "newest_report": (
+        "pulsar_rebalancer_newest_report_timestamp_seconds",
+        "Time of the newest load report",
+        ["cluster"],
+    ),
+    "lead": (
+        "pulsar_rebalancer_newest_report_lead_seconds",
+        "Time of the newest load report minus the time of this machine when it was processed",
+        ["cluster"],
+    ),
+    "spread": (
+        "pulsar_rebalancer_spread_ratio",
+        "Highest minus lowest usage in the last round",
+        ["cluster"],
+    ),
+    "spread_after": (
+        "pulsar_rebalancer_spread_after_ratio",
+        "The same, as estimated after the commands of the round",
+        ["cluster"],
+    ),
+    "usage": (
+        "pulsar_rebalancer_broker_usage_ratio",
+        "Usage of a broker in the last round; only with metrics.per_broker",
+        ["cluster", "broker"],
+    ),
+    "intents": (
+        "pulsar_rebalancer_intents",
+        "Drains and rolls in the last round that have not ended",
+        ["cluster", "state"],
+    ),
+    "state": (
+        "pulsar_rebalancer_round_state",
+        "1 for the state of the last round, 0 for all other states",
+        ["cluster", "state"],
+    ),
+    "since": (
+        "pulsar_rebalancer_round_state_since_timestamp_seconds",
+        "Time of the first round since which all rounds have this state",
+        ["cluster"],
+    ),
+}
+#: Field of a forecast → its metric.
+_FORECASTS = {
+    "error": (
+        "pulsar_rebalancer_prediction_error_ratio",
+        "Mean difference between predicted and seen usage, where the strategy predicts",
+        ["cluster"],
+    ),
+    "useless_rounds": (
+        "pulsar_rebalancer_useless_rounds",
+        "Rounds of moves in a row that brought less than a tenth of what they predicted",
+        ["cluster"],
+    ),
+    "useless_moves": (
+        "pulsar_rebalancer_useless_moves",
+        "Moves of these rounds",
+        ["cluster"],
+    ),
+    "returns": (
+        "pulsar_rebalancer_returns",
+        "Moves within the rest time that took a bundle back to a former broker",
+        ["cluster"],
+    ),
+}
 
-    def __init__(self, registry: CollectorRegistry, trigger_ms: int) -> None:
-        """`trigger_ms`: `job.trigger_ms`."""
+
+class RoundMetrics:
+    """Figures of rounds, per cluster, and of rejected records."""
+
+    def __init__(
+        self, registry: CollectorRegistry, clock: Callable[[], float], label: BoundedLabel
+    ) -> None:
+        """`clock`: seconds since the epoch, by this machine's clock. `label`: of clusters."""
+        self._clock, self._cluster = clock, label
+        self._rejected = Counter(
+            "pulsar_rebalancer_rejected_records_total",
+            "Published rejected records",
+            ["code"],
+            registry=registry,
+        )
+        self._counters = {
+            field: Counter(*metric, registry=registry) for field, metric in _COUNTERS.items()
+        }
+        self._gauges = {
+            field: Gauge(*metric, registry=registry) for field, metric in _GAUGES.items()
+        }
+        self._counters["set_aside"] = Counter(
+            "pulsar_rebalancer_set_aside_records_total",
+            "Records that are not used because they are beyond the cluster's quota",
+            ["cluster"],
+            registry=registry,
+        )
+        self._forecasts = {
+            field: Gauge(*metric, registry=registry) for field, metric in _FORECASTS.items()
+        }
+        #: Cluster → its brokers with a usage, and the code of its state.
+        self._brokers: dict[str, list[str]] = {}
+        self._codes: dict[str, str] = {}
+
+    def take(self, facts: BatchFacts) -> None:
+        """Takes the facts of one task of a micro-batch."""
+        for code, number in facts.rejected.items():
+            self._rejected.labels(code_of(code)).inc(number)
+        for one in facts.clusters:
+            self._count(one)
+        for cluster in facts.vanished:
+            self._forget(cluster)
+
+    def _count(self, facts: ClusterCounts) -> None:
+        cluster, counters = self._cluster(facts.cluster), self._counters
+        counters["rounds"].labels(cluster).inc(facts.rounds)
+        for action, number in facts.commands.items():
+            counters["commands"].labels(cluster, action).inc(number)
+        for code, number in facts.skips.items():
+            counters["skips"].labels(cluster, code_of(code)).inc(number)
+        counters["set_aside"].labels(cluster).inc(facts.set_aside)
+        if cluster != facts.cluster:  # figures of different clusters would replace each other
+            return
+        if facts.newest_report_ms is not None:
+            newest_s = facts.newest_report_ms / 1000
+            self._set(cluster, newest_report=newest_s, lead=newest_s - self._clock())
+        if facts.newest_round is not None:
+            self._show(cluster, facts.newest_round)
+
+    def _set(self, cluster: str, **figures: float) -> None:
+        for field, figure in figures.items():
+            self._gauges[field].labels(cluster).set(figure)
+
+    def _show(self, cluster: str, newest: RoundFigures) -> None:
+        """Takes the newest round of a cluster: how well its strategy predicts the effect of its
+        moves, its state, and since when it has lasted.
+        """
+        self._set(
+            cluster,
+            last_round=newest.ts / 1000,
+            spread=newest.spread,
+            spread_after=newest.spread_after,
+        )
+        for field, gauge in self._forecasts.items():
+            figure = getattr(newest.forecast, field, None)
+            if figure is not None:
+                gauge.labels(cluster).set(figure)
+        if newest.state is not None:
+            self._show_state(cluster, newest.state)
+        for code in LASTING:
+            self._gauges["intents"].labels(cluster, code).set(newest.intents.get(code, 0))
+        self._brokers[cluster] = set_all(
+            self._gauges["usage"], cluster, newest.usage.items(), self._brokers.get(cluster, ())
+        )
+
+    def _show_state(self, cluster: str, state: StateFigures) -> None:
+        for code in STATES:
+            self._gauges["state"].labels(cluster, code).set(code == state.code)
+        if state.changed or self._codes.get(cluster) != state.code:
+            self._set(cluster, since=state.since / 1000)
+        self._codes[cluster] = state.code
+
+    def _forget(self, cluster: str) -> None:
+        if self._cluster.release(cluster):
+            families = (*self._counters.values(), *self._gauges.values())
+            remove_cluster((*families, *self._forecasts.values()), cluster)
+            self._brokers.pop(cluster, None)
+            self._codes.pop(cluster, None)
+
+
+class JobMetrics:
+    """Figures of each committed micro-batch: its duration, records, backlog and state, and its
+    rounds.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        trigger_ms: int,
+        liveness: Liveness,
+        *,
+        clock: Callable[[], float] = time.time,
+        warn: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        """`trigger_ms`: `job.trigger_ms`. `clock`: seconds since the epoch. `warn`: gets a sentence
+        when there are more clusters than labels.
+        """
         self._trigger_ms = trigger_ms
         self._seconds = Histogram(
             "pulsar_rebalancer_batch_duration_seconds",
@@ -73,6 +264,9 @@ class BatchMetrics:
         )
         self._ratio.set(math.nan)
         self._behind.set(math.nan)
+        label = BoundedLabel(MOST_CLUSTERS, lambda first: warn(_too_many(first)))
+        self._rounds = RoundMetrics(registry, clock, label)
+        self.liveness = liveness
 
     def take(self, batch: BatchProgress) -> None:
         """Takes a micro-batch."""
@@ -86,222 +280,6 @@ class BatchMetrics:
         self._warming.set(batch.warming)
         self._rows.set(batch.state_rows)
         self._memory.set(batch.state_memory_bytes)
-
-
-class StateMetrics:
-    """The state of each cluster's newest round, and since when it has lasted."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        by = ["cluster"]
-        self._state = Gauge(
-            "pulsar_rebalancer_round_state",
-            "1 for the state of the last round, 0 for all other states",
-            [*by, "state"],
-            registry=registry,
-        )
-        self._since = Gauge(
-            "pulsar_rebalancer_round_state_since_timestamp_seconds",
-            "Time of the first round since which all rounds have this state",
-            by,
-            registry=registry,
-        )
-        self._set_aside = Counter(
-            "pulsar_rebalancer_set_aside_records_total",
-            "Records that are not used because they are beyond the cluster's quota",
-            by,
-            registry=registry,
-        )
-        self._codes: dict[str, str] = {}
-
-    def set_aside(self, cluster: str, records: int) -> None:
-        """Counts records beyond a cluster's quota."""
-        self._set_aside.labels(cluster).inc(records)
-
-    def take(self, cluster: str, state: StateFigures) -> None:
-        """Takes the state of a cluster's newest round."""
-        for code in STATES:
-            self._state.labels(cluster, code).set(code == state.code)
-        if state.changed or self._codes.get(cluster) != state.code:
-            self._since.labels(cluster).set(state.since / 1000)
-        self._codes[cluster] = state.code
-
-    def forget(self, cluster: str) -> None:
-        """Removes the series of a cluster."""
-        remove_cluster((self._state, self._since, self._set_aside), cluster)
-        self._codes.pop(cluster, None)
-
-
-#: Field of a forecast → name and description of its metric.
-_FORECASTS = {
-    "error": (
-        "pulsar_rebalancer_prediction_error_ratio",
-        "Mean difference between predicted and seen usage, where the strategy predicts",
-    ),
-    "useless_rounds": (
-        "pulsar_rebalancer_useless_rounds",
-        "Rounds of moves in a row that brought less than a tenth of what they predicted",
-    ),
-    "useless_moves": ("pulsar_rebalancer_useless_moves", "Moves of these rounds"),
-    "returns": (
-        "pulsar_rebalancer_returns",
-        "Moves within the rest time that took a bundle back to a former broker",
-    ),
-}
-
-
-class ForecastMetrics:
-    """How well each cluster's strategy predicts the effect of its moves."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._gauges = {
-            field: Gauge(name, text, ["cluster"], registry=registry)
-            for field, (name, text) in _FORECASTS.items()
-        }
-
-    def take(self, cluster: str, forecast: ForecastFigures) -> None:
-        """Takes the forecast of a cluster's newest round."""
-        for field, gauge in self._gauges.items():
-            figure = getattr(forecast, field)
-            if figure is not None:
-                gauge.labels(cluster).set(figure)
-
-    def forget(self, cluster: str) -> None:
-        """Removes the series of a cluster."""
-        remove_cluster(self._gauges.values(), cluster)
-
-
-class RoundMetrics:
-    """Figures of rounds, per cluster, and of rejected records."""
-
-    def __init__(
-        self, registry: CollectorRegistry, clock: Callable[[], float], label: BoundedLabel
-    ) -> None:
-        """`clock`: seconds since the epoch, by this machine's clock. `label`: of clusters."""
-        by = ["cluster"]
-        counter = partial(Counter, registry=registry)
-        gauge = partial(Gauge, labelnames=by, registry=registry)
-        self._clock = clock
-        self._rejected = counter(
-            "pulsar_rebalancer_rejected_records_total", "Published rejected records", ["code"]
-        )
-        self._rounds = counter("pulsar_rebalancer_rounds_total", "Published rounds", by)
-        self._commands = counter(
-            "pulsar_rebalancer_commands_total", "Published commands", [*by, "action"]
-        )
-        self._skips = counter(
-            "pulsar_rebalancer_skips_total",
-            "Entries in `skips` of the published rounds",
-            [*by, "code"],
-        )
-        self._last_round = gauge(
-            "pulsar_rebalancer_last_round_timestamp_seconds",
-            "Time of the last round, by the cluster's clock",
-        )
-        self._newest_report = gauge(
-            "pulsar_rebalancer_newest_report_timestamp_seconds", "Time of the newest load report"
-        )
-        self._lead = gauge(
-            "pulsar_rebalancer_newest_report_lead_seconds",
-            "Time of the newest load report minus the time of this machine when it was processed",
-        )
-        self._spread = gauge(
-            "pulsar_rebalancer_spread_ratio", "Highest minus lowest usage in the last round"
-        )
-        self._spread_after = gauge(
-            "pulsar_rebalancer_spread_after_ratio",
-            "The same, as estimated after the commands of the round",
-        )
-        self._usage = Gauge(
-            "pulsar_rebalancer_broker_usage_ratio",
-            "Usage of a broker in the last round; only with metrics.per_broker",
-            [*by, "broker"],
-            registry=registry,
-        )
-        self._intents = Gauge(
-            "pulsar_rebalancer_intents",
-            "Drains and rolls in the last round that have not ended",
-            [*by, "state"],
-            registry=registry,
-        )
-        self._states, self._forecasts = StateMetrics(registry), ForecastMetrics(registry)
-        self._cluster = label
-        self._brokers: dict[str, list[str]] = {}
-
-    def take(self, facts: BatchFacts) -> None:
-        """Takes the facts of one task of a micro-batch."""
-        for code, number in facts.rejected.items():
-            self._rejected.labels(code_of(code)).inc(number)
-        for one in facts.clusters:
-            self._count(one)
-        for cluster in facts.vanished:
-            self._forget(cluster)
-
-    def _count(self, facts: ClusterCounts) -> None:
-        cluster = self._cluster(facts.cluster)
-        self._rounds.labels(cluster).inc(facts.rounds)
-        for action, number in facts.commands.items():
-            self._commands.labels(cluster, action).inc(number)
-        for code, number in facts.skips.items():
-            self._skips.labels(cluster, code_of(code)).inc(number)
-        self._states.set_aside(cluster, facts.set_aside)
-        if cluster != facts.cluster:  # figures of different clusters would replace each other
-            return
-        if facts.newest_report_ms is not None:
-            newest_s = facts.newest_report_ms / 1000
-            self._newest_report.labels(cluster).set(newest_s)
-            self._lead.labels(cluster).set(newest_s - self._clock())
-        if facts.newest_round is not None:
-            self._show(cluster, facts.newest_round)
-
-    def _forget(self, cluster: str) -> None:
-        if not self._cluster.release(cluster):
-            return
-        counters = (self._rounds, self._commands, self._skips)
-        times = (self._last_round, self._newest_report, self._lead)
-        figures = (self._spread, self._spread_after, self._usage, self._intents)
-        remove_cluster((*counters, *times, *figures), cluster)
-        self._states.forget(cluster)
-        self._forecasts.forget(cluster)
-        self._brokers.pop(cluster, None)
-
-    def _show(self, cluster: str, newest: RoundFigures) -> None:
-        self._last_round.labels(cluster).set(newest.ts / 1000)
-        self._spread.labels(cluster).set(newest.spread)
-        self._spread_after.labels(cluster).set(newest.spread_after)
-        if newest.forecast is not None:
-            self._forecasts.take(cluster, newest.forecast)
-        if newest.state is not None:
-            self._states.take(cluster, newest.state)
-        for code in LASTING:
-            self._intents.labels(cluster, code).set(newest.intents.get(code, 0))
-        self._brokers[cluster] = set_all(
-            self._usage, cluster, newest.usage.items(), self._brokers.get(cluster, ())
-        )
-
-
-class JobMetrics:
-    """Takes each committed micro-batch."""
-
-    def __init__(
-        self,
-        registry: CollectorRegistry,
-        trigger_ms: int,
-        liveness: Liveness,
-        *,
-        clock: Callable[[], float] = time.time,
-        warn: Callable[[str], object] = lambda _: None,
-    ) -> None:
-        """`trigger_ms`: `job.trigger_ms`. `clock`: seconds since the epoch. `warn`: gets a sentence
-        when there are more clusters than labels.
-        """
-        self._batches = BatchMetrics(registry, trigger_ms)
-        label = BoundedLabel(MOST_CLUSTERS, lambda first: warn(_too_many(first)))
-        self._rounds = RoundMetrics(registry, clock, label)
-        self.liveness = liveness
-
-    def take(self, batch: BatchProgress) -> None:
-        """Takes a micro-batch."""
-        self._batches.take(batch)
         for facts in batch.facts:
             self._rounds.take(facts)
         self.liveness.succeeded()

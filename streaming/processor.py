@@ -27,12 +27,9 @@ from strategies.fold.outcomes import without_unseen
 from strategies.fold.time_jumps import forget_ms
 from streaming.decode import ReadRows, Unread
 from streaming.outputs.facts import FACTS, BatchTally
-from streaming.raised_log import log_once
-from streaming.state.connection import leave_open
-from streaming.state.frozen import Freezer
-from streaming.state.rows import STATE_KEY, STATE_VALUE
-from streaming.state.store import MapVariable, Rows, ShardStore, StoreCache
+from streaming.state.store import STATE_KEY, STATE_VALUE, Rows, ShardStore, StoreCache
 from streaming.state.vanished import ForgetPolicy
+from streaming.worker_process import Freezer, leave_open, log_once
 
 #: `seq` numbers the rows of one cluster within a micro-batch, in fold order.
 OUTPUT = StructType(
@@ -90,7 +87,7 @@ class ClusterProcessor(StatefulProcessor):
         self._engine = Engine(self._settings, log_once)
         # Read here: the key itself is never serialised with the job.
         self._key = signing_key(self._signing)
-        self._state: MapVariable = handle.getMapState("state", STATE_KEY, STATE_VALUE)
+        self._state = handle.getMapState("state", STATE_KEY, STATE_VALUE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         with rare_collections():

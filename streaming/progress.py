@@ -15,9 +15,8 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from strategies.errors import SinkError
-from streaming.outputs.facts import BatchFacts
-from streaming.outputs.output_counts import Written, observed, observed_facts
-from streaming.rotation import cut
+from streaming.disk_use import cut
+from streaming.outputs.facts import BatchFacts, Written, observed
 
 OnProgress = Callable[["BatchProgress"], None]
 
@@ -139,6 +138,7 @@ class Progress:
 def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
     """Converts Spark's StreamingQueryProgress."""
     phases = dict(progress.durationMs)
+    written, facts = observed(progress)
     return BatchProgress(
         batch=progress.batchId,
         started_at=progress.timestamp,
@@ -147,15 +147,15 @@ def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
         took_ms=phases.pop("triggerExecution", 0),
         phases_ms=phases,
         state_rows=sum(operator.numRowsTotal for operator in progress.stateOperators),
-        written=observed(progress),
+        written=written,
         state_memory_bytes=sum(operator.memoryUsedBytes for operator in progress.stateOperators),
-        facts=observed_facts(progress),
+        facts=facts,
     )
 
 
 def progress_file(path: Path, most_bytes: int) -> OnProgress:
     """Appends one JSON line per micro-batch; the content of a file of `most_bytes` goes to an older
-    one (see rotation.py). Raises SinkError if the file cannot be opened at the start.
+    one (see disk_use.py). Raises SinkError if the file cannot be opened at the start.
     """
     try:
         path.open("ab").close()

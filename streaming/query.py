@@ -1,12 +1,17 @@
-"""The Spark query: from the telemetry topic through the stateful operator to the output topics."""
+"""The Spark query, from the telemetry topic through the stateful operator to the output topics:
+starts it, waits for its end, and ends it between two micro-batches.
+"""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -14,12 +19,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.kafka.settings import KafkaAccess
 from strategies.fold.engine import EngineSettings
-from streaming.checkpoint.guard_file import Guard
-from streaming.checkpoint.warm_start import WarmStart
+from streaming.checkpoint.guard_file import Guard, WarmStart
 from streaming.decode import PACKED, packer, reading, unpacking
+from streaming.outputs.facts import counted
 from streaming.outputs.output import Output
-from streaming.outputs.output_counts import counted
 from streaming.processor import OUTPUT, PUBLISH_ALL, ClusterProcessor
+from streaming.progress import Progress
 from streaming.settings import JobSettings
 from streaming.sources.files import FileSource, FileTopicSource
 from streaming.sources.kafka import kafka_records
@@ -27,6 +32,11 @@ from streaming.sources.pulsar import BEGIN, PulsarSource, PulsarTopic
 from streaming.state.shards import shard_keys
 from streaming.state.vanished import ForgetPolicy
 from streaming.warm_start import with_start
+
+#: Between two looks at a query, after one with news and after one without. A look takes some dozen
+#: calls to Java; a micro-batch takes at least 50 ms, and Spark keeps the progress of the last 100.
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0
+_BATCH_POLL_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -124,3 +134,46 @@ def own_workers(spark: SparkSession, checkpoint: str) -> Iterator[None]:
         yield
     finally:
         del environment["REBALANCER_WORKERS"]
+
+
+def follow(
+    query: StreamingQuery,
+    output: Output,
+    progress: Progress,
+    stop: threading.Event,
+    longest_s: float,
+) -> PySparkException | None:
+    """Waits for the end of the query; returns its error, or None. A stop takes effect at once,
+    between two micro-batches; other ends are noticed after the pause, of at most `longest_s`.
+    """
+    pause_s = SHORTEST_PAUSE_S
+    try:
+        while query.isActive:
+            if stop.wait(pause_s):
+                _finish_batch(query, output, progress)
+                query.stop()
+            before = progress.batches
+            progress.poll(query)
+            pause_s = longest_s
+            if progress.batches > before:
+                pause_s = SHORTEST_PAUSE_S
+        return query.exception()
+    except PySparkException as error:
+        return error
+    finally:
+        if query.isActive:
+            query.stop()
+        progress.poll(query)
+
+
+def _finish_batch(query: StreamingQuery, output: Output, progress: Progress) -> None:
+    """Waits for the running micro-batch. The next one may have begun without a pause; it loses
+    nothing and is repeated.
+    """
+    progress.poll(query)
+    before = progress.batches
+    while query.isActive and (
+        output.busy or (query.status["isTriggerActive"] and progress.batches == before)
+    ):
+        time.sleep(_BATCH_POLL_S)
+        progress.poll(query)

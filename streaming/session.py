@@ -36,19 +36,15 @@ from streaming.cluster.workers import (
     worker_settings,
 )
 from streaming.failures import first_line
-from streaming.jars.connector import connector_settings
-from streaming.local_files import use_local_files
-from streaming.memory import JAVA_VARIABLES, java_memory_options
+from streaming.jars.locked_jars import connector_files
+from streaming.java_process import JAVA_VARIABLES, java_memory_options, use_local_files
 from streaming.settings import JobSettings, uses_kafka
 
 #: How long Spark's Java process may take to end after its connections have closed.
 JAVA_ENDS_S = 2.0
 _JAVA_FOLDER = "java.io.tmpdir"
 _SECRET = "(?i)secret|password|token|jaas|keystore|access[.]?key|url"
-_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_CHECKPOINT_FILES = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-)
+_STREAMING = "org.apache.spark.sql.execution.streaming"
 
 #: What Spark remembers of past micro-batches for its pages, which are off: by default 1,000 plans,
 #: jobs and stages, and 100,000 tasks.
@@ -94,8 +90,7 @@ def start_session(
     outer = worker_environment(job)
     conf = SparkConf(loadDefaults=True)
     ours = spark_settings(job, short=short, temporary=temporary)
-    for key, value in _all_settings(job, ours, outer, log).items():
-        conf.set(key, value)
+    conf.setAll([*_all_settings(job, ours, outer, log).items()])
     try:
         with _environment(outer):
             if is_submitted():
@@ -158,10 +153,14 @@ def query_settings(job: JobSettings) -> Mapping[str, str]:
         ),  # the default of 200 makes a batch take seconds
         "spark.sql.adaptive.enabled": "false",  # stateful queries cannot use it and warn about it
         # default: a batch takes a third longer
-        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
+        ),
         # Hadoop keeps checksums of local files anyway; 4 % of a batch
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-        "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
+        "spark.sql.streaming.stateStore.providerClass": (
+            f"{_STREAMING}.state.RocksDBStateStoreProvider"
+        ),
         # off: 9–30 % slower
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",  # 2: 12 % slower
@@ -182,15 +181,17 @@ def _all_settings(
     outer: Mapping[str, str],
     log: Callable[[str], None],
 ) -> Mapping[str, str]:
-    settings = {
-        **process,
-        **query_settings(job),
-        **worker_settings(job),
-        **_redaction(job),
-    }
+    settings = {**process, **query_settings(job), **worker_settings(job)}
+    kafka = uses_kafka(job.connections.topics)
+    if kafka:
+        # The options of the connector contain passwords, which plans and logs must not show.
+        redacted = ("spark.sql.redaction.options.regex", "spark.redaction.regex")
+        settings |= dict.fromkeys(redacted, _SECRET)
     if is_submitted():
         return submitted_settings(job, settings, outer["PYTHONPATH"])
-    return {**settings, **_jars(job, log)}
+    if kafka:
+        settings["spark.jars"] = ",".join(map(str, connector_files(job.jars, log)))
+    return settings
 
 
 def spark_settings(
@@ -201,13 +202,12 @@ def spark_settings(
     outer: Mapping[str, str] = os.environ,
 ) -> Mapping[str, str]:
     """Settings of the process, fixed when it starts. `short`, `temporary`: see `start_session`."""
-    java_options = [*_java_options(job, short, outer), *_java_folder(temporary, outer)]
     settings = {
         "spark.app.name": "pulsar-rebalancer",
         "spark.master": job.master,
         "spark.driver.memory": job.driver_memory,
         "spark.buffer.pageSize": "1m",  # default: a share of the heap, up to 64 MiB for each sort
-        "spark.driver.extraJavaOptions": " ".join(java_options),
+        "spark.driver.extraJavaOptions": " ".join(_java_options(job, short, temporary, outer)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         **_FORGETFUL,
@@ -218,19 +218,9 @@ def spark_settings(
     return settings
 
 
-def _jars(job: JobSettings, log: Callable[[str], None]) -> Mapping[str, str]:
-    """Settings for the Kafka connector, for jobs that use it."""
-    return connector_settings(job.jars, log) if uses_kafka(job.connections.topics) else {}
-
-
-def _redaction(job: JobSettings) -> Mapping[str, str]:
-    """The options of the Kafka connector contain passwords, which plans and logs must not show."""
-    if not uses_kafka(job.connections.topics):
-        return {}
-    return {"spark.sql.redaction.options.regex": _SECRET, "spark.redaction.regex": _SECRET}
-
-
-def _java_options(job: JobSettings, short: bool, outer: Mapping[str, str]) -> Iterator[str]:
+def _java_options(
+    job: JobSettings, short: bool, temporary: Path | None, outer: Mapping[str, str]
+) -> Iterator[str]:
     configuration = Path(__file__).with_name("log4j2.json").resolve().as_uri()
     yield f"-Dlog4j2.configurationFile={configuration}"
     if short:
@@ -238,12 +228,8 @@ def _java_options(job: JobSettings, short: bool, outer: Mapping[str, str]) -> It
         # first batches.
         yield "-XX:TieredStopAtLevel=1"
     yield from java_memory_options(job.driver_memory, outer)
-
-
-def _java_folder(temporary: Path | None, outer: Mapping[str, str]) -> Iterator[str]:
-    """Where Java unpacks its native libraries and Spark, unless its settings name another folder,
-    keeps a copy of the state.
-    """
+    # Where Java unpacks its native libraries and Spark, unless its settings name another folder,
+    # keeps a copy of the state.
     named = any(_JAVA_FOLDER in outer.get(name, "") for name in JAVA_VARIABLES)
     if temporary is not None and not named:
         yield f'"-D{_JAVA_FOLDER}={temporary}"'

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import unquote, urlsplit
 
 from sinks.topics.addresses import Connections, Topics
 from strategies.errors import SettingsError
 from strategies.settings import Setting
-from streaming.jars.connector import JarSettings
+from streaming.jars.locked_jars import JarSettings
 
 #: The masters that Spark knows.
 _MASTER = re.compile(
@@ -127,6 +129,16 @@ def check_master_form(job: JobSettings) -> None:
                 "spark://host:7077, k8s://https://host:443 or yarn"
             ]
         )
+
+
+def local_path(named: str) -> Path | None:
+    """The file or folder of this machine that a setting names; None for a remote URL or an empty
+    setting.
+    """
+    parts = urlsplit(named)
+    if not named or parts.scheme not in ("", "file"):
+        return None
+    return Path(unquote(parts.path) if parts.scheme else named).absolute()
 
 
 def uses_kafka(topics: Topics) -> bool:

@@ -4,17 +4,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 #: In the checkpoint: the lines of a start that goes on, oldest first; empty when it has ended.
 START_LINES = "start.txt"
-_FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 30.0
 
 
 class StartLines:
@@ -83,30 +79,3 @@ class StartNews:
         new = lines[self._known :] if len(lines) >= self._known else lines
         self._known = len(lines)
         return new
-
-
-def machine_load() -> str:
-    """The load of this machine and its number of cores, as a phrase."""
-    return f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
-
-
-@dataclass(frozen=True, slots=True)
-class StartPatience:
-    """How long a job tries to start: until `limit_s` seconds have passed since the first failure
-    without progress, and until `attempts` attempts have failed. `wait`: sleeps between two
-    attempts; `load`: of the machine, in words.
-    """
-
-    limit_s: float
-    attempts: int
-    wait: Callable[[float], object]
-    clock: Callable[[], float] = time.monotonic
-    load: Callable[[], str] = machine_load
-
-    def pause_s(self, failures: int) -> float:
-        """The pause after this number of failures without progress (1 or more)."""
-        return float(min(_FIRST_PAUSE_S * 2.0 ** (failures - 1), _LONGEST_PAUSE_S))
-
-    def is_over(self, failures: int, since: float) -> bool:
-        """Whether the job gives up. `since`: the time of the first failure."""
-        return failures >= self.attempts and self.clock() - since >= self.limit_s

@@ -23,10 +23,16 @@ from strategies.cluster.intent_contract import LASTING
 from strategies.fold.engine import EngineSettings
 from strategies.fold.time_jumps import forget_ms
 from strategies.fold.warm_start import warm_window_ms
-from streaming.checkpoint.guard_file import GUARD, Guard, write_guard
-from streaming.checkpoint.warm_start import NO_WARMING, Warming, WarmStart
+from streaming.checkpoint.guard_file import (
+    GUARD,
+    NO_WARMING,
+    Guard,
+    Warming,
+    WarmStart,
+    write_guard,
+)
 from streaming.settings import JobSettings
-from streaming.sources.file_start import offset_since
+from streaming.sources.file_places import offset_since
 
 _MINUTE_MS = 60_000
 #: Number of telemetry records in which a cluster is looked for that a job has decided on.

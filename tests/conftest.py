@@ -97,7 +97,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     what is tested.
     """
     from sinks.topics.addresses import Connections
-    from streaming.jars.download import JarsMissing
+    from streaming.jars.locked_jars import JarsMissing
     from streaming.session import start_session, stop_session
     from streaming.settings import JobSettings
     from tests.spark_classes import JAVA_OPTIONS, short_java

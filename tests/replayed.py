@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.origin import Position
 from strategies.fold.engine import EngineSettings
-from streaming.outputs.output_counts import KINDS
+from streaming.outputs.facts import KINDS
 
 Published = Mapping[str, Sequence[bytes]]
 

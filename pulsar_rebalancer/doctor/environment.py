@@ -19,8 +19,8 @@ from typing import Any
 from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
 from strategies.errors import RebalancerError, SettingsError
 from strategies.ordered_sum import ordered_sum
-from streaming.cluster.shipping import archive_here, check_environment, python_name
-from streaming.settings import JobSettings
+from streaming.cluster.shipping import check_environment, python_name
+from streaming.settings import JobSettings, local_path
 
 OLDEST_JAVA = 17
 PYSPARK = "4.2"
@@ -98,7 +98,7 @@ def check_shipped(job: JobSettings) -> list[Finding]:
     """Checks that the archive of packages for workers on other machines, if it is on this one,
     matches the installed packages.
     """
-    archive = archive_here(job.environment)
+    archive = local_path(job.environment)
     if archive is None or job.master.startswith("local"):
         return []
     try:

@@ -19,7 +19,7 @@ from strategies.java.pulsar_releases import (
 )
 from streaming.checkpoint.guard import checkpoint_folder
 from streaming.checkpoint.guard_file import written_guard
-from streaming.pulsar_release import release_in
+from streaming.first_start import release_in
 
 _CHECK = "pulsar version"
 

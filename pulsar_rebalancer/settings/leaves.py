@@ -44,7 +44,7 @@ from strategies.settings import Mode, RoundSettings, Setting, Weights
 from strategies.shedding.contract import SheddingStrategy
 from strategies.shedding.registry import SHEDDERS
 from strategies.splitting.limits import SplitSettings
-from streaming.jars.connector import JarSettings
+from streaming.jars.locked_jars import JarSettings
 from streaming.settings import JobSettings
 
 Shedders = Registry[SheddingStrategy]

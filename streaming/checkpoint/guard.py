@@ -12,28 +12,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from strategies.errors import SettingsError, StateVersionError
+from streaming.checkpoint.folder import committed_batch, moved_aside, name_schemas
 from streaming.checkpoint.guard_file import (
     DRAFT,
     GUARD,
     NEW_CHECKPOINT,
+    NO_WARMING,
     PARTITIONS,
     RUNTIME,
     Change,
     Guard,
+    Warming,
     read_guard,
     write_guard,
     written_guard,
 )
 from streaming.checkpoint.locks import LOCKS, locked, sign_lock
-from streaming.checkpoint.moved_aside import moved_aside
-from streaming.checkpoint.schema_names import name_schemas
-from streaming.checkpoint.settings_changes import committed_batch, may_change
-from streaming.checkpoint.warm_start import NO_WARMING, Warming
-from streaming.rotation import older_names
-from streaming.settings import JobSettings
+from streaming.disk_use import older_names
+from streaming.settings import JobSettings, local_path
 from streaming.starting import START_LINES
 
 SPARK_LOG = "spark.log"
@@ -44,6 +42,24 @@ _UNFINISHED_BATCH = (
     "contains an unfinished micro-batch, which must be repeated unchanged: run once with the "
     "old settings and --drain, then start "
     "with the new ones"
+)
+
+
+#: What may change under a checkpoint: sections with limits of a round, capacities, when a cluster
+#: is forgotten, and the versions of Python and numpy. Hit counts and clocks do not depend on them;
+#: averages of usage follow other capacities, or begin again. The memory of a strategy depends on
+#: its settings. A repeated micro-batch must run with the settings of its first attempt: same ids,
+#: same bytes.
+_FREE = (
+    "capacities.",
+    "limits.",
+    "filters.",
+    "throttling.",
+    "drains.",
+    "rivals.",
+    "bulkhead.",
+    "round.forget_cluster_after_days",
+    RUNTIME,
 )
 
 
@@ -75,20 +91,19 @@ class Held:
 
 def checkpoint_folder(job: JobSettings) -> Path:
     """The folder as a path. Raises SettingsError for locations that are not on this machine."""
-    text = job.checkpoint
-    parts = urlsplit(text)
-    if parts.scheme not in ("", "file") or not text:
+    folder = local_path(job.checkpoint)
+    if folder is None:
         shared = (
             "on a Spark cluster, one that all workers mount, like NFS; object stores and HDFS can "
             "hold its back-ups only"
         )
         raise SettingsError(
             [
-                f"job.checkpoint: {text!r} is not a folder on this machine; write a path or "
-                f"file:///folder ({shared})"
+                f"job.checkpoint: {job.checkpoint!r} is not a folder on this machine; write a path "
+                f"or file:///folder ({shared})"
             ]
         )
-    return Path(unquote(parts.path) if parts.scheme else text).absolute()
+    return folder
 
 
 @contextmanager
@@ -190,7 +205,7 @@ def _continue(
         ),
         *_advice(differing, now),
     ]
-    if not all(map(may_change, differing)):
+    if not all(path.startswith(_FREE) for path in differing):
         raise SettingsError(
             [
                 *complaints,

@@ -1,5 +1,5 @@
-"""The guard file of a checkpoint: the settings and the formats that made its state, and how the
-settings have changed.
+"""The guard file of a checkpoint: the settings and the formats that made its state, how the
+settings have changed, and what a new checkpoint reads without publishing. Imports no Spark.
 """
 
 from __future__ import annotations
@@ -7,20 +7,21 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from sinks.disk import write_durably
+from sinks.topics.pulsar.partition import MessageId
 from strategies.errors import StateVersionError
 from strategies.fold.engine import EngineSettings, placement_of
 from strategies.java.pulsar_releases import PULSAR_VERSION, RELEASES
-from streaming.checkpoint.warm_start import WarmStart
 from streaming.settings import JobSettings
-from streaming.state.cluster_bytes import STATE_VERSION
+from streaming.state.rows import STATE_VERSION
 
 GUARD = "rebalancer.json"
 DRAFT = "rebalancer.draft"
@@ -61,6 +62,72 @@ class Change:
                 f"{path}: {json.dumps(after)} from here on; it was {json.dumps(before)} in epoch "
                 f"{self.epoch}, up to micro-batch {self.batch}"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """What a new checkpoint reads without publishing: decided once, before the first micro-batch,
+    so that a start after a kill continues with the same boundary.
+
+    `since_ms`: reading begins with records of this time (ms since the epoch); `until`: partition
+    → offset of its first record that is published; in other partitions, all are. `done`: all
+    records before `until` have been committed.
+    """
+
+    since_ms: int
+    until: Mapping[int, int]
+    done: bool = False
+
+    def passed(self, end: str | None) -> bool:
+        """Whether a micro-batch reached `until` in all partitions. `end`: its end offset, as Spark
+        reports it.
+        """
+        try:
+            reached = _reached(json.loads(end or ""))
+            return all(reached(*first) for first in self.until.items())
+        except (TypeError, ValueError, KeyError, AttributeError):
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class Warming:
+    """How a new checkpoint of these settings fills its memory. `minutes`: of telemetry that it
+    reads without publishing, 0 for none; `decide`: called before its guard file is written; None if
+    it reads and publishes all.
+    """
+
+    minutes: int = 0
+    decide: Callable[[], WarmStart | None] = field(default=lambda: None)
+
+    @property
+    def in_words(self) -> str:
+        """What becomes of averages and hit counts, for people who must name a new checkpoint."""
+        if not self.minutes:
+            return "averages and hit counts then start from zero"
+        return (
+            f"it first reads the telemetry of the last {self.minutes} minutes without publishing, "
+            "which fills averages and hit counts"
+        )
+
+
+NO_WARMING = Warming()
+
+
+def _reached(end: Mapping[str, Any]) -> Callable[[int, int], bool]:
+    """Whether a partition was read up to an offset; `end`: of a micro-batch."""
+    if "segment" in end:  # of a file topic, whose segments follow each other
+        place = int(end["segment"]), int(end["byte"])
+        return lambda segment, byte: segment < place[0] or (segment, byte) <= place
+    if all(isinstance(place, list) for place in end.values()):
+        taken = {int(number): _after(*map(int, place[:3])) for number, place in end.items()}
+    else:
+        (offsets,) = end.values()
+        taken = {int(number): int(offset) for number, offset in offsets.items()}
+    return lambda number, offset: taken.get(number, 0) >= offset
+
+
+def _after(ledger: int, entry: int, batch: int) -> int:
+    return 0 if ledger < 0 else MessageId(ledger, entry, batch).offset + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +226,7 @@ def read_guard(folder: Path) -> Guard:
             Change(int(one["batch"]), int(one["epoch"]), dict(one["settings"]))
             for one in tree.get("changes", ())
         )
-        warm = WarmStart.of_tree(tree["warm_start"]) if "warm_start" in tree else None
+        warm = msgspec.convert(tree.get("warm_start"), WarmStart | None, str_keys=True)
         guard = Guard(
             str(tree["product"]), dict(tree["state"]), dict(tree["settings"]), changes, warm
         )
@@ -191,15 +258,16 @@ def read_guard(folder: Path) -> Guard:
 def write_guard(path: Path, guard: Guard) -> None:
     """Writes atomically: a killed job leaves no partial guard."""
     changes = [asdict(change) for change in guard.changes]
-    tree = {
+    tree: dict[str, Any] = {
         "format": _FORMAT,
         "product": guard.product,
         "state": guard.state,
         "digest": guard.digest,
         "settings": guard.settings,
         **({"changes": changes} if changes else {}),
-        **({} if guard.warm is None else {"warm_start": guard.warm.tree()}),
     }
+    if guard.warm is not None:
+        tree["warm_start"] = msgspec.to_builtins(guard.warm, str_keys=True)
     write_durably(path, json.dumps(tree, indent=2) + "\n", DRAFT)
 
 

@@ -18,9 +18,9 @@ from sinks.processes import wall_clock_ms
 from strategies.errors import RebalancerError, SettingsError
 
 _LOCK = ".rebalancer.lock"
-#: Held by Java if it does not inherit the other one: `spark-submit` starts Java first.
-_JAVA_LOCK = ".rebalancer.java.lock"
-LOCKS = (_LOCK, _JAVA_LOCK)
+#: Locked by Java if it does not inherit the other one: `spark-submit` starts Java first.
+JAVA_LOCK = ".rebalancer.java.lock"
+LOCKS = (_LOCK, JAVA_LOCK)
 
 
 class CheckpointInUse(RebalancerError):
@@ -56,11 +56,6 @@ def locked(folder: Path, timeout_s: float) -> Iterator[int]:
                 return
         finally:
             os.close(lock)
-
-
-def java_lock(folder: Path) -> Path:
-    """The file that a Java process locks which `spark-submit` started."""
-    return folder / _JAVA_LOCK
 
 
 def used_by_another(folder: Path) -> str:
@@ -125,7 +120,7 @@ def _check_no_java(folder: Path) -> None:
     (of the kind that Java has: fcntl).
     """
     try:
-        file = os.open(java_lock(folder), os.O_RDWR | os.O_CLOEXEC)
+        file = os.open(folder / JAVA_LOCK, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:

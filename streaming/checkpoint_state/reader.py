@@ -1,18 +1,21 @@
-"""Reads the state of each broker from a checkpoint, and what is left of forgotten clusters, with
-Spark's state reader; no job needs to run.
+"""Reads the state of every cluster in a checkpoint with Spark's state reader, as rows for people:
+of each broker, and of forgotten clusters. No job needs to run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import MapState
 
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState
@@ -20,8 +23,10 @@ from strategies.errors import StateVersionError
 from strategies.fold.time_jumps import is_forgotten
 from streaming.checkpoint.guard import SPARK_LOG
 from streaming.checkpoint.guard_file import GUARD, STATE_FORMAT, read_guard
-from streaming.checkpoint_state.checkpoint_rows import clusters_of, read_shards, spark_for
-from streaming.state.store import SparkStore
+from streaming.session import start_session, stop_session
+from streaming.settings import JobSettings, local_path
+from streaming.state.rows import HEAD, TABLES, row_name, unpack_head
+from streaming.state.store import Row, Rows, ShardStore, SparkStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ def read_state(checkpoint: str | Path, *, session: SparkSession | None = None) -
     Raises StateVersionError for a folder that is no checkpoint of this program and version,
     SparkStartError.
     """
-    folder = _folder(checkpoint)
+    folder = local_path(str(checkpoint)) or Path(checkpoint).absolute()
     if not (folder / GUARD).exists():
         raise StateVersionError(
             f"{folder} is not a checkpoint of this program: it has no {GUARD}; name the "
@@ -104,11 +109,6 @@ def read_state(checkpoint: str | Path, *, session: SparkSession | None = None) -
             f"Spark's messages are in {folder / SPARK_LOG}"
         ) from error
     return state_of(clusters_of(shards, tables=False))
-
-
-def _folder(checkpoint: str | Path) -> Path:
-    text = str(checkpoint)
-    return Path(unquote(urlsplit(text).path) if text.startswith("file:") else text).absolute()
 
 
 def state_of(clusters: Mapping[str, SparkStore]) -> CheckpointState:
@@ -149,3 +149,71 @@ def _row(cluster: str, state: ClusterState, broker: BrokerState) -> BrokerStateR
         msg_rate=traffic.msg_rate,
         msg_throughput=traffic.msg_throughput,
     )
+
+
+@dataclass
+class MemoryVariable(MapState):
+    """A state variable in memory: the rows of one shard, by name."""
+
+    rows: dict[Row, Row] = field(default_factory=dict)
+
+    def getValue(self, key: Row) -> Row | None:
+        return self.rows.get(key)
+
+    def updateValue(self, key: Row, value: Row) -> None:
+        self.rows[key] = value
+
+    def removeKey(self, key: Row) -> None:
+        self.rows.pop(key, None)
+
+
+#: Shard → its rows.
+Shards = Mapping[int, MemoryVariable]
+
+
+@contextmanager
+def spark_for(folder: Path, session: SparkSession | None) -> Iterator[SparkSession]:
+    """The session, or one of its own that logs to the checkpoint. Raises SparkStartError."""
+    if session is not None:
+        yield session
+        return
+    ours = start_session(JobSettings(), folder / SPARK_LOG, short=True)
+    try:
+        yield ours
+    finally:
+        stop_session(ours)
+
+
+def read_shards(spark: SparkSession, folder: Path, *, tables: bool = True) -> Shards:
+    """The rows as of the last committed micro-batch. `tables`: also those of bundles, which are
+    most of them. Raises PySparkException.
+    """
+    # Accessing `streams` starts Spark's state coordinator, which the state reader needs but does
+    # not start itself.
+    _ = spark.streams.active
+    state = spark.read.format("statestore").option("path", f"file://{folder}")
+    rows = state.option("stateVarName", "state").load()
+    if not tables:
+        rows = rows.where(~F.col("user_map_key.name").startswith(f"{TABLES}/"))
+    found: defaultdict[int, MemoryVariable] = defaultdict(MemoryVariable)
+    for row in rows.toLocalIterator():
+        found[row.key.shard].updateValue(
+            (row.user_map_key.name,), (bytes(row.user_map_value.packed),)
+        )
+    return found
+
+
+def clusters_of(shards: Shards, *, tables: bool = True) -> dict[str, SparkStore]:
+    """The state of every cluster. `tables`: see `read_shards`. Raises StateVersionError for rows
+    that are not whole.
+    """
+    found: dict[str, SparkStore] = {}
+    for variable in shards.values():
+        (packed,) = variable.rows[row_name(HEAD),]
+        head = unpack_head(packed)
+        if not tables:
+            head = head._replace(tables=())
+        store = ShardStore()
+        store.follow(head, Rows(variable))
+        found |= {name: store.cluster(name) for name in store.clusters()}
+    return found

@@ -12,17 +12,21 @@ import json
 import os
 import shutil
 import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from strategies.errors import StateVersionError
+from streaming.checkpoint.folder import committed_batch, name_schemas, places_beside
 from streaming.checkpoint.guard import SPARK_LOG, guarded
 from streaming.checkpoint.guard_file import (
     GUARD,
@@ -32,20 +36,19 @@ from streaming.checkpoint.guard_file import (
     read_guard,
     write_guard,
 )
-from streaming.checkpoint.schema_names import name_schemas
-from streaming.checkpoint.settings_changes import committed_batch
-from streaming.checkpoint_state.checkpoint_rows import (
+from streaming.checkpoint_state.reader import (
+    MemoryVariable,
+    Shards,
     clusters_of,
-    content,
-    distributed,
     read_shards,
     spark_for,
 )
 from streaming.processor import OUTPUT
 from streaming.session import query_settings
 from streaming.settings import JobSettings
-from streaming.state.row_writer import RowWriter
-from streaming.state.shards import shard_keys
+from streaming.state.rows import to_bytes
+from streaming.state.shards import shard_keys, shard_of
+from streaming.state.store import STATE_KEY, STATE_VALUE, Rows, ShardStore, SparkStore
 
 _COLUMNS = StructType(
     [
@@ -105,7 +108,8 @@ def repartition(
         if to is not None:
             return Repartitioned(clusters, to, None)
         name_schemas(copy, folder)
-        aside = _free_name(folder, f"{guard.settings[PARTITIONS]}-partitions")
+        places = places_beside(folder, f"{guard.settings[PARTITIONS]}-partitions")
+        aside = next(place for place in places if not place.exists())
         exchange(folder, copy)
         copy.rename(aside)
         return Repartitioned(clusters, folder, aside)
@@ -118,11 +122,6 @@ def _last_batch(folder: Path) -> int:
     if batch < 0:
         raise StateVersionError(f"{folder} {_NO_STATE}")
     return batch
-
-
-def _free_name(folder: Path, ending: str) -> Path:
-    names = (f"{folder.name}.{ending}{f'-{number}' if number else ''}" for number in count())
-    return next(path for name in names if not (path := folder.with_name(name)).exists())
 
 
 def exchange(one: Path, other: Path) -> None:
@@ -213,3 +212,43 @@ def _continue_from(folder: Path, batch: int, to: Path) -> None:
     shutil.rmtree(to / "sources", ignore_errors=True)
     if (folder / "sources").is_dir():
         shutil.copytree(folder / "sources", to / "sources")
+
+
+class RowWriter(StatefulProcessor):
+    """Writes finished rows into Spark's state, in the operator of the job: one call per shard, with
+    all its rows; publishes nothing.
+    """
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._state = handle.getMapState("state", STATE_KEY, STATE_VALUE)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        for row in rows:
+            self._state.updateValue((row.name,), (bytes(row.packed),))
+        return iter(())
+
+    def close(self) -> None:
+        """Does nothing."""
+
+
+def distributed(clusters: Mapping[str, SparkStore], partitions: int) -> Shards:
+    """The rows of the same clusters in the shards of another number of partitions."""
+    stores: defaultdict[int, ShardStore] = defaultdict(ShardStore)
+    for name, store in clusters.items():
+        store.copy_to(stores[shard_of(name, partitions)].cluster(name))
+    found = {shard: MemoryVariable() for shard in stores}
+    for shard, written in stores.items():
+        written.flush(Rows(found[shard]))
+    return found
+
+
+def content(clusters: Mapping[str, SparkStore]) -> dict[str, object]:
+    """All that is to be equal: every cluster's bytes, brokers and tables."""
+    return {
+        name: (
+            to_bytes(store.get_cluster()),
+            {broker.broker: broker for broker in store.brokers()},
+            store.tables(),
+        )
+        for name, store in clusters.items()
+    }

@@ -1,8 +1,8 @@
 """Packages for Spark's workers and for drivers of `spark-submit`: ours and all that they depend on,
-in one archive. Imports no Spark.
+in one archive; files and command lines of the job as an application of Spark. Imports no Spark.
 
-It contains no Python: `rebalancer ship` prints the one that is needed, because compiled packages
-fit one minor version only. Rules for such archives:
+The archive contains no Python: `rebalancer ship` prints the one that is needed, because compiled
+packages fit one minor version only. Rules for such archives:
 https://spark.apache.org/docs/4.2.0/api/python/user_guide/python_packaging.html
 """
 
@@ -11,22 +11,29 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import sys
 import sysconfig
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from strategies.errors import RebalancerError, SettingsError
+from streaming.checkpoint.guard import checkpoint_folder
+from streaming.cluster import spark_launcher
 from streaming.cluster.spark_launcher import MANIFEST
+from streaming.jars.locked_jars import connector_files
+from streaming.settings import JobSettings, uses_kafka
 
-#: Our packages.
-PACKAGES = ("pulsar_rebalancer", "sinks", "strategies", "streaming")
-_PROJECT = Path(__file__).resolve().parents[2]
+#: Our packages that workers import.
+WORKER_PACKAGES = ("sinks", "strategies", "streaming")
+PACKAGES = ("pulsar_rebalancer", *WORKER_PACKAGES)
+#: The folder of our packages.
+PROJECT = Path(__file__).resolve().parents[2]
 _PRODUCT = "pulsar-rebalancer"
 #: Comes with Spark itself and must match the running version.
 _SPARKS_OWN = frozenset({"pyspark", "py4j"})
@@ -34,6 +41,11 @@ _SUFFIX = ".tar.gz"
 _MOST_MANIFEST_BYTES = 2**20
 #: The highest level takes four times as long and saves a tenth more.
 _LEVEL = 3
+_PROGRAM = Path(spark_launcher.__file__)
+LAUNCHER = "rebalancer-submit.py"
+#: The launcher under a name that a standalone master accepts in cluster mode.
+STANDALONE = "pulsar-rebalancer.jar"
+ENVIRONMENT = "environment.tar.gz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +91,6 @@ def write_environment(target: Path) -> Manifest:
             [f"{target} cannot be written ({error.strerror}); name another path"]
         ) from error
     return manifest
-
-
-def archive_here(named: str) -> Path | None:
-    """The file that a setting names; None for a remote URL or an empty setting."""
-    parts = urlsplit(named)
-    if not named or parts.scheme not in ("", "file"):
-        return None
-    return Path(unquote(parts.path) if parts.scheme else named).absolute()
 
 
 def check_environment(file: Path) -> None:
@@ -209,7 +213,7 @@ def _add_product(archive: tarfile.TarFile) -> None:
         described = f"pulsar_rebalancer-{product.version}.dist-info/{name}"
         _add(archive, described, product.read_text(name) or "")
     for package in PACKAGES:
-        archive.add(_PROJECT / package, package, filter=_without_owner)
+        archive.add(PROJECT / package, package, filter=_without_owner)
 
 
 def _add(archive: tarfile.TarFile, name: str, text: str) -> None:
@@ -229,3 +233,77 @@ def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 def _python() -> str:
     return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """Files of an application in a folder. `jars`: of Spark's Kafka connector, if the job uses
+    it.
+    """
+
+    folder: Path
+    jars: tuple[str, ...]
+
+    def files(self) -> list[Path]:
+        """All files."""
+        named = (LAUNCHER, STANDALONE, ENVIRONMENT, *(f"jars/{jar}" for jar in self.jars))
+        return [self.folder / name for name in named]
+
+    def uri(self, name: str) -> str:
+        """A file as Spark reads it in lists: blanks, # and % are escaped."""
+        return (self.folder / name).as_uri()
+
+
+def write_application(folder: Path, job: JobSettings) -> Application:
+    """Writes launcher, packages and, for Kafka topics, the jars of the connector to a folder.
+
+    Raises SettingsError for a folder that cannot be written and for a relative checkpoint,
+    JarsMissing.
+    """
+    checkpoint_folder(job)
+    if not Path(job.checkpoint.removeprefix("file://")).is_absolute():
+        raise SettingsError(
+            [
+                f"job.checkpoint: {job.checkpoint!r} is relative to the folder in which the driver "
+                "starts, which is another one at each start in cluster mode: write an absolute path"
+            ]
+        )
+    jars = connector_files(job.jars) if uses_kafka(job.connections.topics) else []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(_PROGRAM, folder / LAUNCHER)
+        with zipfile.ZipFile(folder / STANDALONE, "w", strict_timestamps=False) as archive:
+            archive.write(_PROGRAM, "__main__.py")
+        for jar in jars:
+            (folder / "jars").mkdir(exist_ok=True)
+            shutil.copyfile(jar, folder / "jars" / jar.name)
+    except OSError as error:
+        raise SettingsError(
+            [f"{folder} cannot be written ({error.strerror}); name another folder"]
+        ) from error
+    write_environment(folder / ENVIRONMENT)
+    return Application(folder.absolute(), tuple(jar.name for jar in jars))
+
+
+def client_words(made: Application, job: JobSettings, arguments: Sequence[str]) -> list[str]:
+    """The command line for client mode. `arguments`: of `rebalancer`."""
+    return ["spark-submit", *_options(made, job), made.uri(LAUNCHER), *arguments]
+
+
+def cluster_words(made: Application, job: JobSettings, arguments: Sequence[str]) -> list[str]:
+    """The command line for cluster mode on a standalone master, which accepts only Java programs:
+    one of Spark's own starts Python.
+    """
+    runner = ["--class", "org.apache.spark.deploy.PythonRunner"]
+    jar = [made.uri(STANDALONE), STANDALONE, ""]
+    options = ["--deploy-mode", "cluster", *_options(made, job), *runner]
+    return ["spark-submit", *options, *jar, *arguments]
+
+
+def _options(made: Application, job: JobSettings) -> Iterator[str]:
+    yield from ("--master", job.master)
+    yield from ("--driver-memory", job.driver_memory)
+    yield from ("--archives", f"{made.uri(ENVIRONMENT)}#{spark_launcher.UNPACKED}")
+    yield from ("--conf", f"spark.pyspark.python={python_name()}")
+    if made.jars:
+        yield from ("--jars", ",".join(made.uri(f"jars/{jar}") for jar in made.jars))

@@ -19,7 +19,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 
 from sinks.processes import Stop
 from strategies.errors import SettingsError
-from streaming.checkpoint.locks import CheckpointInUse, java_lock, used_by_another
+from streaming.checkpoint.locks import JAVA_LOCK, CheckpointInUse, used_by_another
 from streaming.cluster.spark_launcher import UNPACKED, connect
 from streaming.cluster.workers import is_local
 from streaming.settings import JobSettings, uses_kafka
@@ -49,8 +49,15 @@ def take_over(job: JobSettings, spark_log: Path) -> None:
     """Prepares the Java process of `spark-submit`: checks its jars, locks the checkpoint for it,
     and says in `spark_log` where Spark's messages are. Raises SettingsError, CheckpointInUse.
     """
-    if uses_kafka(job.connections.topics):
-        _check_connector()
+    classes = connect().org.apache.spark.util.Utils
+    if uses_kafka(job.connections.topics) and not classes.classIsLoadable(_KAFKA_CLASS):
+        raise SettingsError(
+            [
+                "topics: some are on Kafka, and spark-submit has no Kafka connector: name its jars "
+                "with --jars; `rebalancer ship --application DIR` writes them to DIR and prints "
+                "the command line"
+            ]
+        )
     _lock(spark_log.parent)
     with spark_log.open("a", encoding="utf-8") as log:
         log.write(_LOG)
@@ -96,23 +103,12 @@ class _Forward:
             self._stop.set()
 
 
-def _check_connector() -> None:
-    if not connect().org.apache.spark.util.Utils.classIsLoadable(_KAFKA_CLASS):
-        raise SettingsError(
-            [
-                "topics: some are on Kafka, and spark-submit has no Kafka connector: name its jars "
-                "with --jars; `rebalancer ship --application DIR` writes them to DIR and prints "
-                "the command line"
-            ]
-        )
-
-
 def _lock(folder: Path) -> None:
     """Locks the checkpoint for Java, which may outlive this process for a moment. The lock lasts
     as long as Java: its only reference is there.
     """
     java = connect().java
-    channel = java.io.RandomAccessFile(str(java_lock(folder)), "rw").getChannel()
+    channel = java.io.RandomAccessFile(str(folder / JAVA_LOCK), "rw").getChannel()
     try:
         lock = channel.tryLock()
     except Py4JError:  # this Java process has it already

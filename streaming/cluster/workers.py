@@ -22,16 +22,13 @@ from strategies.errors import SettingsError
 from streaming.checkpoint.guard import CODE, SPARK_LOG
 from streaming.checkpoint.guard_file import GUARD
 from streaming.cluster import python_start, python_start_elsewhere
-from streaming.cluster.shipping import archive_here, check_environment, python_name
+from streaming.cluster.shipping import PROJECT, WORKER_PACKAGES, check_environment, python_name
 from streaming.cluster.spark_launcher import UNPACKED, is_submitted
 from streaming.cluster.worker_check import WorkerReport, content_of, report_missing
 from streaming.failures import JobError, explain
-from streaming.memory import allocator_environment
-from streaming.settings import JobSettings
+from streaming.java_process import allocator_environment
+from streaming.settings import JobSettings, local_path
 
-_PROJECT = Path(__file__).resolve().parents[2]
-#: Our packages that workers import.
-_SENT = ("sinks", "strategies", "streaming")
 #: The driver's PySpark is installed, and not in an archive: workers here can import the same.
 _INSTALLED = Path(pyspark.__file__).is_file()
 #: Keys that tasks read: they sign commands, and check intents.
@@ -73,7 +70,7 @@ def worker_settings(job: JobSettings) -> Mapping[str, str]:
     """
     if is_local(job.master) or not job.environment:
         return {}
-    archive = archive_here(job.environment)
+    archive = local_path(job.environment)
     if archive is None:
         return _unpacked(job.environment)
     if not is_submitted():  # otherwise this process has its packages from the archive, too
@@ -92,7 +89,7 @@ def worker_environment(
     """
     installed = is_local(job.master) and not is_submitted() and _INSTALLED
     start = python_start if installed else python_start_elsewhere
-    ours = [str(Path(str(start.__file__)).parent), str(_PROJECT)]
+    ours = [str(Path(str(start.__file__)).parent), str(PROJECT)]
     ours += [path for path in (outer.get("PYTHONPATH"),) if path]
     packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     if is_local(job.master):
@@ -120,9 +117,9 @@ def send_code(session: SparkSession, folder: Path) -> None:
     """
     file = folder / CODE
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
-        for source in (path for name in _SENT for path in (_PROJECT / name).rglob("*")):
+        for source in (path for name in WORKER_PACKAGES for path in (PROJECT / name).rglob("*")):
             if source.suffix != ".pyc":
-                archive.write(source, source.relative_to(_PROJECT))
+                archive.write(source, source.relative_to(PROJECT))
     before = list(sys.path)
     session.sparkContext.addPyFile(str(file))
     sys.path[:] = before  # on the driver the zip would hide the folder that it was made from

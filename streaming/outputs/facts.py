@@ -1,24 +1,31 @@
-"""Facts of a micro-batch for the metrics: counts by code, and the figures of each cluster's newest
-round.
+"""Counts of the records that a micro-batch publishes, by kind, and facts of it for the metrics:
+counts by code, and the figures of each cluster's newest round.
 
 The stateful task reads them off the records that it returns, so that they are exactly what is
 published, and adds them as one more row (`FACTS`). The driver gets these rows with the progress of
-the micro-batch; they reach no topic (`output_counts.counted`).
+the micro-batch; they reach no topic (`counted`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
 import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from sinks.wire.origin import OutputRow
 from strategies.cluster.intent_contract import ENDED
 
 #: Kind of a row with facts.
 FACTS = "facts"
+#: Order of publishing: on file topics, a reader that sees a round finds its commands.
+KINDS = ("commands", "rounds", "rejected")
+_NAME = "written"
 
 
 class ForecastFigures(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -195,3 +202,44 @@ def _state_of(rounds: Sequence[_RoundFields]) -> StateFigures | None:
         return None
     same = list(takewhile(lambda one: one.state == state, reversed(rounds)))
     return StateFigures(state.code, same[-1].ts, len(same) < len(rounds))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Number of records of each kind that a micro-batch, or the whole run, has published."""
+
+    commands: int = 0
+    rounds: int = 0
+    rejected: int = 0
+
+    def __add__(self, other: Written) -> Written:
+        return Written(
+            self.commands + other.commands,
+            self.rounds + other.rounds,
+            self.rejected + other.rejected,
+        )
+
+
+def counted(rows: DataFrame, *, with_facts: bool = False) -> DataFrame:
+    """The same rows, with the counts of each kind added to the progress event of the micro-batch
+    (`observed`).
+
+    `with_facts`: the rows contain facts; these are added to the event too, and removed.
+    """
+    counts = [F.count(F.when(F.col("kind") == kind, 1)).alias(kind) for kind in KINDS]
+    if not with_facts:
+        return rows.observe(_NAME, *counts)
+    facts = F.collect_list(F.when(F.col("kind") == FACTS, F.col("value").cast("string")))
+    return rows.observe(_NAME, *counts, facts.alias(FACTS)).where(F.col("kind") != FACTS)
+
+
+def observed(progress: Any) -> tuple[Written, tuple[BatchFacts, ...]]:
+    """Counts and facts of one micro-batch, from Spark's StreamingQueryProgress; without metrics,
+    there are no facts.
+    """
+    row = progress.observedMetrics.get(_NAME)
+    if row is None:
+        return Written(), ()
+    found = row.asDict()
+    facts = tuple(map(read_facts, found.pop(FACTS, ())))
+    return Written(**found), facts

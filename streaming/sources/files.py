@@ -18,15 +18,13 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from sinks.disk import Fsync
-from sinks.topics.addresses import TopicUri
 from sinks.topics.files.consumer import ReadFlush
 from sinks.topics.files.topic import FileTopicReader, Offset, TopicRecord
 from sinks.wire.codec import LARGE_BYTES, PEEKED_BYTES, peek
 from sinks.wire.origin import WireLimits
 from streaming.large_records import record_again
-from streaming.sources.backlog import count_lines
-from streaming.sources.file_start import offset_since
-from streaming.sources.records import RECORDS, WORTH_A_TASK, record_batch
+from streaming.sources.file_places import count_lines, offset_since
+from streaming.sources.records import RECORDS, WORTH_A_TASK, TopicSource, record_batch
 
 _ROWS = 1_000
 #: What is planned needs no values.
@@ -42,22 +40,13 @@ class FilePlace(TypedDict):
 
 
 @dataclass(frozen=True)
-class FileSource:
-    """What to read, and the limits of a micro-batch. `since_ms`: a new checkpoint starts with
-    records of this time (ms since the epoch); None: with the oldest.
+class FileSource(TopicSource):
+    """A file topic. `since_ms`: a new checkpoint starts with records of this time (ms since the
+    epoch); None: with the oldest.
     """
 
-    topic: TopicUri
-    max_records: int
-    max_bytes: int
-    tasks: int
-    limits: WireLimits
     fail_on_data_loss: bool = True
     since_ms: int | None = None
-
-    def options(self) -> dict[str, str]:
-        """As string options of Spark's reader."""
-        return {"source": msgspec.json.encode(self).decode()}
 
     def reader(self, limits: WireLimits) -> FileTopicReader:
         return FileTopicReader(
@@ -134,18 +123,18 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(self._counted)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Between which offsets each task reads."""
         return [
-            FileSlice(_offset(a), _offset(b))
+            InputPartition((_offset(a), _offset(b)))
             for a, b in pairwise([start, *self._cuts.get(_offset(start), []), end])
             if a != b
         ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, FileSlice)
         limits = self._source.limits
         most = min(limits.max_record_bytes, LARGE_BYTES)
         topic = self._source.reader(replace(limits, max_record_bytes=most))
-        begin, end = partition.begin, partition.end
+        begin, end = partition.value
         while True:
             records, begin = topic.read(begin, _ROWS, self._source.max_bytes, end)
             if not records:
@@ -162,14 +151,6 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not peek(head).has_quota:
             head = record_again(record.position, record.size)
         return record._replace(value=head)
-
-
-class FileSlice(InputPartition):
-    """The lines between two offsets, for one task."""
-
-    def __init__(self, begin: Offset, end: Offset) -> None:
-        super().__init__((begin, end))
-        self.begin, self.end = begin, end
 
 
 def _place(offset: Offset, records: int) -> FilePlace:

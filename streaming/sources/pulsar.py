@@ -19,13 +19,11 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from sinks.pulsar_api.access import PulsarSettings
-from sinks.topics.addresses import TopicUri
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.partition import PulsarLink
-from sinks.wire.origin import WireLimits
 from strategies.errors import SinkError
 from streaming.sources.pulsar_plan import DELETED, PulsarPlanner, ReadPlan, kept_begin
-from streaming.sources.records import RECORDS, record_batch
+from streaming.sources.records import RECORDS, TopicSource, record_batch
 
 #: The file in a checkpoint that keeps where it began.
 BEGIN = "rebalancer.begin"
@@ -33,24 +31,11 @@ _ROWS = 1_000
 
 
 @dataclass(frozen=True)
-class PulsarTopic:
-    """What to read, and the limits of a micro-batch. `begin`: the file that keeps where a new
-    checkpoint begins.
-    """
+class PulsarTopic(TopicSource):
+    """A Pulsar topic. `begin`: the file that keeps where a new checkpoint begins."""
 
-    topic: TopicUri
-    max_records: int
-    max_bytes: int
-    tasks: int
-    limits: WireLimits
     settings: PulsarSettings
     begin: str
-
-    def options(self) -> dict[str, str]:
-        """As string options of Spark's reader. They contain the names of secret files, never the
-        secrets.
-        """
-        return {"source": msgspec.json.encode(self).decode()}
 
     def link(self) -> PulsarLink:
         return PulsarLink(self.topic, self.settings, self.limits)
@@ -97,12 +82,14 @@ class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner.end()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return [PulsarSlice(*plan) for plan in self._planner.slices(start, end, self._topic.tasks)]
+        return [
+            InputPartition(plan) for plan in self._planner.slices(start, end, self._topic.tasks)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, PulsarSlice)
+        plan: ReadPlan = partition.value
         with closing(self._topic.link()) as link:
-            plan, found, rows = partition.plan, 0, list[TopicRecord]()
+            found, rows = 0, list[TopicRecord]()
             with closing(link.reader(plan.number, plan.name, plan.after)) as reader:
                 for one in reader.read_until(plan.end):
                     found += 1
@@ -131,11 +118,3 @@ class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 topic.link(), topic.max_bytes, fail_on_loss=topic.settings.fail_on_data_loss
             )
         return self._open
-
-
-class PulsarSlice(InputPartition):
-    """The messages between two ids of one partition, for one task."""
-
-    def __init__(self, *plan: Any) -> None:
-        super().__init__(plan)
-        self.plan = ReadPlan(*plan)

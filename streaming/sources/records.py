@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
+from sinks.topics.addresses import TopicUri
 from sinks.topics.files.topic import TopicRecord
+from sinks.wire.origin import WireLimits
 
 #: Columns of all telemetry sources. `value` is only the beginning of a record if `size` is larger.
 RECORDS = StructType(
@@ -24,6 +28,23 @@ RECORDS = StructType(
 _ARROW = to_arrow_schema(RECORDS)
 #: A task costs about as much as decoding this number of bytes.
 WORTH_A_TASK = 1_000_000
+
+
+@dataclass(frozen=True)
+class TopicSource:
+    """What to read, and the limits of a micro-batch."""
+
+    topic: TopicUri
+    max_records: int
+    max_bytes: int
+    tasks: int
+    limits: WireLimits
+
+    def options(self) -> dict[str, str]:
+        """As string options of Spark's reader. They contain the names of secret files, never the
+        secrets.
+        """
+        return {"source": msgspec.json.encode(self).decode()}
 
 
 def record_batch(records: Sequence[TopicRecord]) -> Any:

@@ -3,23 +3,29 @@ MessagePack library, those that are larger than 4 KiB after Zstandard.
 
 All rows are one text and one value in one state variable, because Spark generates code for every
 column of every variable again in every micro-batch, which costs more than the values of a hundred
-brokers. Raise `checkpoint.ROWS_VERSION` with every change that makes older rows unreadable.
+brokers. Raise ROWS_VERSION (`streaming.checkpoint.guard_file`) with every change that makes older
+rows unreadable.
+
+The state of a cluster is packed field by field, as a micro-batch writes the fields that it changes:
+commands of the last hour are most of a state, and a load report changes none of them. Imports no
+Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import fields
+from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 import zstandard
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from strategies.cluster.packing import EarlyRecord
+from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState
+from strategies.errors import StateVersionError
 from streaming.state.vanished import Watch
 
-STATE_KEY = StructType([StructField("name", StringType())])
-STATE_VALUE = StructType([StructField("packed", BinaryType())])
 #: Parts of a state: the head of a shard, and the entries of three compacted logs, of its clusters'
 #: fields, of their brokers, and of these brokers' bundle tables.
 HEAD, CLUSTERS, BROKERS, TABLES = "head", "clusters", "brokers", "tables"
@@ -29,6 +35,16 @@ HEAD, CLUSTERS, BROKERS, TABLES = "head", "clusters", "brokers", "tables"
 _LARGEST_PLAIN, _LEVEL = 2**12, -1
 #: How a compressed row begins, and no packed map or array.
 _COMPRESSED = zstandard.FRAME_HEADER
+#: Version of the state of a cluster: to be raised whenever the meaning of stored bytes changes.
+STATE_VERSION = 4
+_ENCODER = msgspec.msgpack.Encoder()
+_TYPES = get_type_hints(ClusterState)
+_DECODERS = {
+    field.name: msgspec.msgpack.Decoder(_TYPES[field.name]) for field in fields(ClusterState)
+}
+_EARLY_RECORD = msgspec.msgpack.Decoder(EarlyRecord)
+#: Fields that are empty have no bytes.
+_EMPTY = {name: _ENCODER.encode(value) for name, value in vars(ClusterState()).items()}
 
 
 class Head(NamedTuple):
@@ -40,6 +56,11 @@ class Head(NamedTuple):
     brokers: tuple[int, ...]
     tables: tuple[int, ...]
     watch: Watch = Watch()
+
+
+_HEAD = msgspec.msgpack.Decoder(Head)
+_BROKERS = msgspec.msgpack.Decoder(dict[str, dict[str, BrokerState | None]])
+_BYTES = msgspec.msgpack.Decoder(dict[str, dict[str, bytes | None]])
 
 
 def row_name(part: str, entry: int = 0) -> str:
@@ -71,11 +92,6 @@ def _plain(packed: bytes) -> bytes:
     return zstandard.ZstdDecompressor().decompress(packed)
 
 
-_HEAD = msgspec.msgpack.Decoder(Head)
-_BROKERS = msgspec.msgpack.Decoder(dict[str, dict[str, BrokerState | None]])
-_BYTES = msgspec.msgpack.Decoder(dict[str, dict[str, bytes | None]])
-
-
 def unpack_head(packed: bytes) -> Head:
     """Inverse of `pack`."""
     return _HEAD.decode(_plain(packed))
@@ -89,3 +105,56 @@ def unpack_brokers(packed: bytes) -> dict[str, dict[str, BrokerState | None]]:
 def unpack_bytes(packed: bytes) -> dict[str, dict[str, bytes | None]]:
     """Inverse of `pack_entry` for fields of clusters, and for tables."""
     return _BYTES.decode(_plain(packed))
+
+
+def to_bytes(state: ClusterState) -> dict[str, bytes]:
+    """Name → bytes of each field that is not empty. Equal states whose maps have the same order
+    give equal bytes.
+    """
+    found = changed_bytes(ClusterState(), state, {})
+    return {name: packed for name, packed in found.items() if packed is not None}
+
+
+def changed_bytes(
+    before: ClusterState, state: ClusterState, known: Mapping[str, bytes]
+) -> dict[str, bytes | None]:
+    """The fields whose bytes differ, None for those that are empty now. `known`: the bytes of
+    `before`.
+    """
+    old, new = _items(before), _items(state)
+    found: dict[str, bytes | None] = dict.fromkeys(known.keys() - new.keys())
+    for name, value in new.items():
+        if name not in old or value is not old[name]:
+            encoded = _ENCODER.encode(value)
+            packed = None if encoded == _EMPTY.get(name) else encoded
+            if packed != known.get(name):
+                found[name] = packed
+    return found
+
+
+def _items(state: ClusterState) -> dict[str, Any]:
+    """What is written as one value: each field, and each record from the log's start, because these
+    come one by one and stay until the first round.
+    """
+    if not state.early:
+        return vars(state)
+    first = {f"early/{at:04}": one for at, one in enumerate(state.early)}
+    return {name: value for name, value in vars(state).items() if name != "early"} | first
+
+
+def from_bytes(packed: Mapping[str, bytes]) -> ClusterState:
+    """Inverse of `to_bytes`. Raises StateVersionError for bytes that are damaged."""
+    early = sorted(name for name in packed if name.startswith("early/"))
+    try:
+        values: dict[str, Any] = {
+            name: _DECODERS[name].decode(value)
+            for name, value in packed.items()
+            if name not in early
+        }
+        if early:
+            values["early"] = tuple(_EARLY_RECORD.decode(packed[name]) for name in early)
+    except (KeyError, msgspec.DecodeError) as error:
+        raise StateVersionError(
+            f"the state of a cluster is damaged ({error}): restore the checkpoint from a copy"
+        ) from error
+    return ClusterState(**values)

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from secrets import randbits
-from typing import Any, Protocol
+from typing import Any
+
+from pyspark.sql.streaming.stateful_processor import MapState
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState
 from strategies.errors import StateVersionError
 from strategies.fold.time_jumps import can_be_forgotten, forget
-from streaming.state.cluster_bytes import changed_bytes, from_bytes
 from streaming.state.compacted_log import CompactedLog
 from streaming.state.rows import (
     BROKERS,
@@ -20,6 +22,8 @@ from streaming.state.rows import (
     HEAD,
     TABLES,
     Head,
+    changed_bytes,
+    from_bytes,
     pack,
     pack_entry,
     row_name,
@@ -29,6 +33,8 @@ from streaming.state.rows import (
 )
 from streaming.state.vanished import ForgetPolicy, Watch, watched
 
+STATE_KEY = StructType([StructField("name", StringType())])
+STATE_VALUE = StructType([StructField("packed", BinaryType())])
 Row = tuple[Any, ...]
 
 #: Maximum number of brokers, and of bytes of tables or clusters, in one row of state: Java copies a
@@ -38,18 +44,10 @@ _BYTES_PER_ENTRY = 3 * 2**18
 _ENTRY_BITS = 63
 
 
-class MapVariable(Protocol):
-    """The part of Spark's MapState that is used here."""
-
-    def getValue(self, key: Row) -> Row | None: ...
-    def updateValue(self, key: Row, value: Row) -> None: ...
-    def removeKey(self, key: Row) -> None: ...
-
-
 class Rows:
     """A shard's rows in Spark's state variable (STATE_KEY → STATE_VALUE)."""
 
-    def __init__(self, state: MapVariable) -> None:
+    def __init__(self, state: MapState) -> None:
         self._state = state
 
     def get(self, part: str, entry: int = 0) -> bytes | None:
@@ -78,11 +76,6 @@ def _new_entry() -> int:
     be read again, even after failures.
     """
     return randbits(_ENTRY_BITS)
-
-
-def _time_of(store: SparkStore) -> int | None:
-    clock = store.get_cluster().clock
-    return None if clock is None else clock.now_ms
 
 
 def _owned(broker: str) -> str:
@@ -218,18 +211,18 @@ class ShardStore:
         """After the records of a micro-batch: drops what can be dropped of clusters that vanished,
         and returns their names. `now_ms`: by this machine's clock, since the epoch.
         """
-        times = [one for store in self._open.values() if (one := _time_of(store)) is not None]
+        clocks = [store.get_cluster().clock for store in self._open.values()]
+        times = [clock.now_ms for clock in clocks if clock is not None]
         if not times:
             return []
-        self._watch, line = watched(self._watch, max(times), now_ms, forget_policy)
-        return [] if line is None else list(self._dropped(line))
-
-    def _dropped(self, line_ms: int) -> Iterator[str]:
+        self._watch, line_ms = watched(self._watch, max(times), now_ms, forget_policy)
+        if line_ms is None:
+            return []
         silent = [name for name in self.clusters() if name not in self._open]
-        for name in silent:
-            if can_be_forgotten(self._state(name), line_ms):
-                self.cluster(name).forget()
-                yield name
+        vanished = [name for name in silent if can_be_forgotten(self._state(name), line_ms)]
+        for name in vanished:
+            self.cluster(name).forget()
+        return vanished
 
     def flush(self, rows: Rows) -> None:
         """Writes the changes to Spark's state; they are durable once the micro-batch commits."""
@@ -249,15 +242,8 @@ class ShardStore:
                 self._read.pop(name, None)
         _write(self._brokers, brokers, rows, BROKERS)
         _write(self._tables, tables, rows, TABLES)
-        rows.put(pack(self._head()), HEAD)
-
-    def _head(self) -> Head:
-        return Head(
-            tuple(self._clusters.entries),
-            tuple(self._brokers.entries),
-            tuple(self._tables.entries),
-            self._watch,
-        )
+        logs = (self._clusters, self._brokers, self._tables)
+        rows.put(pack(Head(*(tuple(log.entries) for log in logs), self._watch)), HEAD)
 
     def follow(self, head: Head, rows: Rows) -> bool:
         """Updates the store from Spark's rows, reading unknown entries only; False if the store is

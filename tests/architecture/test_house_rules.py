@@ -198,7 +198,7 @@ _WRITERS = {
     "pulsar_rebalancer/cli/lines.py",
     "pulsar_rebalancer/cli/console.py",
     "sinks/recordings/recorder.py",
-    "streaming/raised_log.py",
+    "streaming/worker_process.py",
 }
 
 

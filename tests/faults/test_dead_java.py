@@ -55,7 +55,7 @@ def test_what_a_killed_job_leaves_on_the_disk_is_deleted_by_the_next_one(
     workshop.put(uneven(6))
     environment = {"TMPDIR": str(temporary)}
     with JobProcess(workshop, 1000, environment) as job:
-        job.wait_for_rounds(workshop, 4)
+        job.wait_for_rounds(4)
         java = java_of(job.pid)
         job.signal_group(signal.SIGSTOP)
         os.kill(java, signal.SIGKILL)
@@ -66,13 +66,13 @@ def test_what_a_killed_job_leaves_on_the_disk_is_deleted_by_the_next_one(
     assert [*left.rglob("StateStoreId*")] != []
     assert [*left.glob("librocksdbjni*")] != []
     with JobProcess(workshop, 1000, environment) as again:
-        again.wait_for(lambda: {left} != {*temporary.glob(ours)} != set())
+        again.wait_until(lambda: {left} != {*temporary.glob(ours)} != set())
         (new,) = temporary.glob(ours)
         workshop.put(uneven(12)[len(uneven(6)) :])
-        again.wait_for_rounds(workshop, 10)
+        again.wait_for_rounds(10)
         assert [*new.rglob("StateStoreId*")] != []
         again.signal_group(signal.SIGTERM)
-        assert again.ended().code == 0
+        assert again.ended() == 0
     assert list(temporary.iterdir()) == []
 
 

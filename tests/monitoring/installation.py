@@ -35,8 +35,7 @@ from strategies.cluster.model import Outcome, OutcomeStatus, Sweep
 from strategies.fold.engine import EngineSettings
 from streaming.decode import reading
 from streaming.job_metrics import JobMetrics
-from streaming.outputs.facts import FACTS, read_facts
-from streaming.outputs.output_counts import Written
+from streaming.outputs.facts import FACTS, Written, read_facts
 from streaming.processor import ClusterProcessor
 from streaming.progress import BatchProgress
 from streaming.state.store import StoreCache

@@ -37,7 +37,7 @@ from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState, InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import learn_outcome
-from streaming.state.cluster_bytes import from_bytes, to_bytes
+from streaming.state.rows import from_bytes, to_bytes
 from tests.properties.legal import seeds
 from tests.properties.lives import EAGER_ENGINES, ROUNDS, fold_again, live, moves
 

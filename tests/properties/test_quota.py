@@ -21,7 +21,7 @@ from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from streaming.decode import reading
 from streaming.processor import by_cluster, fold
-from streaming.state.cluster_bytes import from_bytes, to_bytes
+from streaming.state.rows import from_bytes, to_bytes
 from tests.telemetry_lines import line, load_report, sweep
 
 QUOTA = BulkheadSettings(

@@ -21,7 +21,7 @@ from strategies.cluster.packing import pack_record, unpack_record
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.roll.roll_state import RollRules
-from streaming.state.cluster_bytes import to_bytes
+from streaming.state.rows import to_bytes
 from tests.properties.roll_draws import Faults
 from tests.properties.roll_lives import ModelledBroker, RollLife
 from tests.properties.roll_promises import RollPromises

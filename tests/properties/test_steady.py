@@ -18,8 +18,7 @@ from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource,
 from strategies.cluster.store import InMemoryStore
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.settings import SteadySettings
-from streaming.state.cluster_bytes import from_bytes, to_bytes
-from streaming.state.rows import pack_entry, unpack_brokers
+from streaming.state.rows import from_bytes, pack_entry, to_bytes, unpack_brokers
 from tests.properties.costly import costly
 from tests.properties.drawn_lives import DrawnCluster, Form, Life, some_settings
 from tests.properties.legal import WEIGHTS, seeds

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from streaming.jars.download import MAVEN_CENTRAL, JarsMissing, cache_folder, fetch, read_lock
+from streaming.jars.locked_jars import MAVEN_CENTRAL, JarsMissing, cache_folder, fetch, read_lock
 from tests.quick_java import QUICK_JAVA
 from tests.spark_classes import JAVA_OPTIONS
 from tests.waiting import eventually

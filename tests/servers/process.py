@@ -23,11 +23,18 @@ class Process:
     """What it prints on both outputs stands in `said`."""
 
     def __init__(
-        self, log: Path, *words: object, settings: Mapping[str, object] | None = None
+        self,
+        log: Path,
+        *words: object,
+        settings: Mapping[str, object] | None = None,
+        program: str = "pulsar_rebalancer.cli.main",
+        environment: Mapping[str, str] = {},
     ) -> None:
+        """`program`: the module; `environment`: added to that of a short run."""
         self._log = log
         given = (*map(str, words), *set_words(settings or {}))
-        self._words = [sys.executable, "-m", "pulsar_rebalancer.cli.main", *given]
+        self._words = [sys.executable, "-m", program, *given]
+        self._environment = {**environment_of_a_short_run(), **environment}
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Process:
@@ -35,7 +42,7 @@ class Process:
             self._process = subprocess.Popen(
                 self._words,
                 cwd=PROJECT,
-                env=environment_of_a_short_run(),
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

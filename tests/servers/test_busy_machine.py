@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.outputs.output_counts import KINDS
+from streaming.outputs.facts import KINDS
 from tests.faults.real_job import environment_of_a_short_run
 from tests.faults.started import started
 from tests.servers.process import Process

@@ -17,7 +17,7 @@ from sinks.topics.addresses import Topics
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.errors import SinkError
 from streaming.job import run_job
-from streaming.outputs.output_counts import KINDS
+from streaming.outputs.facts import KINDS
 from tests.control_topic import TOPICS
 from tests.lanes import variant
 from tests.replayed import replayed

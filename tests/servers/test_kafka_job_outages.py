@@ -17,7 +17,7 @@ from sinks.topics.addresses import Connections
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from strategies.errors import PublishRejected
 from streaming.job import _run_with_restarts, run_job
-from streaming.outputs.output_counts import KINDS
+from streaming.outputs.facts import KINDS
 from streaming.settings import JobSettings
 from tests.faults.real_job import EAGER, eager
 from tests.replayed import replayed

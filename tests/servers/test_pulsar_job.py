@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.addresses import Connections, Topics, TopicUri
 from strategies.errors import SinkError
-from streaming.outputs.output_counts import KINDS
+from streaming.outputs.facts import KINDS
 from streaming.settings import JobSettings
 from streaming.sources.pulsar import BEGIN
 from tests.control_topic import TOPICS, now_ms

@@ -15,7 +15,7 @@ from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.topics.addresses import TopicUri
 from strategies.bundles import parse_bundle, topic_hash
-from streaming.outputs.output_counts import KINDS
+from streaming.outputs.facts import KINDS
 from tests.faults.real_job import EAGER, eager
 from tests.replayed import replayed
 from tests.servers.process import Process

@@ -5,31 +5,28 @@ that do not.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from streaming.state.store import Rows
-
-Row = tuple[Any, ...]
+from streaming.checkpoint_state.reader import MemoryVariable
+from streaming.state.store import Row, Rows
 
 
 @dataclass
-class CountingMap:
+class CountingMap(MemoryVariable):
     """A map state that counts calls."""
 
-    rows: dict[Row, Row] = field(default_factory=dict)
     calls: list[tuple[str, Row]] = field(default_factory=list)
 
     def getValue(self, key: Row) -> Row | None:
         self.calls.append(("get", key))
-        return self.rows.get(key)
+        return super().getValue(key)
 
     def updateValue(self, key: Row, value: Row) -> None:
         self.calls.append(("update", key))
-        self.rows[key] = value
+        super().updateValue(key, value)
 
     def removeKey(self, key: Row) -> None:
         self.calls.append(("remove", key))
-        self.rows.pop(key, None)
+        super().removeKey(key)
 
 
 @dataclass

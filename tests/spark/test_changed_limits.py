@@ -4,7 +4,6 @@ new ones from there on.
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 
@@ -17,14 +16,14 @@ from sinks.wire.output_rows import event_row
 from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from streaming.job import run_job
 from tests.replayed import Published
-from tests.spark.workshop import Workshop, eager, recording
+from tests.spark.workshop import Workshop, eager, in_epoch, recording
 
 pytestmark = pytest.mark.spark
 CAREFUL = replace(eager(), limits=LimitSettings(moves_per_round=1))
 #: What the job makes of them: a change takes the next epoch.
-IN_EPOCH_2 = replace(CAREFUL, round=replace(CAREFUL.round, epoch=2))
+IN_EPOCH_2 = in_epoch(CAREFUL, 2)
+LINES = recording("modular-broker-killed")
 
 
 def folded(*parts: tuple[list[bytes], EngineSettings]) -> Published:
@@ -33,12 +32,8 @@ def folded(*parts: tuple[list[bytes], EngineSettings]) -> Published:
     for lines, settings in parts:
         engine = Engine(settings)
         for line in lines:
-            rows += [
-                event_row(event)
-                for event in engine.fold(
-                    decode(line, pack_origin(Position("log", 0, 0), line)), store
-                )
-            ]
+            record = decode(line, pack_origin(Position("log", 0, 0), line))
+            rows.extend(map(event_row, engine.fold(record, store)))
     return {
         kind: [row.value for row in rows if row.kind == kind] for kind in ("commands", "rounds")
     }
@@ -47,51 +42,41 @@ def folded(*parts: tuple[list[bytes], EngineSettings]) -> Published:
 def test_the_second_half_is_decided_by_the_new_limits_and_the_old_memory(
     spark: SparkSession, workshop: Workshop
 ) -> None:
-    lines = recording("modular-broker-killed")
-    first, second = lines[: len(lines) // 2], lines[len(lines) // 2 :]
-    said: list[str] = []
+    first, second = LINES[: len(LINES) // 2], LINES[len(LINES) // 2 :]
     workshop.put(first)
-    run_job(workshop.job(), eager(), drain=True, session=spark)
+    workshop.drain(spark)
     workshop.put(second)
-    run_job(workshop.job(), CAREFUL, drain=True, session=spark, log=said.append)
+    said = workshop.drain(spark, CAREFUL).said
 
     published = workshop.published()
     assert {kind: published[kind] for kind in ("commands", "rounds")} == folded(
         (first, eager()), (second, IN_EPOCH_2)
     )
     assert published["rounds"] not in (
-        folded((lines, eager()))["rounds"],
-        folded((lines, IN_EPOCH_2))["rounds"],
+        folded((LINES, eager()))["rounds"],
+        folded((LINES, IN_EPOCH_2))["rounds"],
     )
-    assert [json.loads(record)["round"] for record in published["rounds"]] == list(
-        range(1, len(published["rounds"]) + 1)
-    )
-    assert any(
-        line.startswith(
-            "limits.moves_per_round: 1 from here on; it was 0 in epoch 1, up to micro-batch"
-        )
-        for line in said
-    )
+    numbers = [record["round"] for record in workshop.records("rounds")]
+    assert numbers == list(range(1, len(numbers) + 1))
+    change = "limits.moves_per_round: 1 from here on; it was 0 in epoch 1, up to micro-batch"
+    assert any(line.startswith(change) for line in said)
 
 
 def test_an_older_back_up_under_the_new_limits_gives_no_id_a_second_meaning(
     spark: SparkSession, workshop: Workshop
 ) -> None:
-    lines, copy = recording("modular-broker-killed"), workshop.folder / "copy"
-    workshop.put(lines[: len(lines) // 4])
-    run_job(workshop.job(), eager(), drain=True, session=spark)
+    copy, quarter = workshop.folder / "copy", len(LINES) // 4
+    workshop.put(LINES[:quarter])
+    workshop.drain(spark)
     shutil.copytree(workshop.checkpoint, copy)
-    workshop.put(lines[len(lines) // 4 :])
-    run_job(workshop.job(), eager(), drain=True, session=spark)
+    workshop.put(LINES[quarter:])
+    workshop.drain(spark)
 
     shutil.rmtree(workshop.checkpoint)
     shutil.copytree(copy, workshop.checkpoint)
-    run_job(workshop.job(), CAREFUL, drain=True, session=spark)
+    workshop.drain(spark, CAREFUL)
 
-    published = workshop.published()
-    commands, rounds = (
-        [json.loads(record) for record in published[kind]] for kind in ("commands", "rounds")
-    )
+    commands, rounds = map(workshop.records, ("commands", "rounds"))
     assert {record["epoch"] for record in rounds} == {1, 2}
     for records, key in ((commands, ("id",)), (rounds, ("cluster", "epoch", "round"))):
         named = [tuple(record[part] for part in key) for record in records]

@@ -8,7 +8,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -68,20 +68,26 @@ WRITTEN_OUT = EngineSettings(strategy="threshold", shedding=SHEDDERS["threshold"
     ids=["equal", "defaults written out", "no decision", "newer product", "no Python yet"],
 )
 def test_settings_that_decide_the_same_go_on(written: Guard, now: Guard, tmp_path: Path) -> None:
-    begin(tmp_path / "new" / "folder", written)
-    processed(tmp_path / "new" / "folder", begun=12, committed=11)
-    with guarded(tmp_path / "new" / "folder", now) as held:
+    folder = tmp_path / "new" / "folder"
+    begin(folder, written)
+    processed(folder, begun=12, committed=11)
+    with guarded(folder, now) as held:
         assert (held.change, held.epoch) == (None, 1)
 
 
 def test_the_guard_can_be_read_by_people_and_says_what_was_set(tmp_path: Path) -> None:
     begin(tmp_path)
     settings = json.loads((tmp_path / GUARD).read_text())["settings"]
-    assert settings["shedding.strategy"] == "threshold"
-    assert settings["shedding.threshold.threshold_percent"] == 10
-    assert settings["round.interval_ms"] == 60_000
-    assert settings["job.shuffle_partitions"] == 1
-    assert settings["runtime.python"] == ".".join(platform.python_version_tuple()[:2])
+    assert (
+        settings.items()
+        >= {
+            "shedding.strategy": "threshold",
+            "shedding.threshold.threshold_percent": 10,
+            "round.interval_ms": 60_000,
+            "job.shuffle_partitions": 1,
+            "runtime.python": ".".join(platform.python_version_tuple()[:2]),
+        }.items()
+    )
     assert np.__version__.startswith(f"{settings['runtime.numpy']}.")
 
 
@@ -127,68 +133,43 @@ def processed(folder: Path, begun: int, committed: int) -> None:
             (folder / log / str(batch)).touch()
 
 
-def test_what_a_round_may_do_can_change_and_the_guard_keeps_since_when(tmp_path: Path) -> None:
-    begin(tmp_path)
-    processed(tmp_path, begun=11, committed=11)
-    with guarded(tmp_path, a_guard(CAREFUL)) as held:
-        assert held.change is not None
-        assert list(held.change.lines()) == [
-            "limits.moves_per_round: 3 from here on; it was 0 in epoch 1, up to micro-batch 11",
-            "throttling.advise: false from here on; it was true in epoch 1, up to micro-batch 11",
-        ]
-        assert held.epoch == 2
-    with guarded(tmp_path, a_guard(CAREFUL)) as held:
-        assert (held.change, held.epoch) == (None, 2)
-    processed(tmp_path, begun=14, committed=14)
-    with guarded(tmp_path, a_guard(), lambda: 9) as held:
-        assert held.epoch == 9, "a job has been there in between"
-    both = ["limits.moves_per_round", "throttling.advise"]
-    assert [
-        (change.batch, change.epoch, list(change.settings))
-        for change in read_guard(tmp_path).changes
-    ] == [
-        (11, 1, both),
-        (14, 2, both),
-    ]
+#: Settings that change no state: the guards before and after, and what is said of each.
+CHANGES = [
+    (
+        a_guard(),
+        a_guard(CAREFUL),
+        [
+            "limits.moves_per_round: 3 from here on; it was 0",
+            "throttling.advise: false from here on; it was true",
+        ],
+    ),
+    (
+        a_guard(),
+        a_guard(replace(THRESHOLD, round=RoundSettings(forget_cluster_after_days=0))),
+        ["round.forget_cluster_after_days: 0 from here on; it was 7"],
+    ),
+    (under("3.12"), under("3.14"), ['runtime.python: "3.14" from here on; it was "3.12"']),
+]
 
 
-@pytest.mark.parametrize(
-    ("written", "now", "line"),
-    [
-        (
-            a_guard(),
-            a_guard(replace(THRESHOLD, round=RoundSettings(forget_cluster_after_days=0))),
-            "round.forget_cluster_after_days: 0 from here on; it was 7",
-        ),
-        (under("3.12"), under("3.14"), 'runtime.python: "3.14" from here on; it was "3.12"'),
-    ],
-)
+@pytest.mark.parametrize(("written", "now", "said"), CHANGES)
 def test_what_changes_no_state_can_change(
-    written: Guard, now: Guard, line: str, tmp_path: Path
+    written: Guard, now: Guard, said: Sequence[str], tmp_path: Path
 ) -> None:
     begin(tmp_path, written)
     processed(tmp_path, begun=11, committed=11)
     with guarded(tmp_path, now) as held:
         assert held.change is not None
-        assert list(held.change.lines()) == [f"{line} in epoch 1, up to micro-batch 11"]
+        lines = [f"{line} in epoch 1, up to micro-batch 11" for line in said]
+        assert list(held.change.lines()) == lines
         assert held.epoch == 2
+    with guarded(tmp_path, now) as held:
+        assert (held.change, held.epoch) == (None, 2)
 
 
-def test_a_change_before_the_first_micro_batch_is_one_too(tmp_path: Path) -> None:
-    begin(tmp_path)
-    begin(tmp_path, a_guard(CAREFUL))
-    assert [change.batch for change in read_guard(tmp_path).changes] == [-1]
-
-
-@pytest.mark.parametrize(
-    ("written", "now", "change"),
-    [
-        (a_guard(), a_guard(CAREFUL), "limits.moves_per_round: 3, but"),
-        (under("3.12"), under("3.14"), 'runtime.python: "3.14", but'),
-    ],
-)
+@pytest.mark.parametrize(("written", "now", "said"), CHANGES)
 def test_nothing_changes_while_a_micro_batch_must_be_repeated(
-    written: Guard, now: Guard, change: str, tmp_path: Path
+    written: Guard, now: Guard, said: Sequence[str], tmp_path: Path
 ) -> None:
     """What was published of it would otherwise be published with another content under the same
     id.
@@ -198,9 +179,21 @@ def test_nothing_changes_while_a_micro_batch_must_be_repeated(
     with pytest.raises(SettingsError) as refused:
         begin(tmp_path, now)
     first, *_, last = refused.value.complaints
-    assert first.startswith(change)
+    assert first.startswith(f"{said[0].partition(' from')[0]}, but")
     assert "run once with the old settings and --drain, then start with the new ones" in last
     begin(tmp_path, written)
+
+
+def test_the_guard_keeps_since_when_a_setting_has_changed(tmp_path: Path) -> None:
+    """Also before the first micro-batch, and with the epoch of a job that came in between."""
+    begin(tmp_path)
+    begin(tmp_path, a_guard(CAREFUL))
+    processed(tmp_path, begun=14, committed=14)
+    with guarded(tmp_path, a_guard(), lambda: 9) as held:
+        assert held.epoch == 9
+    both = ["limits.moves_per_round", "throttling.advise"]
+    changes = [(one.batch, one.epoch, list(one.settings)) for one in read_guard(tmp_path).changes]
+    assert changes == [(-1, 1, both), (14, 2, both)]
 
 
 def test_beside_a_setting_that_cannot_change_none_can(tmp_path: Path) -> None:
@@ -231,21 +224,15 @@ def test_state_of_another_format_is_refused(tmp_path: Path, state: Mapping[str, 
         begin(tmp_path)
 
 
+BACKUP = "restore it from a backup, or name a new folder"
+OTHER = '{"format":%d,"product":"x","state":{},"settings":{},"digest":""}'
+
+
 @pytest.mark.parametrize(
     ("damage", "step"),
     [
-        *(
-            (text, "restore it from a backup, or name a new folder")
-            for text in ("", "{", "[]", '{"format": 1}', "null")
-        ),
-        (
-            '{"format":1,"product":"x","state":{},"settings":{},"digest":7}',
-            "restore it from a backup, or name a new folder",
-        ),
-        (
-            '{"format":2,"product":"x","state":{},"settings":{},"digest":""}',
-            "use the version that wrote it",
-        ),
+        *((text, BACKUP) for text in ("", "{", "[]", '{"format": 1}', "null", OTHER % 1)),
+        (OTHER % 2, "use the version that wrote it"),
     ],
 )
 def test_a_damaged_guard_is_refused(tmp_path: Path, damage: str, step: str) -> None:
@@ -303,13 +290,10 @@ def test_a_start_that_waited_while_the_folder_was_replaced_locks_the_new_one(
 
 
 def test_a_checkpoint_is_a_folder_of_this_machine() -> None:
-    assert checkpoint_folder(JobSettings(checkpoint="file:///some%20where/ck")) == Path(
-        "/some where/ck"
-    )
-    with pytest.raises(
-        SettingsError, match=r"job\.checkpoint: 'hdfs://n/ck' is not a folder on this machine"
-    ):
-        checkpoint_folder(JobSettings(checkpoint="hdfs://n/ck"))
+    here, there = JobSettings(checkpoint="file:///some%20where/ck"), "hdfs://n/ck"
+    assert checkpoint_folder(here) == Path("/some where/ck")
+    with pytest.raises(SettingsError, match=f"'{there}' is not a folder on this machine"):
+        checkpoint_folder(JobSettings(checkpoint=there))
 
 
 def test_a_folder_that_cannot_be_made_is_a_complaint(tmp_path: Path) -> None:
@@ -322,9 +306,8 @@ def epoch(folder: Path, lowest: int = 1, following: int = 1) -> int:
     """The epoch a job gets, where the settings want at least `lowest` and the topics leave
     `following` as the next.
     """
-    with guarded(
-        folder, a_guard(replace(THRESHOLD, round=RoundSettings(epoch=lowest))), lambda: following
-    ) as held:
+    guard = a_guard(replace(THRESHOLD, round=RoundSettings(epoch=lowest)))
+    with guarded(folder, guard, lambda: following) as held:
         return held.epoch
 
 

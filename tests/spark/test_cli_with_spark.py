@@ -21,7 +21,7 @@ from sinks.recordings.recorder import positioned
 from sinks.topics.files.topic import FileTopicWriter
 from strategies.fold.engine import EngineSettings
 from streaming.job import JobResult, run_job
-from streaming.outputs.output_counts import Written
+from streaming.outputs.facts import Written
 from streaming.settings import JobSettings
 from tests.telemetry_lines import load_report, sweep
 from tests.unit.uneven_log import EAGER_WORDS, uneven

@@ -17,7 +17,6 @@ from streaming.failures import (
     retry_after_outages,
     retry_transient,
 )
-from streaming.starting import StartPatience
 
 LOG = Path("/checkpoint/spark.log")
 KAFKA = "org.apache.kafka.common.errors."
@@ -157,10 +156,16 @@ class Machine:
             self.now += self._attempt_s
             return query.run()
 
-        patience = StartPatience(
-            limit_s, attempts, self._wait, lambda: self.now, lambda: "load 31 on 2 cores"
+        return retry_transient(
+            attempt,
+            lambda: query.published,
+            self.said.append,
+            limit_s=limit_s,
+            attempts=attempts,
+            wait=self._wait,
+            clock=lambda: self.now,
+            load=lambda: "load 31 on 2 cores",
         )
-        return retry_transient(attempt, lambda: query.published, patience, self.said.append)
 
     def _wait(self, seconds: float) -> None:
         self.pauses.append(seconds)

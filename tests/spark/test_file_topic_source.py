@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from sinks.topics.addresses import file_topic
 from sinks.topics.files.topic import FileTopicWriter
@@ -21,11 +20,7 @@ from sinks.wire.codec import PEEKED_BYTES, peek
 from sinks.wire.origin import Position, WireLimits
 from strategies.errors import SinkError
 from streaming.large_records import record_again
-from streaming.sources.files import (
-    FileSource,
-    FileTopicSource,
-    FileTopicStream,
-)
+from streaming.sources.files import FileSource, FileTopicSource, FileTopicStream
 from streaming.sources.records import RECORDS
 
 LINES = [b"%03d:%s" % (i, b"x" * (i % 7)) for i in range(100)]
@@ -41,10 +36,6 @@ class Topic:
         with FileTopicWriter(self.folder, segment_bytes) as writer:
             for line in lines:
                 writer.append([line])
-
-    def write_raw(self, data: bytes) -> None:
-        with (self.folder / "segment-00000000.jsonl").open("ab") as file:
-            file.write(data)
 
     def stream(
         self,
@@ -69,6 +60,12 @@ def stream_of(source: FileSource) -> FileTopicStream:
 @pytest.fixture
 def topic(tmp_path: Path) -> Topic:
     return Topic(tmp_path / "telemetry")
+
+
+def planned(stream: FileTopicStream) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Where the first micro-batch begins and ends."""
+    start = stream.initialOffset()
+    return start, stream.latestOffset(start, stream.getDefaultReadLimit())
 
 
 def follow(
@@ -105,17 +102,6 @@ def test_a_batch_ends_with_the_record_that_fills_it(topic: Topic) -> None:
     assert [len(batch) for _, batch in follow(topic.stream(max_bytes=10))] == [1] * 5
 
 
-def test_half_a_line_is_not_there_yet(topic: Topic) -> None:
-    topic.append(b"whole")
-    topic.write_raw(b'{"half":')
-    stream = topic.stream()
-    ((end, batch),) = follow(stream)
-    assert batch == [b"whole"]
-    topic.write_raw(b"1}\n")
-    ((_, batch),) = follow(stream, end)
-    assert batch == [b'{"half":1}']
-
-
 def test_a_topic_that_does_not_exist_yet_is_empty(topic: Topic) -> None:
     stream = topic.stream()
     assert list(follow(stream)) == []
@@ -138,8 +124,7 @@ def test_large_batches_are_cut_into_slices_that_join_without_gap(topic: Topic) -
     big = [b"%05d" % i + b"z" * 20_000 for i in range(400)]
     topic.append(*big, segment_bytes=3_000_000)
     stream = topic.stream(tasks=3)
-    start = stream.initialOffset()
-    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    start, end = planned(stream)
     assert len(stream.partitions(start, end)) == 3
     assert values(stream, start, end) == big
 
@@ -147,22 +132,9 @@ def test_large_batches_are_cut_into_slices_that_join_without_gap(topic: Topic) -
 def test_small_batches_stay_in_one_slice(topic: Topic) -> None:
     topic.append(*LINES)
     stream = topic.stream(tasks=3)
-    start = stream.initialOffset()
-    assert (
-        len(stream.partitions(start, stream.latestOffset(start, stream.getDefaultReadLimit()))) == 1
-    )
+    start, end = planned(stream)
+    assert len(stream.partitions(start, end)) == 1
     assert stream.partitions(start, start) == []
-
-
-def test_a_giant_record_comes_cut_with_its_true_size(topic: Topic) -> None:
-    topic.append(b"g" * 50_000, b"next")
-    stream = topic.stream(limits=WireLimits(max_record_bytes=1024, kept_bytes=10))
-    start = stream.initialOffset()
-    (one,) = stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
-    (batch,) = stream.read(one)
-    assert batch.column("value").to_pylist() == [b"g" * 10, b"next"]
-    assert batch.column("size").to_pylist() == [50_000, 4]
-    assert batch.column("offset").to_pylist() == [0, 50_001]
 
 
 def test_draining_stops_at_what_was_there_when_it_began(topic: Topic) -> None:
@@ -198,7 +170,7 @@ def test_a_batch_is_on_the_disk_before_spark_stores_its_end(topic: Topic) -> Non
     stream = FileTopicStream(
         FileSource(file_topic(topic.folder), 10, 2**20, 1, WireLimits()), fsync
     )
-    stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+    planned(stream)
     assert flushed == ["segment-00000000.jsonl", "segment-00000001.jsonl", "telemetry"]
 
 
@@ -208,12 +180,11 @@ def test_a_position_that_retention_has_deleted_ends_the_job_or_goes_on_at_the_ol
     topic.append(b"one", b"two", b"three", segment_bytes=1)
     source = FileSource(file_topic(topic.folder), 1, 2**20, 1, WireLimits())
     strict, lenient = (stream_of(replace(source, fail_on_data_loss=loss)) for loss in (True, False))
-    start = strict.initialOffset()
-    planned = strict.latestOffset(start, strict.getDefaultReadLimit())
+    start, end = planned(strict)
     (topic.folder / "segment-00000000.jsonl").unlink()
     with pytest.raises(SinkError, match="fail_on_data_loss=false"):
-        values(strict, start, planned)
-    assert values(lenient, start, planned) == []
+        values(strict, start, end)
+    assert values(lenient, start, end) == []
     assert [found for _, found in follow(lenient, start)] == [[b"two"], [b"three"]]
 
 

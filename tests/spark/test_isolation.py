@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from strategies.cluster.rule_settings import BulkheadSettings
-from streaming.job import run_job
 from tests.replayed import Published
 from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, uneven
 from tests.telemetry_lines import line, load_report
@@ -66,8 +65,7 @@ def test_the_others_have_the_bytes_of_a_run_without_it(
     undisturbed = Workshop(workshop.folder / "undisturbed")
     undisturbed.put(all_lines(bad=False))
     workshop.put(all_lines(bad=True))
-    job = workshop.job(shuffle_partitions=partitions, max_records_per_batch=records)
-    run_job(job, ENGINE, drain=True, session=spark)
+    workshop.drain(spark, ENGINE, shuffle_partitions=partitions, max_records_per_batch=records)
     published = workshop.published()
     others = [name for name in NAMES if name != BAD]
     expected = undisturbed.expected(ENGINE)

@@ -8,8 +8,6 @@ import json
 import threading
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -19,33 +17,26 @@ from sinks.wire.codec import decode_rejected
 from sinks.wire.signing import SigningSettings, intents_key
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
-from strategies.settings import RoundSettings
-from streaming.checkpoint_state.reader import read_state
 from streaming.job import JobResult, check_job, run_job
-from streaming.outputs.output_counts import Written
-from streaming.progress import BatchProgress
+from streaming.outputs.facts import Written
 from streaming.settings import JobSettings
 from streaming.state.shards import shard_keys, shard_of
 from tests.lanes import variant
 from tests.raising_strategy import WITH_RAISING, RaisingSettings
 from tests.replayed import Published
-from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, recording, uneven
+from tests.spark.workshop import (
+    Workshop,
+    by_kind_and_cluster,
+    eager,
+    recording,
+    side_by_side,
+    uneven,
+)
 from tests.telemetry_lines import intent
 from tests.topic_uris import topics_of
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.spark
-
-
-def drain(
-    spark: SparkSession, workshop: Workshop, engine: EngineSettings, **settings: Any
-) -> list[BatchProgress]:
-    progress: list[BatchProgress] = []
-    result = run_job(
-        workshop.job(**settings), engine, drain=True, on_progress=progress.append, session=spark
-    )
-    assert result.stopped_by == "drained"
-    return progress
 
 
 class Running:
@@ -86,20 +77,17 @@ class Cut:
     first: int = 1_000
 
 
+JOINS, KILLED = "modular-broker-joins", "modular-broker-killed"
 CUTS = [
-    Cut("modular-broker-joins", "avg", 1, 1, first=40),
-    Cut("modular-broker-killed", "avg", 7, 1, first=120),
-    Cut("modular-broker-killed", "threshold", 1000, 3),
-    variant(Cut("modular-broker-joins", "avg", 1000, 1)),
+    Cut(JOINS, "avg", 1, 1, first=40),
+    Cut(KILLED, "avg", 7, 1, first=120),
+    Cut(KILLED, "threshold", 1000, 3),
+    variant(Cut(JOINS, "avg", 1000, 1)),
 ]
 LONG = [
-    Cut("modular-broker-joins", "threshold", 7, 3),
-    Cut("modular-broker-killed", "threshold", 1, 3, first=60),
-    *(
-        Cut(name, "threshold", 1, partitions)
-        for name in ("modular-broker-joins", "modular-broker-killed")
-        for partitions in (1, 3)
-    ),
+    Cut(JOINS, "threshold", 7, 3),
+    Cut(KILLED, "threshold", 1, 3, first=60),
+    *(Cut(name, "threshold", 1, number) for name in (JOINS, KILLED) for number in (1, 3)),
 ]
 
 
@@ -112,15 +100,11 @@ def test_a_recording_gives_the_bytes_of_the_plain_loop(
     lines = recording(cut.name)[: cut.first]
     workshop.put(lines)
     engine = eager(cut.strategy)
-    progress = drain(
-        spark,
-        workshop,
-        engine,
-        max_records_per_batch=cut.records,
-        shuffle_partitions=cut.partitions,
+    told = workshop.drain(
+        spark, engine, max_records_per_batch=cut.records, shuffle_partitions=cut.partitions
     )
     full, rest = divmod(len(lines), cut.records)
-    assert [batch.records for batch in progress] == [cut.records] * full + [rest] * (rest > 0)
+    assert [batch.records for batch in told.progress] == [cut.records] * full + [rest] * (rest > 0)
     expected = workshop.expected(engine)
     assert expected["commands"]
     assert workshop.published() == expected
@@ -132,8 +116,8 @@ def test_a_restart_goes_on_where_the_checkpoint_stands(
     lines = recording("modular-broker-killed")
     for start in range(0, len(lines), 90):
         workshop.put(lines[start : start + 90])
-        drain(spark, workshop, eager(), max_records_per_batch=40)
-    assert workshop.published() == workshop.expected(eager())
+        workshop.drain(spark, max_records_per_batch=40)
+    assert workshop.published() == workshop.expected()
 
 
 @pytest.mark.parametrize(("partitions", "records"), [(1, 24), variant(3, 1_000)])
@@ -141,17 +125,14 @@ def test_a_strategy_that_raises_for_one_cluster_stops_no_other(
     spark: SparkSession, workshop: Workshop, partitions: int, records: int
 ) -> None:
     names = [f"cluster-{number}" for number in range(4)]
-    lines = [
-        line for some in zip(*(uneven(8, name) for name in names), strict=True) for line in some
-    ]
-    workshop.put(lines)
+    workshop.put(side_by_side(names, 8))
     healthy = RaisingSettings(threshold_percent=1, history=0.5, min_throughput_mib=0)
     poisoned = replace(healthy, raises_for=names[1], until_ms=10**15)
     engine, whole = (
         replace(eager(), strategy="raising", shedding=one, shedders=WITH_RAISING)
         for one in (poisoned, healthy)
     )
-    drain(spark, workshop, engine, shuffle_partitions=partitions, max_records_per_batch=records)
+    workshop.drain(spark, engine, shuffle_partitions=partitions, max_records_per_batch=records)
     published, undisturbed = workshop.published(), workshop.expected(whole)
     assert by_cluster(published, names[1]) == by_cluster(workshop.expected(engine), names[1])
     for name in (names[0], *names[2:]):
@@ -178,20 +159,13 @@ def test_only_signed_intents_drain_a_broker(spark: SparkSession, workshop: Works
     lines = uneven(8)
     lines.insert(9, key.sign(intent(61, broker="b0:8080")))
     workshop.put(lines)
-    expected = workshop.expected(eager())
+    expected = workshop.expected()
     assert b"Zo" in expected["rounds"][-1]
 
     lines.insert(5, intent(40, broker="b1:8080"))
     unsigned = Workshop(workshop.folder / "unsigned")
     unsigned.put(lines)
-    drain(
-        spark,
-        unsigned,
-        eager(),
-        max_records_per_batch=7,
-        shuffle_partitions=3,
-        signing=signing,
-    )
+    unsigned.drain(spark, max_records_per_batch=7, shuffle_partitions=3, signing=signing)
     published = unsigned.published()
     (rejected,) = published["rejected"]
     assert decode_rejected(rejected).code == "intent-unsigned"
@@ -204,27 +178,18 @@ def test_only_signed_intents_drain_a_broker(spark: SparkSession, workshop: Works
 def test_many_clusters_decide_as_in_the_plain_loop_in_one_shard_per_partition(
     spark: SparkSession, workshop: Workshop, partitions: int
 ) -> None:
-    clusters = [uneven(5, f"c{number}") for number in range(12)]
-    workshop.put([line for lines in zip(*clusters, strict=True) for line in lines])
-    drain(spark, workshop, eager(), max_records_per_batch=70, shuffle_partitions=partitions)
-    expected = workshop.expected(eager())
+    names = [f"c{number}" for number in range(12)]
+    workshop.put(side_by_side(names, 5))
+    workshop.drain(spark, max_records_per_batch=70, shuffle_partitions=partitions)
+    expected = workshop.expected()
     assert len(expected["commands"]) >= 12
     # Between clusters there is no order.
     assert by_kind_and_cluster(workshop.published()) == by_kind_and_cluster(expected)
-    keys = shard_keys(partitions)
-    used = {shard_of(f"c{number}", partitions) for number in range(12)}
-    assert partitions_of_shards(spark, workshop.folder / "checkpoint") == {
-        shard: partition for partition, shard in enumerate(keys) if shard in used
-    }
-
-
-def partitions_of_shards(spark: SparkSession, checkpoint: Path) -> dict[int, int]:
-    """Where Spark keeps them."""
-    state = spark.read.format("statestore").option("path", str(checkpoint))
-    rows = state.option("stateVarName", "state").load()
-    return {
-        row.shard: row.partition_id
-        for row in rows.select("key.shard", "partition_id").distinct().collect()
+    state = spark.read.format("statestore").option("path", str(workshop.checkpoint))
+    rows = state.option("stateVarName", "state").load().select("key.shard", "partition_id")
+    used = {shard_of(name, partitions) for name in names}
+    assert {row.shard: row.partition_id for row in rows.distinct().collect()} == {
+        shard: at for at, shard in enumerate(shard_keys(partitions)) if shard in used
     }
 
 
@@ -242,13 +207,12 @@ def test_bad_records_are_all_on_the_rejected_topic_and_stop_nothing(
     ]
     lines = uneven(6)
     workshop.put([line for i, good in enumerate(lines) for line in (bad[i % len(bad)], good)])
-    drain(spark, workshop, eager(), max_records_per_batch=13)
-    expected, published = workshop.expected(eager()), workshop.published()
-    assert (published["commands"], published["rounds"]) == (
-        expected["commands"],
-        expected["rounds"],
+    workshop.drain(spark, max_records_per_batch=13)
+    published, expected = (
+        {**some, "rejected": sorted(some["rejected"])}
+        for some in (workshop.published(), workshop.expected())
     )
-    assert sorted(published["rejected"]) == sorted(expected["rejected"])
+    assert published == expected
     assert len(published["rejected"]) == len(lines)
 
 
@@ -270,7 +234,7 @@ def test_a_live_job_takes_what_comes_and_no_half_lines(
         result = running.result()
     assert result.stopped_by == "stop"
     assert result.written == Written(len(workshop.published()["commands"]), 5, 0)
-    assert workshop.published() == workshop.expected(eager())
+    assert workshop.published() == workshop.expected()
 
 
 def test_a_stop_before_the_start_or_in_a_backlog_loses_and_repeats_nothing(
@@ -285,8 +249,8 @@ def test_a_stop_before_the_start_or_in_a_backlog_loses_and_repeats_nothing(
         eventually(lambda: len(workshop.published()["rounds"]) >= 2)
     stopped = workshop.published()
     assert 2 <= len(stopped["rounds"]) < 16
-    drain(spark, workshop, eager())
-    assert workshop.published() == workshop.expected(eager())
+    workshop.drain(spark)
+    assert workshop.published() == workshop.expected()
 
 
 def test_progress_tells_time_by_phase_lag_and_what_was_published(
@@ -294,68 +258,25 @@ def test_progress_tells_time_by_phase_lag_and_what_was_published(
 ) -> None:
     workshop.put(uneven(3))
     file = workshop.folder / "progress.jsonl"
-    first, second = drain(
-        spark, workshop, eager(), max_records_per_batch=8, progress_file=str(file)
-    )
+    told = workshop.drain(spark, max_records_per_batch=8, progress_file=str(file))
+    first, second = told.progress
     assert (first.batch, first.records, first.behind_records) == (0, 8, 4)
     assert (second.records, second.behind_records) == (4, 0)
     # The head, brokers, tables, and the cluster's fields as of both micro-batches.
     assert second.state_rows == 5
+    assert second.state_memory_bytes > 0
     assert (first.written + second.written).rounds == 3
     assert 0 < first.phases_ms["addBatch"] <= first.took_ms
     assert "8 records in" in first.line()
     assert [json.loads(line)["records"] for line in file.read_text().splitlines()] == [8, 4]
 
 
-def test_a_checkpoint_of_other_settings_is_refused_before_anything_is_read(
-    spark: SparkSession, workshop: Workshop
-) -> None:
-    workshop.put(uneven(2))
-    drain(spark, workshop, eager())
-    before = workshop.published()
-    with pytest.raises(
-        SettingsError, match=r"round\.interval_ms: 30000, but the checkpoint was written with 20000"
-    ):
-        drain(
-            spark,
-            workshop,
-            replace(eager(), round=RoundSettings(interval_ms=30_000, cool_down_ms=60_000)),
-        )
-    with pytest.raises(SettingsError, match=r"job\.shuffle_partitions: 2, but"):
-        drain(spark, workshop, eager(), shuffle_partitions=2)
-    assert workshop.published() == before
-
-
-def test_the_state_of_a_checkpoint_can_be_read_without_its_job(
-    spark: SparkSession, workshop: Workshop
-) -> None:
-    workshop.put(uneven(4))
-    drain(spark, workshop, eager())
-    rows = read_state(workshop.checkpoint, session=spark).brokers
-    assert [(row.cluster, row.broker, row.round) for row in rows] == [
-        ("c", f"b{i}:8080", 4) for i in range(3)
-    ]
-    assert [row.age_ms for row in rows] == [3000, 2000, 1000]
-    assert all(row.ewma is not None and row.hit_high is None for row in rows)
-    # The fullest broker was told to give to another, and nobody has carried it out yet: it counts
-    # as done.
-    assert len({row.ewma for row in rows}) == 3
-    assert rows[0].bundles == 4
-
-
 def test_settings_that_cannot_run_are_all_named_before_anything_starts(workshop: Workshop) -> None:
-    topics = topics_of(
-        telemetry=workshop.uri("t"),
-        commands=workshop.uri("t"),
-        rounds=workshop.uri("t"),
-        rejected=workshop.uri("t"),
-    )
+    names = ("telemetry", "commands", "rounds", "rejected")
+    topics = topics_of(**dict.fromkeys(names, workshop.uri("t")))
     with pytest.raises(SettingsError) as wrong:
         check_job(workshop.job(topics=topics), eager())
-    assert [complaint.split(":")[0] for complaint in wrong.value.complaints] == [
-        "topics.commands",
-        "topics.rounds",
-        "topics.rejected",
-    ]
+    named = [complaint.split(":")[0] for complaint in wrong.value.complaints]
+    assert named == ["topics.commands", "topics.rounds", "topics.rejected"]
     with pytest.raises(SettingsError):
         check_job(workshop.job(), EngineSettings(strategy="unheard-of"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from streaming.local_files import NAME, use_local_files
+from streaming.java_process import LOCAL_FILES, use_local_files
 
 pytestmark = pytest.mark.spark
 
@@ -31,7 +31,7 @@ def path_of(spark: SparkSession, file: Path) -> Any:
 
 
 def test_spark_uses_our_class_for_local_files(files: Any) -> None:
-    assert files.getClass().getName() == NAME
+    assert files.getClass().getName() == LOCAL_FILES
 
 
 def test_a_new_file_has_its_mode_and_its_checksums(

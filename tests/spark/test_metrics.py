@@ -4,10 +4,8 @@ differs.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +15,10 @@ from pyspark.sql import SparkSession
 
 from sinks.metrics.exposition import Liveness
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from strategies.reason_codes import STATES
-from streaming.job import run_job
 from streaming.job_metrics import JobMetrics
 from streaming.progress import BatchProgress
 from tests.set_words import set_words
-from tests.spark.workshop import Workshop, eager, recording, uneven
+from tests.spark.workshop import Workshop, side_by_side, uneven
 from tests.unit.metric_samples import get, samples, scraped
 from tests.unit.test_metrics_commands import served
 from tests.waiting import eventually
@@ -45,33 +41,13 @@ class Measured:
     def drain(
         self, spark: SparkSession, workshop: Workshop, metrics: MetricsSettings, **settings: Any
     ) -> None:
-        run_job(
-            workshop.job(**settings),
-            eager(),
-            drain=True,
-            on_progress=self._take,
-            session=spark,
-            metrics=metrics,
-        )
-
-    def _take(self, batch: BatchProgress) -> None:
-        self.batches.append(batch)
-        self._metrics.take(batch)
+        self.batches = workshop.drain(spark, metrics=metrics, **settings).progress
+        for batch in self.batches:
+            self._metrics.take(batch)
 
     def samples(self, name: str) -> Mapping[tuple[str, ...], float]:
         """Values by labels."""
         return samples(self.registry, name)
-
-
-def began(rounds: list[dict[str, Any]]) -> int:
-    """Time of the first of the last rounds that all have the same state."""
-    code = rounds[-1]["state"]["code"]
-    times = [one["ts"] for one in takewhile(lambda one: one["state"]["code"] == code, rounds[::-1])]
-    return int(times[-1])
-
-
-def records(workshop: Workshop, kind: str) -> list[dict[str, Any]]:
-    return [json.loads(value) for value in workshop.published()[kind]]
 
 
 def published(workshop: Workshop) -> dict[str, list[bytes]]:
@@ -87,7 +63,7 @@ def telemetry() -> list[bytes]:
     """Two clusters, and records that cannot be used: no JSON, an unknown cluster, a repetition, and
     an unknown kind of a made-up cluster.
     """
-    lines = [line for pair in zip(uneven(7, "one"), uneven(7, "two"), strict=True) for line in pair]
+    lines = side_by_side(("one", "two"), 7)
     bad = [b"no json", b"{}", lines[0], b'{"v":1,"cluster":"made-up","kind":"x","ts":1}', b"[1]"]
     return [*lines[:20], *bad, *lines[20:], lines[0]]
 
@@ -98,11 +74,11 @@ def test_counters_are_what_stands_on_the_topics(
 ) -> None:
     workshop.put(telemetry())
     measured = Measured()
-    measured.drain(spark, workshop, ON, max_records_per_batch=11, shuffle_partitions=partitions)
-
-    rounds, commands, rejected = (
-        records(workshop, kind) for kind in ("rounds", "commands", "rejected")
+    measured.drain(
+        spark, workshop, PER_BROKER, max_records_per_batch=11, shuffle_partitions=partitions
     )
+
+    rounds, commands, rejected = map(workshop.records, ("rounds", "commands", "rejected"))
     assert len(measured.batches) > 3
     assert len(rejected) > 4
     assert measured.samples("rounds_total") == Counter((one["cluster"],) for one in rounds)
@@ -114,32 +90,15 @@ def test_counters_are_what_stands_on_the_topics(
         (one["cluster"], skip["code"]) for one in rounds for skip in one["skips"]
     )
     assert measured.samples("records_total") == {(): len(telemetry())}
-    assert measured.liveness.not_ready() == ""
-
-
-def test_gauges_are_those_of_the_newest_round(spark: SparkSession, workshop: Workshop) -> None:
-    workshop.put(recording("modular-broker-joins")[:200])
-    measured = Measured()
-    measured.drain(spark, workshop, PER_BROKER, max_records_per_batch=60)
-
-    last = records(workshop, "rounds")[-1]
-    cluster = last["cluster"]
-    assert measured.samples("last_round_timestamp_seconds") == {(cluster,): last["ts"] / 1000}
-    assert measured.samples("spread_ratio") == {(cluster,): last["spread"]["range"]}
-    assert measured.samples("spread_after_ratio") == {(cluster,): last["spread_after"]["range"]}
-    assert measured.samples("round_state") == {
-        (cluster, state): state == last["state"]["code"] for state in STATES
-    }
-    assert measured.samples("round_state_since_timestamp_seconds") == {
-        (cluster,): began(records(workshop, "rounds")) / 1000
-    }
+    newest = {one["cluster"]: one for one in rounds}
     assert measured.samples("broker_usage_ratio") == {
-        (cluster, broker): usage for broker, usage in last["usage"].items()
+        (cluster, broker): usage
+        for cluster, one in newest.items()
+        for broker, usage in one["usage"].items()
     }
-    (newest,) = measured.samples("newest_report_timestamp_seconds").values()
-    assert newest >= last["ts"] / 1000 - 60
-    assert measured.samples("state_rows") == {(): measured.batches[-1].state_rows}
-    assert measured.samples("state_memory_bytes")[()] > 0
+    reports = measured.samples("newest_report_timestamp_seconds")
+    assert reports == {(cluster,): one["ts"] / 1000 - 1 for cluster, one in newest.items()}
+    assert measured.liveness.not_ready() == ""
 
 
 def test_metrics_change_no_byte_and_may_be_switched_at_a_restart(
@@ -175,7 +134,7 @@ def test_the_command_serves_the_metrics_of_its_job(workshop: Workshop) -> None:
         eventually(lambda: get(address, "/readyz")[0] == 200)
         found = scraped(get(address, "/metrics")[2])
         assert get(address, "/healthz")[0] == 200
-    rounds = records(workshop, "rounds")
+    rounds = workshop.records("rounds")
     assert found["pulsar_rebalancer_records_total",] == len(uneven(3))
     assert found["pulsar_rebalancer_rounds_total", "c"] == len(rounds) > 0
     assert found["pulsar_rebalancer_build_info", rounds[0]["version"]] == 1

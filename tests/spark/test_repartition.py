@@ -13,24 +13,21 @@ from strategies.errors import StateVersionError
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import read_guard
 from streaming.checkpoint.locks import CheckpointInUse
-from streaming.checkpoint_state.checkpoint_rows import clusters_of, content, read_shards
-from streaming.checkpoint_state.repartition import repartition
-from streaming.job import run_job
-from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, uneven
+from streaming.checkpoint_state.reader import clusters_of, read_shards
+from streaming.checkpoint_state.repartition import content, repartition
+from tests.spark.workshop import Workshop, by_kind_and_cluster, side_by_side, uneven
 
 pytestmark = pytest.mark.spark
 
 
 def drain(spark: SparkSession, workshop: Workshop, partitions: int) -> None:
-    job = workshop.job(max_records_per_batch=50, shuffle_partitions=partitions)
-    run_job(job, eager(), drain=True, session=spark)
+    workshop.drain(spark, max_records_per_batch=50, shuffle_partitions=partitions)
 
 
 def test_one_three_and_two_partitions_hold_the_same_and_decide_the_same(
     spark: SparkSession, workshop: Workshop
 ) -> None:
-    clusters = [uneven(9, f"c{number}") for number in range(5)]
-    lines = [line for some in zip(*clusters, strict=True) for line in some]
+    lines = side_by_side([f"c{number}" for number in range(5)], 9)
     third, folder = len(lines) // 3, workshop.checkpoint
     workshop.put(lines[:third])
     drain(spark, workshop, 1)
@@ -51,7 +48,7 @@ def test_one_three_and_two_partitions_hold_the_same_and_decide_the_same(
     workshop.put(lines[2 * third :])
     drain(spark, workshop, 2)
     assert read_guard(folder).epoch == 1
-    expected = workshop.expected(eager())
+    expected = workshop.expected()
     assert len(expected["commands"]) > 5
     assert by_kind_and_cluster(workshop.published()) == by_kind_and_cluster(expected)
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from streaming.job import run_job
-from streaming.progress import BatchProgress
 from tests.spark.workshop import Workshop, eager, recording
 
 pytestmark = [
@@ -39,14 +37,15 @@ def test_java_keeps_no_connection_of_tasks_that_have_finished(
     spark: SparkSession, tmp_path: Path, partitions: int
 ) -> None:
     """One open file for each micro-batch would end a job after weeks."""
-    workshop, progress = Workshop(tmp_path), list[BatchProgress]()
+    workshop = Workshop(tmp_path)
     workshop.put(recording("modular-broker-joins")[:60])
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     before = half_closed(gateway.proc.pid)
-    job = workshop.job(max_records_per_batch=6, shuffle_partitions=partitions)
-    run_job(job, eager("avg"), drain=True, on_progress=progress.append, session=spark)
-    assert len(progress) == 10
+    told = workshop.drain(
+        spark, eager("avg"), max_records_per_batch=6, shuffle_partitions=partitions
+    )
+    assert len(told.progress) == 10
     # One each is allowed for the begin of the query and for a worker that Spark ends by itself.
     assert half_closed(gateway.proc.pid) - before <= 3
     assert workshop.published() == workshop.expected(eager("avg"))

@@ -4,8 +4,6 @@ plain loop says, which never dropped anything.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 
@@ -20,16 +18,14 @@ from sinks.wire.signing import SigningSettings
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint_state.reader import read_state
 from streaming.decode import reading
-from streaming.job import run_job
-from streaming.outputs.facts import FACTS, read_facts
-from streaming.outputs.output_counts import KINDS
+from streaming.outputs.facts import FACTS, KINDS, read_facts
 from streaming.processor import ClusterProcessor
 from streaming.progress import BatchProgress
 from streaming.sources.records import record_batch
 from streaming.state.shards import shard_of
 from streaming.state.store import StoreCache
 from streaming.state.vanished import ForgetPolicy
-from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, uneven
+from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, side_by_side, uneven
 
 #: Long before any machine's time.
 PAST = -700 * 86_400
@@ -45,18 +41,9 @@ def settings() -> EngineSettings:
     return replace(eager(), round=rounds)
 
 
-def mixed(names: Iterable[str], sweeps: int, start_s: float) -> list[bytes]:
-    clusters = [uneven(sweeps, name, start_s=start_s) for name in names]
-    return [line for some in zip(*clusters, strict=True) for line in some]
-
-
 def before() -> list[bytes]:
     """One cluster after the other, so that each has rows of its own."""
     return [line for name in [*GONE, *LIVING] for line in uneven(6, name, start_s=PAST)]
-
-
-def after() -> list[bytes]:
-    return mixed([*LIVING, *GONE], 12, BACK + 600)
 
 
 def brokers_of(spark: SparkSession, workshop: Workshop) -> set[str]:
@@ -72,34 +59,29 @@ def test_rows_of_vanished_clusters_leave_and_they_decide_as_in_the_plain_loop(
     assert {shard_of(name, partitions) for name in LIVING} == {
         shard_of(name, partitions) for name in [*LIVING, *GONE]
     }
-    progress: list[BatchProgress] = []
 
     def drain(lines: list[bytes], records: int) -> BatchProgress:
         workshop.put(lines)
-        job = workshop.job(max_records_per_batch=records, shuffle_partitions=partitions)
-        run_job(
-            job,
+        return workshop.drain(
+            spark,
             settings(),
-            drain=True,
-            on_progress=progress.append,
-            session=spark,
             forget_policy=AT_ONCE,
-        )
-        return progress[-1]
+            max_records_per_batch=records,
+            shuffle_partitions=partitions,
+        ).progress[-1]
 
     full = drain(before(), 48)
     assert brokers_of(spark, workshop) == {*LIVING, *GONE}
-    swept = drain(mixed(LIVING, 8, BACK), 64)
+    swept = drain(side_by_side(LIVING, 8, BACK), 64)
     assert brokers_of(spark, workshop) == {*LIVING}
     forgotten = read_state(workshop.checkpoint, session=spark).forgotten
-    last = {one["cluster"]: one["round"] for one in map(json.loads, workshop.published()["rounds"])}
+    last = {one["cluster"]: one["round"] for one in workshop.records("rounds")}
     assert [(one.cluster, one.round) for one in forgotten] == [
         (name, last[name]) for name in sorted(GONE)
     ]
     assert swept.state_rows < full.state_rows
-    drain(after(), 300)
-    expected = workshop.expected(settings())
-    rounds = [json.loads(value) for value in expected["rounds"]]
+    drain(side_by_side([*LIVING, *GONE], 12, BACK + 600), 300)
+    expected, rounds = workshop.expected(settings()), workshop.records("rounds")
     assert {one["cluster"] for one in rounds if one["round"] > last[one["cluster"]]} >= {*GONE}
     assert by_kind_and_cluster(workshop.published()) == by_kind_and_cluster(expected)
 
@@ -110,7 +92,11 @@ def test_swept_or_not_the_same_bytes_however_batches_are_cut(
     workshop: Workshop, size: int, most_bytes: int
 ) -> None:
     workshop.put(
-        [*before()[-3 * 24 :], *mixed(LIVING[:2], 8, BACK), *mixed(LIVING, 12, BACK + 600)]
+        [
+            *before()[-3 * 24 :],
+            *side_by_side(LIVING[:2], 8, BACK),
+            *side_by_side(LIVING, 12, BACK + 600),
+        ]
     )
     records = FileTopicReader(workshop.folder / "telemetry", workshop.uri("telemetry")).read()[0]
     forget_policy = replace(AT_ONCE, running_ms=Random(size).randrange(3) * 60_000)

@@ -9,8 +9,11 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import py4j
 import pyspark
@@ -93,38 +96,20 @@ def test_a_worker_connects_and_sends_its_secret_before_it_imports_pyspark(
     go = tmp_path / "go"
     (tmp_path / "pstats.py").write_text(WAITS.format(go=str(go)))
     path = worker_environment(JobSettings(master=master), {"PYTHONPATH": str(tmp_path)})
-    with socket.create_server(("127.0.0.1", 0)) as java:
-        java.settimeout(60)
-        process = started_by_java(worker, java, path["PYTHONPATH"])
-        try:
-            connection, _ = java.accept()
-            with connection, connection.makefile("rwb") as file:
-                assert file.read(4 + len(SECRET)) == in_java(SECRET)
-                assert process.poll() is None
-                go.touch()
-                assert file.read(1) == b"", "the import has failed"
-        finally:
-            process.kill()
-            process.wait()
+    with started_by_java(worker, path["PYTHONPATH"]) as (process, file):
+        assert process.poll() is None
+        go.touch()
+        assert file.read(1) == b"", "the import has failed"
 
 
 @pytest.mark.parametrize("master", ["local[2]", "spark://master:7077"])
 def test_java_gets_secret_and_number_of_the_worker_over_the_early_connection(master: str) -> None:
     path = worker_environment(JobSettings(master=master), {})["PYTHONPATH"]
-    with socket.create_server(("127.0.0.1", 0)) as java:
-        java.settimeout(60)
-        module = "pyspark.sql.streaming.transform_with_state_driver_worker"
-        process = started_by_java(module, java, path)
-        try:
-            connection, _ = java.accept()
-            with connection, connection.makefile("rwb") as file:
-                assert file.read(4 + len(SECRET)) == in_java(SECRET)
-                file.write(in_java("ok"))
-                file.flush()
-                assert int.from_bytes(file.read(4)) == process.pid
-        finally:
-            process.kill()
-            process.wait()
+    module = "pyspark.sql.streaming.transform_with_state_driver_worker"
+    with started_by_java(module, path) as (process, file):
+        file.write(in_java("ok"))
+        file.flush()
+        assert int.from_bytes(file.read(4)) == process.pid
 
 
 SECRET = "secret"
@@ -139,8 +124,21 @@ def as_java_starts_it(java: socket.socket, path: str) -> dict[str, str]:
     return os.environ | port | {"PYTHON_WORKER_FACTORY_SECRET": SECRET, "PYTHONPATH": path}
 
 
-def started_by_java(module: str, java: socket.socket, path: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", module], env=as_java_starts_it(java, path))
+@contextmanager
+def started_by_java(module: str, path: str) -> Iterator[tuple[subprocess.Popen[bytes], BinaryIO]]:
+    """A worker that has sent its secret, and Java's end of its connection."""
+    with socket.create_server(("127.0.0.1", 0)) as java:
+        java.settimeout(60)
+        environment = as_java_starts_it(java, path)
+        process = subprocess.Popen([sys.executable, "-m", module], env=environment)
+        try:
+            connection, _ = java.accept()
+            with connection, connection.makefile("rwb") as file:
+                assert file.read(4 + len(SECRET)) == in_java(SECRET)
+                yield process, cast(BinaryIO, file)
+        finally:
+            process.kill()
+            process.wait()
 
 
 def test_a_process_that_a_worker_starts_does_not_connect_again() -> None:
@@ -160,18 +158,16 @@ def test_elsewhere_an_archive_is_unpacked_and_python_found_by_name() -> None:
     shipped = JobSettings(
         master="spark://master:7077", environment="https://files.example/environment.tar.gz"
     )
-    assert worker_settings(shipped)["spark.archives"].startswith(
-        "https://files.example/environment.tar.gz#"
-    )
-    assert worker_environment(shipped, {"PATH": "/usr/bin"})["PYSPARK_PYTHON"] == python_name()
-    assert (
-        worker_environment(shipped, {"PYSPARK_PYTHON": "/opt/python"})["PYSPARK_PYTHON"]
-        == "/opt/python"
-    )
-    assert worker_environment(CLUSTER, {})["PYSPARK_PYTHON"] == sys.executable
-    assert worker_environment(shipped, {"PATH": "/usr/bin"})["PATH"].split(os.pathsep)[0] == str(
-        Path(sys.executable).parent
-    )
+    assert worker_settings(shipped)["spark.archives"].startswith(f"{shipped.environment}#")
+    usual = worker_environment(shipped, {"PATH": "/usr/bin"})
+    chosen = worker_environment(shipped, {"PYSPARK_PYTHON": "/opt/python"})
+    installed = worker_environment(CLUSTER, {})
+    assert [one["PYSPARK_PYTHON"] for one in (usual, chosen, installed)] == [
+        python_name(),
+        "/opt/python",
+        sys.executable,
+    ]
+    assert usual["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
 
 
 def test_a_master_that_is_not_there_is_told_at_once() -> None:

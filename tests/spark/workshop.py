@@ -1,29 +1,41 @@
-"""A folder with topics and a checkpoint, telemetry to put in, and what the plain loop makes of the
-same records.
+"""A folder with topics and a checkpoint, telemetry to put in, runs of the job, and what the plain
+loop makes of the same records.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
+from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.registry import SHEDDERS
-from streaming.outputs.output_counts import KINDS
+from streaming.job import run_job
+from streaming.outputs.facts import KINDS
+from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
+from streaming.state.vanished import ForgetPolicy
 from tests.replayed import Published
 from tests.telemetry_lines import load_report, sweep
 from tests.topic_uris import topics_of
 
 RECORDINGS = Path(__file__).parents[1] / "data" / "recordings"
+
+
+@dataclass(frozen=True)
+class Drained:
+    """What a run of the job told: its micro-batches, and its lines for people."""
+
+    progress: list[BatchProgress]
+    said: list[str]
 
 
 @dataclass(frozen=True)
@@ -42,11 +54,32 @@ class Workshop:
         ways = {field.name for field in fields(Connections)} & settings.keys()
         connections = Connections(**{"topics": topics} | {way: settings.pop(way) for way in ways})
         # On a busy machine Spark's workers may need more attempts than the default.
-        return JobSettings(
-            checkpoint=str(self.checkpoint),
-            connections=connections,
-            **{"start_attempts": 20} | settings,
+        usual: dict[str, Any] = {"checkpoint": str(self.checkpoint), "start_attempts": 20}
+        return JobSettings(connections=connections, **usual | settings)
+
+    def drain(
+        self,
+        spark: SparkSession,
+        engine: EngineSettings | None = None,
+        *,
+        metrics: MetricsSettings = METRICS_OFF,
+        forget_policy: ForgetPolicy = ForgetPolicy(),
+        **settings: Any,
+    ) -> Drained:
+        """Runs the job over all present records; `settings`: see `job`."""
+        told = Drained([], [])
+        result = run_job(
+            self.job(**settings),
+            engine or eager(),
+            drain=True,
+            session=spark,
+            on_progress=told.progress.append,
+            log=told.said.append,
+            metrics=metrics,
+            forget_policy=forget_policy,
         )
+        assert result.stopped_by == "drained"
+        return told
 
     @property
     def checkpoint(self) -> Path:
@@ -66,11 +99,19 @@ class Workshop:
             for kind in KINDS
         }
 
-    def expected(self, engine: EngineSettings) -> Published:
+    def since(self, before: Published) -> Published:
+        """What was published after `before`."""
+        return {kind: values[len(before[kind]) :] for kind, values in self.published().items()}
+
+    def records(self, kind: str) -> list[dict[str, Any]]:
+        """The records of an output topic."""
+        return [json.loads(value) for value in self.published()[kind]]
+
+    def expected(self, engine: EngineSettings | None = None) -> Published:
         """What the plain loop publishes of the telemetry topic: the reference."""
         uri = self.uri("telemetry")
         records, _ = FileTopicReader(self.folder / "telemetry", uri).read()
-        loop = PlainLoop(engine)
+        loop = PlainLoop(engine or eager())
         rows = [
             row
             for record in records
@@ -115,6 +156,16 @@ def eager(strategy: str = "threshold") -> EngineSettings:
         shedding=SHEDDERS[strategy].settings(**thresholds[strategy]),
         round=rounds,
     )
+
+
+def in_epoch(engine: EngineSettings, epoch: int) -> EngineSettings:
+    return replace(engine, round=replace(engine.round, epoch=epoch))
+
+
+def side_by_side(names: Iterable[str], sweeps: int, start_s: float = 0) -> list[bytes]:
+    """The logs of several clusters, merged by time."""
+    clusters = [uneven(sweeps, name, start_s=start_s) for name in names]
+    return [line for some in zip(*clusters, strict=True) for line in some]
 
 
 def uneven(sweeps: int, cluster: str = "c", brokers: int = 3, start_s: float = 0) -> list[bytes]:

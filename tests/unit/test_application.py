@@ -22,9 +22,8 @@ from strategies.fold.engine import EngineSettings
 from strategies.settings import VERSION
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
-from streaming.checkpoint.locks import CheckpointInUse, java_lock
-from streaming.cluster.application import Application, client_words, cluster_words
-from streaming.cluster.shipping import PACKAGES
+from streaming.checkpoint.locks import JAVA_LOCK, CheckpointInUse
+from streaming.cluster.shipping import PACKAGES, Application, client_words, cluster_words
 from streaming.cluster.spark_launcher import shipped_archive, with_those_of_spark
 from streaming.settings import JobSettings
 from tests.unit.command_line import rebalancer
@@ -210,10 +209,10 @@ def test_a_checkpoint_is_in_use_as_long_as_java_holds_its_lock(tmp_path: Path) -
     """Java's locks are those of fcntl; another process has one here."""
     guard = guard_of(JobSettings(checkpoint=str(tmp_path)), EngineSettings())
     with guarded(tmp_path, guard):
-        java_lock(tmp_path).touch()
+        (tmp_path / JAVA_LOCK).touch()
     locking = f"""
 import fcntl, sys
-file = open({str(java_lock(tmp_path))!r}, "r+")
+file = open({str(tmp_path / JAVA_LOCK)!r}, "r+")
 fcntl.lockf(file, fcntl.LOCK_EX)
 print("locked", flush=True)
 sys.stdin.read()

@@ -22,7 +22,7 @@ from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState, InMemoryStore
 from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings
-from streaming.state.cluster_bytes import to_bytes
+from streaming.state.rows import to_bytes
 from tests.unit.intent_builders import drain, undrain
 from tests.unit.little_cluster import LittleCluster
 from tests.unit.telemetry_builders import report

@@ -9,12 +9,8 @@ import pytest
 from strategies.cluster.model import Figures
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState
-from streaming.checkpoint_state.checkpoint_rows import (
-    MemoryVariable,
-    clusters_of,
-    content,
-    distributed,
-)
+from streaming.checkpoint_state.reader import MemoryVariable, clusters_of
+from streaming.checkpoint_state.repartition import content, distributed
 from streaming.state.shards import shard_keys
 from streaming.state.store import Rows, ShardStore
 

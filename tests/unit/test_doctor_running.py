@@ -18,9 +18,8 @@ from sinks.topics.addresses import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import guarded
-from streaming.checkpoint.guard_file import guard_of
+from streaming.checkpoint.guard_file import Warming, WarmStart, guard_of
 from streaming.checkpoint.locks import LOCKS, holder
-from streaming.checkpoint.warm_start import Warming, WarmStart
 from streaming.settings import JobSettings
 from streaming.warm_start import warmed_up
 from tests.control_topic import Control, now_ms

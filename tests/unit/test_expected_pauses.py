@@ -9,7 +9,7 @@ from strategies.cluster.rule_settings import DrainSettings
 from strategies.cluster.state import ClusterState
 from strategies.fold.engine import EngineSettings
 from strategies.fold.outcomes import add_pause
-from streaming.state.cluster_bytes import from_bytes, to_bytes
+from streaming.state.rows import from_bytes, to_bytes
 from tests.unit.test_drains import cluster, draining
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streaming.state.frozen import Freezer
+from streaming.worker_process import Freezer
 
 
 class Knot:

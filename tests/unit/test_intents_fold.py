@@ -11,7 +11,7 @@ from strategies.cluster.intent_state import NO_INTENTS
 from strategies.cluster.model import Event, Rejection, Round, TelemetryRecord
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from streaming.state.cluster_bytes import from_bytes, to_bytes
+from streaming.state.rows import from_bytes, to_bytes
 from tests.unit.intent_builders import drain, id_of, of_roll, roll, undrain
 from tests.unit.telemetry_builders import T0, fold_all, report, sweep
 

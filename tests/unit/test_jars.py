@@ -17,8 +17,16 @@ import pytest
 
 from pulsar_rebalancer.cli import exit_codes
 from strategies.errors import SettingsError
-from streaming.jars.connector import JarSettings, connector_jars, connector_settings
-from streaming.jars.download import Jar, JarsMissing, fetch, present, read_lock
+from streaming.jars.locked_jars import (
+    Jar,
+    JarSettings,
+    JarsMissing,
+    connector_files,
+    connector_jars,
+    fetch,
+    present,
+    read_lock,
+)
 from tests.unit.command_line import rebalancer
 
 pytestmark = pytest.mark.heavy
@@ -174,11 +182,11 @@ def test_jars_of_a_named_folder_are_compared_with_the_lock(tmp_path: Path) -> No
     with pytest.raises(
         JarsMissing, match="does not exist; fill the folder with: rebalancer jars fetch"
     ):
-        connector_settings(JarSettings(folder=str(tmp_path)))
+        connector_files(JarSettings(folder=str(tmp_path)))
     for one in connector_jars():
         (tmp_path / one.name).write_bytes(b"something else")
     with pytest.raises(JarsMissing, match="its digest differs"):
-        connector_settings(JarSettings(folder=str(tmp_path)))
+        connector_files(JarSettings(folder=str(tmp_path)))
 
 
 def test_the_connector_is_that_of_the_pinned_spark() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from streaming.cluster.workers import worker_environment
-from streaming.memory import allocator_environment, java_memory_options
+from streaming.java_process import allocator_environment, java_memory_options
 from streaming.settings import JobSettings
 from tests.servers.jvm import java
 

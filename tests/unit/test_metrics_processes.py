@@ -27,9 +27,9 @@ from streaming.outputs.facts import (
     ForecastFigures,
     RoundFigures,
     StateFigures,
+    Written,
     read_facts,
 )
-from streaming.outputs.output_counts import Written
 from streaming.progress import BatchProgress
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Request

@@ -13,8 +13,7 @@ from scripts.newest_spark import (
     newer_versions,
     published_versions,
 )
-from streaming.jars.connector import connector_jars
-from streaming.jars.download import Jar
+from streaming.jars.locked_jars import Jar, connector_jars
 
 RELEASES = ("4.1.4", "4.2.0", "4.10.0", "4.2.1")
 

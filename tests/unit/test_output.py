@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streaming.outputs.facts import KINDS
 from streaming.outputs.output import publish
-from streaming.outputs.output_counts import KINDS
 
 
 @dataclass(frozen=True)

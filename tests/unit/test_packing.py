@@ -34,7 +34,7 @@ from strategies.cluster.state import (
 )
 from strategies.errors import StateVersionError
 from strategies.shedding.steady.load_history import Episode, RecentMove
-from streaming.state.cluster_bytes import changed_bytes, from_bytes, to_bytes
+from streaming.state.rows import changed_bytes, from_bytes, to_bytes
 from tests.unit.telemetry_builders import T0, outcome, report, sweep
 
 

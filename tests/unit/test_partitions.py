@@ -14,7 +14,7 @@ from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of, written_guard
-from streaming.partitions import clusters_seen, cores_of, first_partitions, with_partitions
+from streaming.first_start import clusters_seen, cores_of, first_partitions, with_partitions
 from streaming.settings import JobSettings
 from tests.telemetry_lines import load_report
 from tests.topic_uris import topics_of

@@ -17,7 +17,7 @@ from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.producer_votes import count_stray
 from strategies.settings import RoundSettings
 from strategies.shedding.steady.load_history import Episode, RecentMove
-from streaming.state.cluster_bytes import from_bytes, to_bytes
+from streaming.state.rows import from_bytes, to_bytes
 from tests.unit.telemetry_builders import T0, bundle, fold_all, outcome, report, sweep
 
 

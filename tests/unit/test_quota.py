@@ -21,7 +21,7 @@ from strategies.cluster.quota import (
 from strategies.cluster.rule_settings import BulkheadSettings
 from strategies.cluster.state import ClusterState
 from strategies.fold.engine import EngineSettings
-from streaming.state.cluster_bytes import from_bytes, to_bytes
+from streaming.state.rows import from_bytes, to_bytes
 from tests.telemetry_lines import T0, line, load_report, sweep
 
 SMALL = BulkheadSettings(

@@ -23,7 +23,7 @@ from strategies.fold.rule_errors import RecordChanges, raised_text
 from strategies.settings import Weights
 from strategies.shedding.contract import Shedding
 from strategies.shedding.registry import SHEDDERS
-from streaming.state.cluster_bytes import to_bytes
+from streaming.state.rows import to_bytes
 from streaming.state.store import StoreCache
 from tests.raising_strategy import RAISING, WITH_RAISING, RaisingSettings
 from tests.spark.state_variables import Spark

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strategies.fold.engine import Engine
-from streaming.raised_log import log_once
+from streaming.worker_process import log_once
 from tests.unit.little_cluster import LittleCluster
 from tests.unit.test_raised import BROKERS, raising
 

@@ -8,7 +8,7 @@ from strategies.cluster.rival_state import Rivals, Sighting
 from strategies.cluster.rule_settings import DrainSettings, RivalSettings
 from strategies.fold.engine import EngineSettings
 from strategies.fold.foreign_moves import Listing, learn_list
-from streaming.state.cluster_bytes import from_bytes, to_bytes
+from streaming.state.rows import from_bytes, to_bytes
 from tests.unit.intent_builders import drain
 from tests.unit.little_cluster import LittleCluster, spread_out
 from tests.unit.rival_stories import PASS_S, A, B, C, Life, three_brokers

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from streaming.outputs.output_counts import Written
+from streaming.disk_use import cut, kept_short, older_names
+from streaming.outputs.facts import Written
 from streaming.progress import BatchProgress, progress_file
-from streaming.rotation import cut, kept_short, older_names
 from tests.waiting import eventually
 
 TALKATIVE = """

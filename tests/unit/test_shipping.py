@@ -18,7 +18,6 @@ import pytest
 from pulsar_rebalancer.doctor.environment import check_shipped
 from strategies.errors import SettingsError
 from streaming.cluster.shipping import (
-    archive_here,
     check_environment,
     needed_distributions,
     packed_files,
@@ -26,7 +25,7 @@ from streaming.cluster.shipping import (
     read_manifest,
     write_environment,
 )
-from streaming.settings import JobSettings
+from streaming.settings import JobSettings, local_path
 from tests.unit.command_line import rebalancer
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -98,9 +97,9 @@ def test_an_archive_has_a_suffix_that_spark_unpacks_and_a_place_that_can_be_writ
 
 def test_an_archive_may_be_named_as_a_file_uri() -> None:
     named = ("/srv/our files/e.tar.gz", "file:///srv/our%20files/e.tar.gz")
-    assert {archive_here(one) for one in named} == {Path("/srv/our files/e.tar.gz")}
-    assert archive_here("file:/srv/e.tar.gz") == Path("/srv/e.tar.gz")
-    assert archive_here("https://files.example/e.tar.gz") is archive_here("") is None
+    assert {local_path(one) for one in named} == {Path("/srv/our files/e.tar.gz")}
+    assert local_path("file:/srv/e.tar.gz") == Path("/srv/e.tar.gz")
+    assert local_path("https://files.example/e.tar.gz") is local_path("") is None
 
 
 def test_a_file_that_an_image_has_left_out_is_not_packed(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from strategies.shedding.steady.load_history import (
     histories_of,
     moves_of,
 )
-from streaming.state.cluster_bytes import from_bytes, to_bytes
+from streaming.state.rows import from_bytes, to_bytes
 from tests.unit.steady_builders import history_of
 
 HISTORY = history_of([LoadSample(1, 0.5, 2.0, 3.0)], changed_at_ms=4, bundles=5)

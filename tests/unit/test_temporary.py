@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from strategies.errors import SettingsError
-from streaming.temporary import temporary_folder
+from streaming.disk_use import temporary_folder
 from tests.waiting import eventually
 
 _PROJECT = Path(__file__).parents[2]
@@ -19,7 +19,7 @@ _PROJECT = Path(__file__).parents[2]
 _JOB = """
 import subprocess, sys, time
 from pathlib import Path
-from streaming.temporary import temporary_folder
+from streaming.disk_use import temporary_folder
 with temporary_folder(Path(sys.argv[1])) as made:
     java = subprocess.Popen(["sleep", "600"], pass_fds=(made.lock,), stdout=subprocess.DEVNULL)
     (made.folder / "state").mkdir()

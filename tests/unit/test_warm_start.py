@@ -19,13 +19,12 @@ from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.pulsar.partition import MessageId
 from strategies.errors import SinkError
 from strategies.fold.engine import EngineSettings
+from streaming.checkpoint.folder import moved_aside
 from streaming.checkpoint.guard import guarded
-from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard
+from streaming.checkpoint.guard_file import GUARD, Warming, WarmStart, guard_of, read_guard
 from streaming.checkpoint.locks import LOCKS
-from streaming.checkpoint.moved_aside import moved_aside
-from streaming.checkpoint.warm_start import Warming, WarmStart
 from streaming.settings import JobSettings
-from streaming.sources.file_start import offset_since
+from streaming.sources.file_places import offset_since
 from streaming.warm_start import (
     Used,
     used_before,

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from streaming.jars.connector import connector_jars
-from streaming.jars.download import fetch as fetch_jars
-from streaming.jars.download import present
+from streaming.jars.locked_jars import connector_jars, present
+from streaming.jars.locked_jars import fetch as fetch_jars
 
 app = typer.Typer(no_args_is_help=True, help="Download the jars that Spark needs for Kafka topics.")
 

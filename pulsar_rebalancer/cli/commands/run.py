@@ -82,7 +82,7 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
     from streaming.checkpoint.guard import checkpoint_folder
     from streaming.job import run_job
     from streaming.job_metrics import JobMetrics
-    from streaming.outputs.output_counts import KINDS
+    from streaming.outputs.facts import KINDS
 
     def warn(text: str) -> None:
         log.write(Line(text, level="warning"))

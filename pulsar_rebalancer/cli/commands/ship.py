@@ -13,7 +13,7 @@ from pulsar_rebalancer.cli import console, options
 from streaming.cluster.shipping import python_name, write_environment
 
 if TYPE_CHECKING:
-    from streaming.cluster.application import Application
+    from streaming.cluster.shipping import Application
     from streaming.settings import JobSettings
 
 app = typer.Typer()
@@ -49,7 +49,7 @@ def ship(
     if file is not None:
         _ship_environment(file, as_json)
     elif application is not None:
-        from streaming.cluster.application import write_application
+        from streaming.cluster.shipping import write_application
 
         job = options.settings(config, overrides).job
         made = write_application(application, job)
@@ -88,7 +88,7 @@ def _ship_environment(file: Path, as_json: bool) -> None:
 
 def _lines(made: Application, job: JobSettings, arguments: Sequence[str]) -> dict[str, list[str]]:
     """The command line of each mode."""
-    from streaming.cluster.application import client_words, cluster_words
+    from streaming.cluster.shipping import client_words, cluster_words
 
     lines = {"client": client_words(made, job, arguments)}
     if job.master.startswith("spark://"):

@@ -1,5 +1,10 @@
-"""The temporary folder of a job: Spark's copy of the state and Java's native libraries. A process
-that is killed leaves it; the next job on this machine deletes it. Imports no Spark.
+"""Keeps the files of a job on this machine bounded: Spark's log and the progress file, which it
+appends to for months, and its temporary folder, which the next job deletes after a kill.
+
+Java and Spark's Python workers write to an open file, which they would go on writing to after it
+was renamed. So a file is copied, and cut once the copy has its place, as logrotate's `copytruncate`
+does; a line written in between is lost. Log4j's own rotation would leave out what no logger writes:
+the errors of Java itself and of Python workers. Imports no Spark.
 """
 
 from __future__ import annotations
@@ -8,15 +13,51 @@ import fcntl
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from sinks.processes import repeated
 from strategies.errors import SettingsError
 
+_EVERY_S = 5.0
+#: Longest wait for a running rotation when the work ends.
+_END_S = 5.0
 _PREFIX = "pulsar-rebalancer-job-"
 _LOCK = ".lock"
+
+
+def older_names(name: str) -> list[str]:
+    """The names of the older files, the newest first, and of a copy that is not complete."""
+    return [f"{name}.1", f"{name}.2", f"{name}.3", f"{name}.part"]
+
+
+def cut(file: Path, most_bytes: int) -> None:
+    """Moves the content of a regular file that others have open, in append mode, to an older file,
+    once it has `most_bytes`. Raises OSError.
+    """
+    if not file.is_file() or file.stat().st_size < most_bytes:
+        return
+    newest, middle, oldest, part = map(file.with_name, older_names(file.name))
+    shutil.copyfile(file, part)
+    for newer, older in ((middle, oldest), (newest, middle), (part, newest)):
+        if newer.exists():
+            newer.replace(older)
+    os.truncate(file, 0)
+
+
+@contextmanager
+def kept_short(file: Path, most_bytes: int, every_s: float = _EVERY_S) -> Iterator[None]:
+    """Cuts the file while the context lasts, in a thread: the work may be waiting for a server."""
+
+    def cut_if_long(_: threading.Event) -> None:
+        with suppress(OSError):  # no room, or no file yet: the next time
+            cut(file, most_bytes)
+
+    with repeated(cut_if_long, every_s, f"rotate {file.name}", end_s=_END_S):
+        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +72,8 @@ class Temporary:
 
 @contextmanager
 def temporary_folder(parent: Path | None = None) -> Iterator[Temporary]:
-    """A new folder of this process, deleted at the end. First deletes those in `parent` (by default
+    """A new folder of this process for Spark's copy of the state and Java's native libraries,
+    deleted at the end. First deletes those in `parent` (by default
     the machine's folder for temporary files) that no process uses any more. Raises SettingsError.
     """
     try:

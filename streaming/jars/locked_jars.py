@@ -1,5 +1,6 @@
 """Downloads the jars of a lock (coordinates, size, SHA-256) from a Maven repository over HTTPS,
-without Maven, and verifies them.
+without Maven, and verifies them: those of Spark's Kafka connector, four jars that PySpark does not
+include. Imports no Spark.
 
 A file gets its final name only when it is complete and its digest is right. Two processes that want
 the same file both download it.
@@ -17,9 +18,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from strategies.errors import RebalancerError, SettingsError
+from strategies.settings import Setting
 
 if TYPE_CHECKING:
     import httpx
@@ -28,6 +30,7 @@ MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 _AT_ONCE = 8
 _ATTEMPTS = 4
 _TIMEOUT_S = 30.0
+_LOCK = Path(__file__).with_name("kafka_jars.json")
 
 
 class JarsMissing(RebalancerError):
@@ -195,3 +198,31 @@ def _unreachable(jar: Jar, url: str, why: str) -> JarsMissing:
         "`rebalancer jars fetch DIR` on another machine, "
         "copy DIR here and set jars.folder to it; with a mirror: set jars.maven_url"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class JarSettings:
+    """Source of Spark's Kafka connector; not used without Kafka topics."""
+
+    folder: Annotated[
+        str,
+        Setting(
+            "Folder with the jars of the Kafka connector (rebalancer jars fetch); empty = "
+            "downloaded once into the user's cache"
+        ),
+    ] = ""
+    maven_url: Annotated[str, Setting("Maven repository for downloading jars")] = MAVEN_CENTRAL
+
+
+def connector_jars() -> tuple[Jar, ...]:
+    """The jars of the connector, as locked."""
+    return read_lock(_LOCK)
+
+
+def connector_files(
+    settings: JarSettings, log: Callable[[str], None] = lambda _: None
+) -> list[Path]:
+    """The locked jars as files; downloads missing ones. Raises JarsMissing, SettingsError."""
+    if settings.folder:
+        return present(connector_jars(), Path(settings.folder).absolute())
+    return fetch(connector_jars(), cache_folder("spark-kafka"), settings.maven_url, log)
