@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,9 +20,20 @@ from pulsar_rebalancer.cli.lines import put
 from sinks.full_disk import is_full, make_room
 from strategies.errors import RebalancerError, SettingsError
 
-_SPARK = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "google"})
-_PAGE = frozenset({"starlette", "uvicorn"})
-_LABORATORY = "pulsar_rebalancer.lab"
+#: Modules that may be missing → what to say of one.
+_PARTS: Mapping[tuple[str, ...], str] = {
+    ("pyspark", "py4j", "pyarrow", "pandas", "google"): (
+        "{} is not installed, the streaming job needs it: pip install 'pulsar-rebalancer[spark]'"
+    ),
+    ("starlette", "uvicorn"): (
+        "{} is not installed, the live page needs it: pip install 'pulsar-rebalancer[serve]'"
+    ),
+    ("pulsar_rebalancer.lab",): (
+        "the laboratory, which this command belongs to, is not installed here, as in the image "
+        "of the executor: use the image of the job (docker/job.Dockerfile), or pip install "
+        "pulsar-rebalancer on another machine"
+    ),
+}
 
 
 def _to_stderr(text: str) -> None:
@@ -44,41 +55,25 @@ def reported(debug: bool = False, complain: Callable[[str], None] = _to_stderr) 
         # Otherwise the interpreter reports another error at shutdown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(exit_codes.ERROR) from None
-    except RebalancerError as error:
-        _show_traceback(debug)
-        for text in error.complaints if isinstance(error, SettingsError) else [str(error)]:
-            complain(text)
-        raise typer.Exit(
-            exit_codes.SETTINGS if isinstance(error, SettingsError) else exit_codes.ERROR
-        ) from error
-    except OSError as error:
-        _show_traceback(debug)
-        complain(_sentence(error))
-        raise typer.Exit(exit_codes.ERROR) from error
     except Exception as error:
-        _show_traceback(debug)
-        complain(_unexpected(error))
-        raise typer.Exit(exit_codes.ERROR) from error
+        if debug or os.environ.get("REBALANCER_DEBUG", "") not in ("", "0"):
+            traceback.print_exc()
+        for text in error.complaints if isinstance(error, SettingsError) else [_text(error)]:
+            complain(text)
+        code = exit_codes.SETTINGS if isinstance(error, SettingsError) else exit_codes.ERROR
+        raise typer.Exit(code) from error
 
 
-def _unexpected(error: Exception) -> str:
-    """The message of an unexpected exception: a part that is not installed, or a bug."""
-    if isinstance(error, ModuleNotFoundError) and error.name in _SPARK:
-        return (
-            f"{error.name} is not installed, the streaming job needs it: pip install "
-            "'pulsar-rebalancer[spark]'"
-        )
-    if isinstance(error, ModuleNotFoundError) and error.name in _PAGE:
-        return (
-            f"{error.name} is not installed, the live page needs it: pip install "
-            "'pulsar-rebalancer[serve]'"
-        )
-    if isinstance(error, ModuleNotFoundError) and error.name == _LABORATORY:
-        return (
-            "the laboratory, which this command belongs to, is not installed here, as in the image "
-            "of the executor: use the image of the job (docker/job.Dockerfile), or pip install "
-            "pulsar-rebalancer on another machine"
-        )
+def _text(error: Exception) -> str:
+    """The message of an exception; an unexpected one is a part that is not installed, or a bug."""
+    if isinstance(error, RebalancerError):
+        return str(error)
+    if isinstance(error, OSError):
+        return _sentence(error)
+    if isinstance(error, ModuleNotFoundError):
+        for names, sentence in _PARTS.items():
+            if error.name in names:
+                return sentence.format(error.name)
     return (
         f"this is a bug, please report it with the command you ran: {type(error).__name__}: "
         f"{error} "
@@ -94,8 +89,3 @@ def _sentence(error: OSError) -> str:
         return said
     named = [Path(tempfile.gettempdir()), Path.cwd()]
     return f"{said}; {make_room(named if error.filename is None else [Path(error.filename)])}"
-
-
-def _show_traceback(debug: bool) -> None:
-    if debug or os.environ.get("REBALANCER_DEBUG", "") not in ("", "0"):
-        traceback.print_exc()

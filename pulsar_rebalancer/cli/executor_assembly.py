@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from pulsar_rebalancer.settings.load import Settings
 from sinks.collector.leader import LeaderPoll
@@ -42,17 +41,14 @@ _AHEAD = 16
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """An executor that is ready to work, its journal and its pause file, the brokers it has found,
-    and what asks for their leader.
+    """An executor that is ready to work, its journal, the brokers it has found, and what asks for
+    their leader.
     """
 
     executor: Executor
     journal: Journal
-    pause_file: Path
     brokers: tuple[str, ...]
     leader: LeaderPoll
-    signed: bool
-    approval_required: bool
 
 
 @contextmanager
@@ -61,34 +57,18 @@ def assembled(
     apply: bool,
     wait: Callable[[float], bool],
     on_outcome: Callable[[Done], None],
-    say: Callable[[str], None] = lambda _: None,
+    say: Callable[[str], None],
     *,
-    on_refused: Callable[[RefusedRecord], None] = lambda _: None,
-    on_answer: Callable[[Answered], None] = lambda _: None,
-    on_held: Callable[[HeldBack], None] = lambda _: None,
+    on_refused: Callable[[RefusedRecord], None],
+    on_answer: Callable[[Answered], None],
+    on_held: Callable[[HeldBack], None],
 ) -> Iterator[Assembled]:
     """Opens everything, asks the cluster who is there, and closes everything again. Raises
     SettingsError, AdminError, SinkError.
 
     `wait` sleeps; True from it means that the program is to end. `say` hears warnings.
     """
-    given, pulsar = settings.executor, settings.connections.pulsar
-    key = signing_key(settings.connections.signing)
-    approvals = approvals_key(settings.connections.signing)
-    check_approval(given, approvals)
-    config = ExecutorConfig(
-        pulsar.cluster,
-        admission_rules(given),
-        apply,
-        key,
-        pause_file(given),
-        given.max_concurrent,
-        settings.connections.wire,
-        approvals,
-        given.approval == "required",
-        guard_rules(given),
-        None if settings.release_is_open else settings.engine.pulsar_version,
-    )
+    given, pulsar, config = settings.executor, settings.connections.pulsar, _config(settings, apply)
     with ExitStack() as stack:
         known = KnownBrokers(pulsar, say)
         admin = PulsarAdmin(pulsar, wait, known=known)
@@ -97,7 +77,7 @@ def assembled(
         brokers = admin.brokers()
         journal = Journal(state_folder(given))
         stack.callback(journal.close)
-        topics = _topics(settings, stack, with_approvals=approvals is not None)
+        topics = _topics(settings, stack, with_approvals=config.approvals_key is not None)
         retry = RetryPolicy(given.arrival_timeout_ms, pulsar.attempts, pulsar.backoff_ms)
         looking = PulsarAdmin(probing(pulsar), wait)
         stack.callback(looking.close)
@@ -124,15 +104,27 @@ def assembled(
             on_answer=on_answer,
             on_held=on_held,
         )
-        yield Assembled(
-            executor,
-            journal,
-            pause_file(given),
-            brokers,
-            LeaderPoll(quick, wall_clock_ms),
-            key is not None,
-            config.approval_required,
-        )
+        yield Assembled(executor, journal, brokers, LeaderPoll(quick, wall_clock_ms))
+
+
+def _config(settings: Settings, apply: bool) -> ExecutorConfig:
+    """Raises SettingsError."""
+    given, connections = settings.executor, settings.connections
+    approvals = approvals_key(connections.signing)
+    check_approval(given, approvals)
+    return ExecutorConfig(
+        connections.pulsar.cluster,
+        admission_rules(given),
+        apply,
+        signing_key(connections.signing),
+        pause_file(given),
+        given.max_concurrent,
+        connections.wire,
+        approvals,
+        given.approval == "required",
+        guard_rules(given),
+        None if settings.release_is_open else settings.engine.pulsar_version,
+    )
 
 
 def _topics(settings: Settings, stack: ExitStack, *, with_approvals: bool) -> ExecutorTopics:

@@ -49,10 +49,11 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "Check the requirements and the health of the job.",
 }
 
-#: Command name → the module with its typer application `app`, where that is not
-#: `pulsar_rebalancer.cli.commands.<name>`. As text: these rooms import the command line, not the
-#: reverse.
+#: Command name → the module with its typer application `app`, or another one after a colon, where
+#: that is not `pulsar_rebalancer.cli.commands.<name>`. As text: these rooms import the command
+#: line, not the reverse.
 ELSEWHERE: Mapping[str, str] = {
+    "undrain": "pulsar_rebalancer.cli.commands.drain:undrain",
     "doctor": "pulsar_rebalancer.doctor.command",
     "watch": "pulsar_rebalancer.watch.command",
     "demo": "pulsar_rebalancer.lab.commands.demo",
@@ -72,8 +73,9 @@ _ONLY_AT_THE_TOP = frozenset({"install_completion", "show_completion"})
 
 def load(name: str) -> Any:
     """Imports the module of a command and returns the command."""
-    module = ELSEWHERE.get(name, f"pulsar_rebalancer.cli.commands.{name}")
-    command = get_command(importlib.import_module(module).app)
+    place = ELSEWHERE.get(name, f"pulsar_rebalancer.cli.commands.{name}")
+    module, _, app = place.partition(":")
+    command = get_command(getattr(importlib.import_module(module), app or "app"))
     command.name = name
     command.help = command.help or COMMANDS[name]
     command.params = [param for param in command.params if param.name not in _ONLY_AT_THE_TOP]

@@ -39,13 +39,15 @@ Topic = Annotated[
     typer.Option(metavar="URI", help="Topic, for example file:///folder; overrides the setting."),
 ]
 #: Who decides something, why, and for which cluster.
-Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, for the record.")]
+REASON = typer.Option("--reason", metavar="TEXT", help="Reason, for the record.")
+Why = Annotated[str, REASON]
 Who = Annotated[
     str | None, typer.Option("--by", metavar="NAME", help="Your name; default: your login.")
 ]
 TheCluster = Annotated[
     str | None, typer.Option(metavar="NAME", help="The cluster; default: pulsar.cluster.")
 ]
+OnlyCluster = Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
 
 

@@ -4,10 +4,33 @@ bundles cannot help.
 
 from __future__ import annotations
 
-from pulsar_rebalancer.decisions.figure_texts import data_rate, figure, number
+from math import isnan
+
 from strategies.cluster.model import Skip
 from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.figures.describe import counted
 from strategies.round.proof import Proof
+
+
+def number(count: int, thing: str) -> str:
+    """`1 bundle`, `1,204 bundles`, `no bundles`."""
+    return counted(count, thing) if count else f"no {thing}s"
+
+
+def figure(value: float, unit: str = "") -> str:
+    """One decimal and a unit; a dash for an unknown value."""
+    return "–" if isnan(value) else f"{value:,.1f}{unit}"
+
+
+def data_rate(value: float) -> str:
+    """Bytes/s in the largest fitting unit."""
+    if isnan(value):
+        return "–"
+    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
+        if value >= size:
+            return f"{value / size:,.1f} {unit}"
+    return f"{value:,.0f} B/s"
+
 
 #: Gaps below this fraction read as 0.0 points.
 _NOTHING = 0.0005

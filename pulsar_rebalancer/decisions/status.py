@@ -1,5 +1,5 @@
 """The present state of each cluster, from the topics: its newest round, reports, commands and
-rejected records.
+rejected records; and the file that pauses an executor on this machine.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
 import msgspec
@@ -19,6 +20,7 @@ from pulsar_rebalancer.decisions.log import (
     state_since,
 )
 from pulsar_rebalancer.decisions.plans import Plan, pauses_of, plans_of
+from sinks.executor.settings import ExecutorSettings, pause_file
 from sinks.topics.access import records_of
 from sinks.topics.connections import Connections
 from sinks.wire.raw import RawKind, SourceSettings
@@ -179,3 +181,20 @@ def _recent(
 def _by_count(counts: Mapping[str, int]) -> dict[str, int]:
     """The most frequent codes first."""
     return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The file that pauses an executor on this machine; `exists`: None = this user may not look."""
+
+    file: Path
+    exists: bool | None
+
+
+def pause_of(settings: ExecutorSettings) -> Pause:
+    """Looks for the pause file. Raises SettingsError for an invalid executor.state."""
+    file = pause_file(settings)
+    try:
+        return Pause(file, file.exists())
+    except OSError:
+        return Pause(file, None)

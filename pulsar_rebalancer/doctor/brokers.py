@@ -13,8 +13,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate
 from pulsar_rebalancer.cli.own_shedder import SWITCH_OFF
+from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import AdminError, Unauthorized

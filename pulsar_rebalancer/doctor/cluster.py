@@ -13,7 +13,6 @@ from functools import partial
 from threading import Event
 from typing import TypeVar
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, Status, evaluate, ok
 from pulsar_rebalancer.doctor.brokers import (
     Broker,
     check_brokers,
@@ -25,11 +24,11 @@ from pulsar_rebalancer.doctor.brokers import (
     check_shedder,
     running_manager,
 )
-from pulsar_rebalancer.doctor.check_timeouts import Check
+from pulsar_rebalancer.doctor.credentials import check_expiry
 from pulsar_rebalancer.doctor.disk_and_topics import pulsar_topics
+from pulsar_rebalancer.doctor.finding import Check, Finding, Rule, Status, evaluate, ok
 from pulsar_rebalancer.doctor.policies import check_policies
 from pulsar_rebalancer.doctor.running_release import check_release, used_release
-from pulsar_rebalancer.doctor.token import check_expiry
 from pulsar_rebalancer.settings.load import Settings
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import Source

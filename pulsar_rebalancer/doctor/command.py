@@ -12,10 +12,9 @@ import typer
 from rich.text import Text
 
 from pulsar_rebalancer.cli import console, exit_codes, options, process_exit
-from pulsar_rebalancer.cli.finding import Finding, ok
-from pulsar_rebalancer.doctor import cluster, disk_and_topics, environment, executor, keys
-from pulsar_rebalancer.doctor.check_timeouts import TimeLimit
-from pulsar_rebalancer.doctor.job import check_epochs, check_job
+from pulsar_rebalancer.doctor import cluster, credentials, disk_and_topics, environment
+from pulsar_rebalancer.doctor.finding import Finding, TimeLimit, ok
+from pulsar_rebalancer.doctor.processes import check_epochs, check_executor, check_job
 from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
 from pulsar_rebalancer.settings.load import Settings
 from sinks.wall_clock import wall_clock_ms
@@ -167,12 +166,14 @@ def _of_settings(
         *_of_rounds(job, engine, topics, limit),
         *limit.run(
             "signing key",
-            lambda: [keys.check_signing(settings.connections, wall_clock_ms(), compare=readable)],
+            lambda: [
+                credentials.check_signing(settings.connections, wall_clock_ms(), compare=readable)
+            ],
             "warn",
         ),
-        *limit.run("executor", lambda: [executor.check_executor(settings.executor)]),
-        *keys.check_approvals(settings.executor, settings.connections.signing, engine.round),
-        *keys.check_intents(settings.connections.signing),
+        *limit.run("executor", lambda: [check_executor(settings.executor)]),
+        *credentials.check_approvals(settings.executor, settings.connections.signing, engine.round),
+        *credentials.check_intents(settings.connections.signing),
         *(finding for name, check in clusters for finding in limit.run(name, check)),
     ]
 

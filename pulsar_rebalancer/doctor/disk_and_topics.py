@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
+from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate, ok
 from sinks.topics.connections import Connections
 from sinks.topics.files.segments import segments
 from sinks.topics.kafka.admin import topic_facts

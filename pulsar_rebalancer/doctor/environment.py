@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
+from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate, ok
 from strategies.errors import RebalancerError, SettingsError
 from strategies.ordered_sum import ordered_sum
 from streaming.cluster.shipping import archive_here, check_environment, python_name

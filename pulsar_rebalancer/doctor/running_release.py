@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate
 from pulsar_rebalancer.doctor.brokers import Broker
+from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate
 from pulsar_rebalancer.settings.load import Settings
 from strategies.errors import RebalancerError
 from strategies.java.broker_versions import ClusterRelease, release_of

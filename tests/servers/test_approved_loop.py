@@ -21,7 +21,6 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from pulsar_rebalancer.cli.commands.status import as_document
-from pulsar_rebalancer.cli.pause import Pause
 from pulsar_rebalancer.decisions.plans import (
     Plan,
     approval_for,
@@ -29,7 +28,7 @@ from pulsar_rebalancer.decisions.plans import (
     publish_approval,
     read_plans,
 )
-from pulsar_rebalancer.decisions.status import read_status
+from pulsar_rebalancer.decisions.status import Pause, read_status
 from pulsar_rebalancer.settings.load import Settings, load
 from sinks.wire.signing import approvals_key
 from strategies.cluster.model import Outcome

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pulsar_rebalancer.doctor.job import check_epochs
+from pulsar_rebalancer.doctor.processes import check_epochs
 from streaming.job import run_job
 from streaming.settings import JobSettings
 from tests.control_topic import Control

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_rebalancer.doctor.credentials import check_signing
 from pulsar_rebalancer.doctor.disk_and_topics import (
     check_checkpoint,
 )
-from pulsar_rebalancer.doctor.keys import check_signing
 from sinks.topics.connections import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.uri import file_topic_uri

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.cli.finding import Finding, ok
-from pulsar_rebalancer.doctor.check_timeouts import TimeLimit
 from pulsar_rebalancer.doctor.command import examine
+from pulsar_rebalancer.doctor.finding import Finding, TimeLimit, ok
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.command_line import rebalancer

@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pulsar_rebalancer.decisions.live.fold import MOST_CLUSTERS, LiveFold
-from pulsar_rebalancer.decisions.live.packed import packed
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, packed
 from pulsar_rebalancer.decisions.status import CollectionPass
 from sinks.wire.encoding import encode_round
 from strategies.cluster.model import Round

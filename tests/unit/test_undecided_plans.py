@@ -12,7 +12,6 @@ import pytest
 
 from pulsar_rebalancer.cli.commands.plans import plan_lines
 from pulsar_rebalancer.cli.commands.status import as_document, status_lines
-from pulsar_rebalancer.cli.pause import Pause
 from pulsar_rebalancer.decisions.explain.sentences import broker_lines, command_lines, round_lines
 from pulsar_rebalancer.decisions.live import views
 from pulsar_rebalancer.decisions.live.fold import LiveFold
@@ -20,7 +19,7 @@ from pulsar_rebalancer.decisions.live.views import Document
 from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.notices.picture import picture_of
 from pulsar_rebalancer.decisions.plans import approval_for, plans_of
-from pulsar_rebalancer.decisions.status import ClusterStatus, Status, read_status
+from pulsar_rebalancer.decisions.status import ClusterStatus, Pause, Status, read_status
 from pulsar_rebalancer.settings.load import load
 from sinks.plain_loop import PlainLoop
 from sinks.topics.connections import Connections

@@ -1,4 +1,6 @@
-"""`rebalancer drain`: moves all bundles off a broker, and keeps it empty."""
+"""`rebalancer drain`: moves all bundles off a broker, and keeps it empty; `rebalancer undrain` ends
+that.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,12 @@ from pulsar_rebalancer.cli.intents import (
 )
 from pulsar_rebalancer.decisions.intents import IntentError, until_ms
 from sinks.wall_clock import wall_clock_ms
-from strategies.cluster.intent_contract import ENDED, Intent, IntentStatus
+from strategies.cluster.intent_contract import ENDED, LASTING, Intent, IntentStatus
+from strategies.cluster.model import Round
 from strategies.figures.describe import age
 
 app = typer.Typer()
+undrain = typer.Typer()
 
 #: Rounds in a row that do not know a drain any more, after which it has ended.
 _UNKNOWN = 5
@@ -123,3 +127,45 @@ def _end(status: IntentStatus, cluster: str, record: Intent, *, as_json: bool) -
 
 def _undrain(record: Intent) -> str:
     return f"rebalancer undrain {record.broker}"
+
+
+@undrain.command("undrain", short_help="End a drain: the broker may take bundles again.")
+def undrain_command(
+    broker: Annotated[str, typer.Argument(metavar="BROKER", help="The broker, host:port.")],
+    *,
+    reason: options.Why = "no longer needed",
+    by: options.Who = None,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Do not wait until the drain has ended.")
+    ] = False,
+    cluster: options.TheCluster = None,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    as_json: options.Json = False,
+) -> None:
+    """End a drain: the broker may take bundles again. Bundles that have left do not come back by
+    themselves: rounds give it load as to any other broker.
+
+    Exit code 1 if the broker is not being drained, or belongs to a roll.
+    """
+    settings = options.settings(config, overrides)
+    with intent_session(settings, cluster, by, reason) as session:
+        record = session.record("undrain", broker)
+        session.write(session.judged(record))
+        what = f"asked to end the drain of {broker} as {record.by}"
+        if no_wait:
+            say_record(record, f"{what}; its answer: rebalancer intents", as_json=as_json)
+            return
+        session.note(f"{what}; waits for the next round", "asked")
+
+        def ended(done: Round) -> IntentStatus | None:
+            """The drain, once it has ended."""
+            of_broker = [
+                one for one in done.intents if (one.action, one.broker) == ("drain", broker)
+            ]
+            lasts = any(one.state in LASTING for one in of_broker)
+            return None if lasts or not of_broker else of_broker[-1]
+
+        status = session.answered(record, ended)
+        sentence = f"the drain of {broker} has ended ({status.state}): {status.text}"
+        say_status(status, session.cluster, sentence, as_json=as_json)

@@ -14,8 +14,7 @@ from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
 from pulsar_rebalancer.cli.service import end, measured
 from pulsar_rebalancer.decisions.log import Kind
 from pulsar_rebalancer.decisions.notices.decide import PLAN, NoticeRules
-from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier
-from pulsar_rebalancer.decisions.notices.outbox import Outbox
+from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier, Outbox
 from pulsar_rebalancer.settings.load import Settings
 from sinks.metrics.notifier import NotifierMetrics
 from sinks.notices.delivery import Attempt, Delivery

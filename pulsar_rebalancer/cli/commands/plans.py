@@ -41,7 +41,6 @@ app = typer.Typer(
 PlanName = Annotated[
     str, typer.Argument(metavar="PLAN", help="Id of the plan, or the beginning of it.")
 ]
-OfCluster = Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")]
 
 
 @app.callback()
@@ -56,7 +55,7 @@ def root() -> None:
 @app.command("list", short_help="List the newest plans.")
 def list_command(
     *,
-    cluster: OfCluster = None,
+    cluster: options.OnlyCluster = None,
     last: Annotated[int, typer.Option(metavar="N", min=1, help="Show the newest N plans.")] = 20,
     config: options.Config = None,
     overrides: options.Overrides = None,
@@ -87,7 +86,7 @@ def list_command(
 def show_command(
     plan: PlanName,
     *,
-    cluster: OfCluster = None,
+    cluster: options.OnlyCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
@@ -108,7 +107,7 @@ def approve_command(
     *,
     reason: options.Why,
     by: options.Who = None,
-    cluster: OfCluster = None,
+    cluster: options.OnlyCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
@@ -128,7 +127,7 @@ def deny_command(
     *,
     reason: options.Why,
     by: options.Who = None,
-    cluster: OfCluster = None,
+    cluster: options.OnlyCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,

@@ -97,16 +97,8 @@ def record(
             )
     console.warn(unread.lines())
     if as_json:
-        console.print_json(
-            "recorded",
-            1,
-            {
-                "file": str(target),
-                "topic": str(copied),
-                "records": done.records,
-                "bytes": done.bytes,
-            },
-        )
+        counts = {"records": done.records, "bytes": done.bytes}
+        console.print_json("recorded", 1, {"file": str(target), "topic": str(copied), **counts})
     else:
         console.say(f"{target}: {done.records} records, {done.bytes} bytes uncompressed")
     if done.lost is not None:

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.cli.pause import Pause, pause_of
 from pulsar_rebalancer.decisions.explain.answers import in_short
 from pulsar_rebalancer.decisions.explain.sentences import points, when
 from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
@@ -18,8 +17,10 @@ from pulsar_rebalancer.decisions.plans import Plan
 from pulsar_rebalancer.decisions.round_texts import proves_bound
 from pulsar_rebalancer.decisions.status import (
     ClusterStatus,
+    Pause,
     Status,
     late_after_ms,
+    pause_of,
     read_status,
 )
 from sinks.wall_clock import wall_clock_ms
@@ -55,7 +56,7 @@ _AHEAD_MS = 60_000
 @app.command("status")
 def status_command(
     *,
-    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
+    cluster: options.OnlyCluster = None,
     last: Annotated[
         int, typer.Option(metavar="N", min=1, help="Show the newest N commands of a cluster.")
     ] = 5,
@@ -77,7 +78,7 @@ def status_command(
         raise options.nothing_found("round, report or command", settings)
     if cluster is not None:
         found = _only(found, cluster)
-    pause = pause_of(settings)
+    pause = pause_of(settings.executor)
     if as_json:
         console.print_json("status", 1, as_document(found, pause, now_ms, settings.engine.round))
         return

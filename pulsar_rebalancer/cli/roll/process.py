@@ -4,13 +4,16 @@ It may be killed at any point; another one goes on (decision 0242).
 
 from __future__ import annotations
 
+import os
+import subprocess
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from pulsar_rebalancer.cli.intents import IntentSession, without_durations
 from pulsar_rebalancer.cli.roll.observe import ClusterObserver
-from pulsar_rebalancer.cli.roll.restarts import RestartCommands
 from sinks.topics.retry_backoff import RetryBackoff
+from sinks.wall_clock import wall_clock_ms
 from sinks.wire.contracts.approvals import LONGEST_REASON
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import Round
@@ -25,6 +28,51 @@ from strategies.roll.steps import (
     RunRestart,
     WriteRecord,
 )
+
+#: Environment variable with the broker's id, which is also `$1`.
+BROKER_VARIABLE = "REBALANCER_BROKER"
+
+
+@dataclass
+class RestartCommands:
+    """The commands that run, by broker. `command`: for `sh -c`; empty = a person restarts."""
+
+    command: str
+    state: RollState
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def begin(self, broker: str) -> None:
+        """Starts the command in a session of its own: it outlives this process, so that a restart
+        is never half done because a terminal was closed.
+        """
+        failed = None
+        if self.command:
+            try:
+                self.running[broker] = subprocess.Popen(
+                    ["sh", "-c", self.command, "sh", broker],
+                    env={**os.environ, BROKER_VARIABLE: broker},
+                    stdin=subprocess.DEVNULL,
+                    stdout=2,  # standard output is the roll's own result
+                    start_new_session=True,
+                )
+            except OSError as error:
+                failed = f"the command cannot be started ({error.strerror or error})"
+        self.state.begin_restart(broker, wall_clock_ms(), failed)
+
+    def poll(self) -> None:
+        """Notes the commands that have ended."""
+        for broker, process in list(self.running.items()):
+            code = process.poll()
+            if code is not None:
+                del self.running[broker]
+                self.state.end_command(broker, _failure(code))
+
+
+def _failure(code: int) -> str | None:
+    if code < 0:
+        return f"its command was ended by signal {-code}"
+    return f"its command ended with exit code {code}" if code else None
+
 
 #: Pause between two looks, and after which the same wait is reported again (s).
 LOOK_S, _AGAIN_S = 0.5, 60.0

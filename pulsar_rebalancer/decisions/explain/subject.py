@@ -15,7 +15,6 @@ from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.errors import RebalancerError
 from strategies.filters.contract import namespace_of
 
-Owners = Mapping[str, str]
 Kind = Literal["latest", "round", "command", "broker", "bundle"]
 LATEST = "latest"
 #: Accepted forms of the argument, for messages.
@@ -62,7 +61,7 @@ def locate(
     word: str,
     log: DecisionLog,
     epoch: int | None = None,
-    owners: Callable[[], Owners] = dict,
+    owners: Callable[[], Mapping[str, str]] = dict,
 ) -> Located:
     """Locates the word in the newest epoch that mentions it, or in the given one. Raises
     UnknownSubject.

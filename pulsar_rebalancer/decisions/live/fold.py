@@ -11,8 +11,12 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from pulsar_rebalancer.decisions.live.packed import PackedRound, packed
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveDecisions
+from pulsar_rebalancer.decisions.live.snapshot import (
+    LiveCluster,
+    LiveDecisions,
+    PackedRound,
+    packed,
+)
 from pulsar_rebalancer.decisions.log import DecisionLog, DecisionRecord, LoggedCommand
 from pulsar_rebalancer.decisions.status import CollectionPass
 from strategies.cluster.model import Command, Outcome, Round

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsar_rebalancer.decisions.live.packed import PackedRound
-from pulsar_rebalancer.decisions.live.snapshot import LiveDecisions
+from pulsar_rebalancer.decisions.live.snapshot import LiveDecisions, PackedRound
 from pulsar_rebalancer.decisions.live.views import ANSWERS, Document, answer_of, names_of
 from strategies.bundles.bundle_loads import Floats
 from strategies.cluster.model import Command

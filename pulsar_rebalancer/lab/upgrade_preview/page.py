@@ -10,7 +10,7 @@ from math import isnan, nan
 from typing import Any
 
 from pulsar_rebalancer.decisions.explain.sentences import formatted
-from pulsar_rebalancer.decisions.figure_texts import figure, number
+from pulsar_rebalancer.decisions.round_texts import figure, number
 from pulsar_rebalancer.lab.report.chart_data import moved_traffic
 from pulsar_rebalancer.lab.report.page import PageTable, render
 from pulsar_rebalancer.lab.report.summary import Summary, count, duration

@@ -10,10 +10,14 @@ from typing import Literal
 
 import numpy as np
 
-from pulsar_rebalancer.settings.broker_conf.as_pulsar import as_pulsar, defaults_of
 from pulsar_rebalancer.settings.broker_conf.convert import Conversion, convert, refuse_nothing
 from pulsar_rebalancer.settings.broker_conf.strategy_pair import is_extensible
-from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade, upgrade_of
+from pulsar_rebalancer.settings.broker_conf.upgrade import (
+    Upgrade,
+    as_pulsar,
+    defaults_of,
+    upgrade_of,
+)
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import Settings
 from pulsar_rebalancer.settings.sources import from_flags

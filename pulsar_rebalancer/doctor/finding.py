@@ -1,5 +1,5 @@
-"""Time limits of `doctor`: a check whose server does not answer ends with a finding, and the
-command continues with the next check.
+"""The result of a check, the rules that lead to it, and time limits: a check whose server does not
+answer ends with a finding, and the command continues with the next check.
 """
 
 from __future__ import annotations
@@ -8,8 +8,45 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-from pulsar_rebalancer.cli.finding import Finding, Status
+Status = Literal["ok", "warn", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check. `remedy`: the next step, empty if there is no problem."""
+
+    check: str
+    status: Status
+    text: str
+    remedy: str = ""
+
+
+class Rule(NamedTuple):
+    """A line of a check's rule table. `applies`: whether the facts of the check show the problem
+    that `status`, `text` and `remedy` describe.
+    """
+
+    applies: bool
+    status: Status
+    text: str
+    remedy: str
+
+
+def ok(check: str, text: str) -> Finding:
+    """A finding without a problem."""
+    return Finding(check, "ok", text)
+
+
+def evaluate(check: str, fine: str, *rules: Rule) -> Finding:
+    """The finding of the first rule that applies; if none does, `ok` with the text `fine`."""
+    for applies, status, text, remedy in rules:
+        if applies:
+            return Finding(check, status, text, remedy)
+    return ok(check, fine)
+
 
 #: Time limit of all checks together.
 TOTAL_S = 240.0

@@ -1,5 +1,5 @@
 """Checks of the job: whether it runs, how old its last round is, and whether another job has
-replaced it.
+replaced it; and of the executor's folder: write access, the journal, and the pause file.
 """
 
 from __future__ import annotations
@@ -7,11 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
 from pulsar_rebalancer.decisions.status import INTERVALS
+from pulsar_rebalancer.doctor.disk_and_topics import existing, writable
+from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate, ok
+from sinks.executor.journal import JournalInUse, unfinished_commands
+from sinks.executor.settings import ExecutorSettings, pause_file, state_folder
 from sinks.topics.epochs import History, RoundEpoch, histories, newest_rounds
 from sinks.topics.readable import Skipped
-from strategies.errors import RebalancerError
+from strategies.errors import RebalancerError, SettingsError
 from strategies.figures.describe import age
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import checkpoint_folder, guarded
@@ -19,7 +22,7 @@ from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard, written
 from streaming.checkpoint.locks import CheckpointInUse, Holder, holder
 from streaming.settings import JobSettings
 
-_JOB, _EPOCHS = "job", "epochs"
+_JOB, _EPOCHS, _EXECUTOR = "job", "epochs", "executor"
 _WARMING = "reads telemetry without publishing (warm start), so that it closes no round yet"
 _SEE = "see the findings about the checkpoint and topics.rounds"
 _STANDS_STILL = (
@@ -225,3 +228,66 @@ def _rules_of_epochs(written: Mapping[str, History], ours: int | None) -> Iterat
             f"of them {history.since} rounds ago",
             f"stop the job of epoch {history.overtaken} if it runs; executors refuse its commands",
         )
+
+
+_REMEDY = "set executor.state to a folder that this user may write"
+_DAMAGED = (
+    "restore the file, or set executor.state to a new folder once the commands in the journal "
+    "have expired"
+)
+
+
+def check_executor(settings: ExecutorSettings) -> Finding:
+    """Creates nothing. A job needs no executor on its machine, so a folder that cannot be created
+    is a warning.
+    """
+    try:
+        folder = state_folder(settings)
+        if not folder.exists():
+            return _new_folder(folder)
+        if not writable(folder):
+            return Finding(
+                _EXECUTOR, "fail", f"{folder} is not writable", f"change its owner, or {_REMEDY}"
+            )
+        text = _journal(folder)
+    except SettingsError as error:
+        return Finding(_EXECUTOR, "fail", error.complaints[0], _REMEDY)
+    except RebalancerError as error:
+        return Finding(_EXECUTOR, "fail", str(error), _DAMAGED)
+    brake = pause_file(settings)
+    return evaluate(
+        _EXECUTOR,
+        text,
+        Rule(
+            brake.exists(),
+            "warn",
+            f"{text}; {brake} exists, so the executor applies no command",
+            "delete that file to continue",
+        ),
+    )
+
+
+def _journal(folder: Path) -> str:
+    try:
+        left = unfinished_commands(folder)
+    except JournalInUse:
+        return f"{folder} is in use by a running executor"
+    if left is None:
+        return f"{folder} has no journal yet"
+    return f"{folder}, no executor runs" + (
+        f"; {left} commands are unfinished; the next start checks them" if left else ""
+    )
+
+
+def _new_folder(folder: Path) -> Finding:
+    above = existing(folder)
+    return evaluate(
+        _EXECUTOR,
+        f"{folder} will be created",
+        Rule(
+            not writable(above),
+            "warn",
+            f"{folder} cannot be created: {above} is not writable",
+            f"before an executor runs here, {_REMEDY}",
+        ),
+    )
