@@ -39,38 +39,42 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 EngineKind = Literal["plain", "spark"]
+_FromTopic = Annotated[
+    str | None,
+    typer.Option(metavar="URI", help="Use all present records of a topic, not a recording."),
+]
+_Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="DIR", help="Write the output topics as files to DIR."),
+]
+_ShufflePartitions = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="With --engine spark: number of state partitions."),
+]
+_Rejected = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="With -: write rejected records to this file as JSON lines."),
+]
+_RecordsPerBatch = Annotated[
+    int | None, typer.Option(metavar="N", help="With --engine spark: records per micro-batch.")
+]
+_Engine = Annotated[
+    EngineKind, typer.Option(help="Decide in this process, or in the streaming job.")
+]
 
 
 @app.command()
 def replay(
     recording: Annotated[str | None, options.JSON_LINES] = None,
     *,
-    from_topic: Annotated[
-        str | None,
-        typer.Option(metavar="URI", help="Use all present records of a topic, not a recording."),
-    ] = None,
+    from_topic: _FromTopic = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Write the output topics as files to DIR."),
-    ] = None,
-    engine: Annotated[
-        EngineKind, typer.Option(help="Decide in this process, or in the streaming job.")
-    ] = "plain",
-    records_per_batch: Annotated[
-        int | None, typer.Option(metavar="N", help="With --engine spark: records per micro-batch.")
-    ] = None,
-    shuffle_partitions: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="With --engine spark: number of state partitions."),
-    ] = None,
-    rejected: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="With -: write rejected records to this file as JSON lines."
-        ),
-    ] = None,
+    out: _Out = None,
+    engine: _Engine = "plain",
+    records_per_batch: _RecordsPerBatch = None,
+    shuffle_partitions: _ShufflePartitions = None,
+    rejected: _Rejected = None,
     html: lab_options.Html = None,
     fail_on_imbalance: lab_options.FailOnImbalance = False,
     as_json: options.Json = False,
@@ -106,14 +110,8 @@ def replay(
     settings = options.settings(config, overrides, *flags)
     console.warn(settings.warnings)
     origin = recording or str(from_topic)
-    if recording is not None:
-        settings = lab_options.in_recorded_release(settings, recording)
-        read = of_recording(recording)
-    else:
-        topic = parse_topic(origin)
-        settings = lab_options.in_recorded_release(settings, _values(topic, settings.connections))
-        read = _of_topic(topic, settings.connections)
-    source = OutcomeCollector(read)
+    settings, records = _records(recording, origin, settings)
+    source = OutcomeCollector(records)
     quiet = as_json or out is not None
     made = decisions.collect(_shown(_answers(source, settings, engine), quiet))
     if quiet:
@@ -125,6 +123,17 @@ def replay(
     check_use(origin, source.count, len(made.rejected))
     if fail_on_imbalance:
         _fail_on_imbalance(made, settings)
+
+
+def _records(
+    recording: str | None, topic: str, settings: Settings
+) -> tuple[Settings, Iterable[Placed]]:
+    """The settings in the release of the records, and the records."""
+    if recording is not None:
+        return lab_options.in_recorded_release(settings, recording), of_recording(recording)
+    uri = parse_topic(topic)
+    settings = lab_options.in_recorded_release(settings, _values(uri, settings.connections))
+    return settings, _of_topic(uri, settings.connections)
 
 
 def _write(out: Path, made: decisions.Decisions, source: OutcomeCollector) -> dict[str, Path]:

@@ -26,6 +26,14 @@ from sinks.wire.codec import decode_command, decode_round
 from strategies.errors import SinkError
 
 app = typer.Typer()
+_Within = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        min=0,
+        help="Maximum time between a move and a command for the same bundle that are matched.",
+    ),
+]
 
 
 @app.command()
@@ -38,14 +46,7 @@ def shadow(
         ),
     ] = None,
     *,
-    within: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            min=0,
-            help="Maximum time between a move and a command for the same bundle that are matched.",
-        ),
-    ] = 600.0,
+    within: _Within = 600.0,
     since: Annotated[
         str | None,
         typer.Option(

@@ -24,6 +24,10 @@ _NAMESPACE = re.compile(r"[-=:.\w]+(/[-=:.\w]+){1,2}")
 #: If reports of bundles contain less than this part of all traffic, the load of namespaces is
 #: unknown.
 _ENOUGH = 0.95
+_Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Cluster, if the recording contains several."),
+]
 
 
 @app.command()
@@ -41,10 +45,7 @@ def trace(
         Literal["cluster", "namespace"],
         typer.Option(help="One figure for all traffic, or one for each namespace."),
     ] = "cluster",
-    cluster: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Cluster, if the recording contains several."),
-    ] = None,
+    cluster: _Cluster = None,
     force: options.Force = False,
     config: options.Config = None,
     overrides: options.Overrides = None,
