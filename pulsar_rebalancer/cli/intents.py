@@ -23,12 +23,12 @@ from pulsar_rebalancer.decisions.intents import (
     check_words,
     judge,
     newest_rounds,
-    publish_intent,
     round_of_cluster,
 )
 from pulsar_rebalancer.decisions.status import late_after_ms
 from pulsar_rebalancer.settings.load import Settings
 from sinks.stopping import Stop, stopping
+from sinks.topics.access import open_publisher
 from sinks.wall_clock import wall_clock_ms
 from sinks.wire.intents import encode_intent
 from sinks.wire.signing import SigningKey, intents_key
@@ -87,8 +87,13 @@ class IntentSession:
         return intent
 
     def write(self, intent: Intent) -> None:
-        """Publishes a record. Raises SettingsError, SinkError."""
-        publish_intent(self.settings.connections, self.key, intent)
+        """Signs a record, if there is a key, and returns when it is on the telemetry topic. The
+        same record may be published again: it counts once. Raises SettingsError, SinkError.
+        """
+        connections, record = self.settings.connections, encode_intent(intent)
+        with closing(open_publisher(connections.topics.telemetry, connections.access)) as publisher:
+            publisher.publish(intent.cluster, record if self.key is None else self.key.sign(record))
+            publisher.flush()
 
     def note(self, text: str, event: str = "note", **fields: Any) -> None:
         """One line of progress to standard error."""

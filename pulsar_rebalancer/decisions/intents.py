@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import msgspec
@@ -14,11 +14,8 @@ import msgspec
 from pulsar_rebalancer.decisions.log import usable_key
 from pulsar_rebalancer.decisions.status import RECENT_MS
 from sinks.topics.access import (
-    Publisher,
     Reader,
-    TopicAccess,
     TopicRecord,
-    open_publisher,
     open_reader,
     records_of,
 )
@@ -27,7 +24,6 @@ from sinks.topics.readable import check_read
 from sinks.topics.uri import TopicUri
 from sinks.wire.approvals import check_person
 from sinks.wire.codec import decode_round
-from sinks.wire.intents import encode_intent
 from sinks.wire.signing import SigningKey, signing_key
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.intent_state import from_statuses
@@ -153,21 +149,6 @@ def until_ms(text: str, now_ms: int) -> int:
     if end_ms <= now_ms:
         raise SettingsError([f"--until: {text} has passed (UTC); name a later time"])
     return end_ms
-
-
-def publish_intent(
-    connections: Connections,
-    key: SigningKey | None,
-    intent: Intent,
-    open_: Callable[[TopicUri, TopicAccess], Publisher] = open_publisher,
-) -> None:
-    """Signs the record, if there is a key, and returns when it is on the telemetry topic. The same
-    record may be published again: it counts once. Raises SettingsError, SinkError.
-    """
-    record = encode_intent(intent)
-    with closing(open_(connections.topics.telemetry, connections.access)) as publisher:
-        publisher.publish(intent.cluster, record if key is None else key.sign(record))
-        publisher.flush()
 
 
 class IntentAnswers:

@@ -145,30 +145,20 @@ async def _decide(page: LivePage, request: Request) -> Response:
     )
 
 
-async def _brokers(page: LivePage, request: Request) -> Response:
-    decisions = page.cluster(request).decisions
-    return await _made_once(request, decisions.made, "brokers", partial(views.brokers, decisions))
-
-
-async def _usage(page: LivePage, request: Request) -> Response:
-    decisions = page.cluster(request).decisions
-    view = partial(pictures.usage_over_time, decisions)
-    return await _made_once(request, decisions.made, "usage", view)
-
-
-async def _bundles(page: LivePage, request: Request) -> Response:
-    one = page.cluster(request)
-    view = partial(pictures.bundles_over_time, one.decisions, one.now_ms)
-    return await _made_once(request, one.decisions.made, "bundles", view)
-
-
 async def _rounds(page: LivePage, request: Request) -> Response:
-    one, after = page.cluster(request), _number(request, "since")
-    if after:
-        document = await run_in_threadpool(views.history, one.decisions, one.now_ms, after)
-        return json_body(document).answer(request)
-    view = partial(views.history, one.decisions, one.now_ms)
-    return await _made_once(request, one.decisions.made, "rounds", view)
+    after = _number(request, "since")
+    if not after:
+        return await _decided(views.history, page, request)
+    document = await run_in_threadpool(views.history, page.cluster(request), after)
+    return json_body(document).answer(request)
+
+
+async def _decided(
+    view: Callable[[LiveCluster], views.Document], page: LivePage, request: Request
+) -> Response:
+    """A document about decisions only, which stays the same until the next one."""
+    one = page.cluster(request)
+    return await _made_once(request, one.decisions.made, view.__name__, partial(view, one))
 
 
 async def _made_once(
@@ -245,9 +235,9 @@ _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("/api/v1/cluster", "GET", _overview),
     ("/api/v1/plans", "GET", _plans),
     ("/api/v1/plans", "POST", _decide),
-    ("/api/v1/brokers", "GET", _brokers),
-    ("/api/v1/usage", "GET", _usage),
-    ("/api/v1/bundles", "GET", _bundles),
+    ("/api/v1/brokers", "GET", partial(_decided, views.brokers)),
+    ("/api/v1/usage", "GET", partial(_decided, pictures.usage_over_time)),
+    ("/api/v1/bundles", "GET", partial(_decided, pictures.bundles_over_time)),
     ("/api/v1/rounds", "GET", _rounds),
     ("/api/v1/explain", "GET", _explain),
     ("/api/v1/events", "GET", _events),

@@ -189,7 +189,7 @@ def test_the_live_page_has_bars_of_what_reports_show() -> None:
     (found,) = fold.clusters(rounds[-1].ts).values()
     newest = rounds[-1]
 
-    bars = views.brokers(found.decisions)
+    bars = views.brokers(found)
     assert bars["names"] == ["hot:1", "idle:1"]
     assert bars["usage"] == [round(1_000 * newest.measured[name]) for name in bars["names"]]
     assert bars["after"] == [round(1_000 * newest.usage_after[name]) for name in bars["names"]]

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from pulsar_rebalancer.decisions.intents import FollowedTopic
-from pulsar_rebalancer.decisions.plans import read_plans
+from pulsar_rebalancer.decisions.plans import plans_of, read_plans
 from pulsar_rebalancer.settings.load import Settings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import NONE, FreezeWatch, probing
@@ -53,7 +53,7 @@ def _waiting_plan(settings: Settings, cluster: str) -> str | None:
     connections = replace(connections, kafka=replace(connections.kafka, outage_ms=0))
     # The commands of older records have expired: their plans wait no longer.
     since_ms = now_ms - rounds.command_ttl_ms - rounds.max_clock_jump_ms
-    plans = read_plans(connections, now_ms, since_ms).plans
+    plans = plans_of(read_plans(connections, since_ms), now_ms)
     waiting = [one.id for one in plans if (one.cluster, one.state) == (cluster, "waiting")]
     if not waiting:
         return None

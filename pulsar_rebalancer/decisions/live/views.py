@@ -200,10 +200,11 @@ def _proves(newest: Round) -> list[str]:
     return [f"In this round, {counted_as_done(newest.counted)}.", *found]
 
 
-def brokers(decisions: LiveDecisions) -> Document:
+def brokers(one: LiveCluster) -> Document:
     """The brokers of the newest round, the busiest first, in permille of their limits: `usage` as
     reported, `after` as expected, with `counted` earlier moves that reports do not show yet.
     """
+    decisions = one.decisions
     if not decisions.rounds:
         return {"version": decisions.version, "names": [], "usage": [], "after": [], "stale": {}}
     newest = decisions.rounds[-1]
@@ -212,7 +213,7 @@ def brokers(decisions: LiveDecisions) -> Document:
         for name, usage, after in zip(newest.places.names, newest.usage, newest.after, strict=True)
         if not isnan(usage)
     ]
-    judged.sort(key=lambda one: (-one[0], one[2]))
+    judged.sort(key=lambda row: (-row[0], row[2]))
     return {
         "version": decisions.version,
         "round": newest.round.round,
@@ -229,14 +230,15 @@ def _permille(usage: float) -> int:
     return round(1_000 * min(max(usage, 0.0), 1e6))
 
 
-def history(decisions: LiveDecisions, now_ms: int, after: int = 0) -> Document:
+def history(one: LiveCluster, after: int = 0) -> Document:
     """The rounds that changed after version `after`, newest first."""
-    changed = [one for one in reversed(decisions.rounds) if one.changed > after]
+    decisions = one.decisions
+    changed = [packed for packed in reversed(decisions.rounds) if packed.changed > after]
     oldest = decisions.rounds[0].key if decisions.rounds else None
     return {
         "version": decisions.version,
         "oldest": oldest,
-        "rounds": [_in_history(one, decisions.log, now_ms) for one in changed],
+        "rounds": [_in_history(packed, decisions.log, one.now_ms) for packed in changed],
     }
 
 
