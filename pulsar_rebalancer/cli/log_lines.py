@@ -13,7 +13,7 @@ from typing import Any, Literal, TextIO
 from pulsar_rebalancer.cli.errors import reported
 from pulsar_rebalancer.cli.lines import put
 from pulsar_rebalancer.settings.load import Settings
-from pulsar_rebalancer.settings.log import LogSettings
+from pulsar_rebalancer.settings.services import LogSettings
 
 Level = Literal["info", "warning", "error"]
 

@@ -1,5 +1,5 @@
 """The routes of the live page: its files, the JSON documents behind it, and the stream of
-changes.
+changes to the viewers who wait for them.
 """
 
 from __future__ import annotations

@@ -16,10 +16,21 @@ from pulsar_rebalancer.serve.deciding import NO_KEY, DecisionPublisher
 from pulsar_rebalancer.serve.documents import assets
 from pulsar_rebalancer.serve.request_check import LOOPBACK_NAMES, RequestGuard
 from pulsar_rebalancer.serve.server import check_certificate, run_server
-from pulsar_rebalancer.serve.signing_in import NO_TOKENS, SigningIn
-from pulsar_rebalancer.serve.tokens import FailureLimit, Sessions, TokenBook, read_tokens
+from pulsar_rebalancer.serve.signing_in import (
+    NO_TOKENS,
+    FailureLimit,
+    Sessions,
+    SigningIn,
+    TokenBook,
+    read_tokens,
+)
 from pulsar_rebalancer.settings.load import Settings
-from pulsar_rebalancer.settings.serve import ServeSettings, host_names, is_loopback, serve_address
+from pulsar_rebalancer.settings.services import (
+    ServeSettings,
+    host_names,
+    is_loopback,
+    serve_address,
+)
 from sinks.metrics.page import PageMetrics
 from sinks.metrics.settings import ListenAddress, listening_socket
 from sinks.wall_clock import wall_clock_ms

@@ -12,8 +12,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
 
-from pulsar_rebalancer.settings.log import LogSettings
-from pulsar_rebalancer.settings.serve import ServeSettings
+from pulsar_rebalancer.settings.services import LogSettings, ServeSettings
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings
 from sinks.metrics.settings import MetricsSettings

@@ -12,7 +12,7 @@ import typer
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.doctor.environment import check_java
 from pulsar_rebalancer.settings.load import Settings, load
-from pulsar_rebalancer.settings.serve import serve_address
+from pulsar_rebalancer.settings.services import serve_address
 from pulsar_rebalancer.watch.folder import (
     DEFAULT_FOLDER,
     DEMO_FOLDER,
@@ -22,7 +22,6 @@ from pulsar_rebalancer.watch.folder import (
     settings_of,
     write_settings,
 )
-from pulsar_rebalancer.watch.screen import WatchScreen
 from sinks.stopping import Stop, stopping
 from sinks.wall_clock import wall_clock_ms
 from strategies.errors import SettingsError
@@ -139,7 +138,14 @@ def _watch(
     used: WatchFolder, subjects: list[str], stop: Stop, modelled: bool, open_page: bool
 ) -> None:
     from pulsar_rebalancer.cli.own_shedder import own_shedders
-    from pulsar_rebalancer.watch.follow import GROUP, DryRuns, follow, modelled_cluster, started
+    from pulsar_rebalancer.watch.follow import (
+        GROUP,
+        DryRuns,
+        WatchScreen,
+        follow,
+        modelled_cluster,
+        started,
+    )
     from sinks.topics.access import open_consumer
     from streaming.checkpoint.guard import checkpoint_folder
     from streaming.starting import StartNews

@@ -73,7 +73,7 @@ def test_every_package_is_there_to_be_read() -> None:
         ),
         (
             "pulsar_rebalancer.cli",
-            "import pulsar_rebalancer.watch.screen",
+            "import pulsar_rebalancer.watch.follow",
             "pulsar_rebalancer.watch",
         ),
         ("pulsar_rebalancer.decisions", "import starlette", "starlette"),

@@ -19,12 +19,12 @@ from pulsar_rebalancer.decisions.explain.sentences import round_lines
 from pulsar_rebalancer.decisions.live.fold import LiveFold
 from pulsar_rebalancer.decisions.live.views import ViewSettings, history, overview
 from pulsar_rebalancer.decisions.log import DecisionLog
-from pulsar_rebalancer.decisions.notices.picture import picture_of
 from pulsar_rebalancer.decisions.plans import plans_of
+from pulsar_rebalancer.decisions.round_texts import picture_of
 from pulsar_rebalancer.decisions.status import ClusterStatus, Pause, Status
 from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, Step, closed_loop
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
-from pulsar_rebalancer.watch.screen import WatchScreen
+from pulsar_rebalancer.watch.follow import WatchScreen
 from sinks.wire.command_digest import command_digest
 from sinks.wire.encoding import encode_command
 from strategies.cluster.limit_settings import LimitSettings

@@ -17,8 +17,8 @@ from pulsar_rebalancer.decisions.live import views
 from pulsar_rebalancer.decisions.live.fold import LiveFold
 from pulsar_rebalancer.decisions.live.views import Document
 from pulsar_rebalancer.decisions.log import DecisionLog
-from pulsar_rebalancer.decisions.notices.picture import picture_of
 from pulsar_rebalancer.decisions.plans import approval_for, plans_of
+from pulsar_rebalancer.decisions.round_texts import picture_of
 from pulsar_rebalancer.decisions.status import ClusterStatus, Pause, Status, read_status
 from pulsar_rebalancer.settings.load import load
 from sinks.plain_loop import PlainLoop

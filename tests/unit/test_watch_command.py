@@ -29,8 +29,7 @@ from pulsar_rebalancer.watch.folder import (
     settings_of,
     write_settings,
 )
-from pulsar_rebalancer.watch.follow import DryRuns, Processes, follow
-from pulsar_rebalancer.watch.screen import WatchScreen
+from pulsar_rebalancer.watch.follow import DryRuns, Processes, WatchScreen, follow
 from sinks.collector.open_cluster import DiscoveredCluster, discovered
 from sinks.plain_loop import PlainLoop
 from sinks.pulsar_api.settings import PulsarSettings

@@ -14,10 +14,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.settings.complaints import shown
+from pulsar_rebalancer.settings.checks import json_schema, shown
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import SettingEntry, load
-from pulsar_rebalancer.settings.tree import json_schema
 
 #: Minimum width for the table.
 _WIDE = 100

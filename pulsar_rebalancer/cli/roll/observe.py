@@ -1,5 +1,6 @@
 """What the process of a roll sees of the cluster. A look takes seconds at most, also where brokers
-do not answer; what is not seen is no evidence.
+do not answer; what is not seen is no evidence. And why the moves of a roll wait outside of rounds:
+a plan that a person has to approve.
 """
 
 from __future__ import annotations

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 from pulsar_rebalancer.decisions.explain.answers import (
     in_short,
+    move_costs,
     verdict_counts,
     verdict_words,
     why_missing,
 )
 from pulsar_rebalancer.decisions.explain.subject import ExplainedSubject, Located
 from pulsar_rebalancer.decisions.log import DecisionLog
-from pulsar_rebalancer.decisions.move_costs import move_costs
 from pulsar_rebalancer.decisions.round_texts import sentences
 from strategies.cluster.model import Command, Evidence, Round, Skip
 from strategies.cluster.round_state import counted_as_done

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from pulsar_rebalancer.decisions.explain.sentences import when
 from pulsar_rebalancer.decisions.log import DecisionRecord, LoggedCommand
-from pulsar_rebalancer.decisions.notices.picture import picture_of
+from pulsar_rebalancer.decisions.round_texts import picture_of
 from sinks.metrics.labels import code_of
 from sinks.notices.notice import Notice, NoticeCause
 from strategies.cluster.model import Outcome, OutcomeStatus, Round

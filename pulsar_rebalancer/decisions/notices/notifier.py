@@ -1,5 +1,10 @@
 """Follows rounds and outcomes, and delivers the notices that they cause: reads, decides, stores,
 commits, delivers, one after the other.
+
+What it must not forget is in one file that is replaced atomically: the positions on the topics,
+what was decided from them, and the notices that are not delivered yet. A record and its notices are
+stored together, and a notice is removed after its delivery. So a killed process loses no notice,
+and may repeat only the one that it was delivering, with the same id.
 """
 
 from __future__ import annotations

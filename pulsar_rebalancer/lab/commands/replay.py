@@ -259,7 +259,7 @@ def _write_html(
 
 def _costs(outcomes: Iterable[Outcome]) -> PageTable | None:
     """What moves have cost, if executors have measured it."""
-    from pulsar_rebalancer.decisions.move_costs import HEADS, move_costs
+    from pulsar_rebalancer.decisions.explain.answers import HEADS, move_costs
     from pulsar_rebalancer.lab.report.page import PageTable
 
     rows = [one.row for one in move_costs(outcomes)]
