@@ -33,11 +33,10 @@ from strategies.settings import RoundSettings
 
 #: A person who has less time rarely sees a plan before it expires.
 SHORT_MS = 600_000
-_SIGNING, _APPROVALS, _INTENTS = "signing key", "approvals", "intents key"
-_OTHERS = stat.S_IWGRP | stat.S_IRWXO
+_SIGNING, _TOKEN = "signing key", "token expiry"
 _CORRECT = "correct that setting"
+#: Newest commands whose signatures are checked.
 _NEWEST = 20
-_DAY_MS = 86_400_000
 _Signed = Verdict | Literal["previous"]
 
 
@@ -53,13 +52,13 @@ def check_approvals(
     try:
         check_approval(executor, approvals_key(signing))
     except SettingsError as error:
-        yield Finding(_APPROVALS, "fail", error.complaints[0], _CORRECT)
+        yield Finding("approvals", "fail", error.complaints[0], _CORRECT)
         return
     path, previous = signing.approvals_key_file, signing.previous_approvals_key_file
     waits = "plans wait for approval" if required else "not required"
     expire, rest = age(rounds.command_ttl_ms), age(rounds.cool_down_ms)
     yield evaluate(
-        _APPROVALS,
+        "approvals",
         f"{waits}; {path} is usable"
         + _and_previous(previous, "signing.previous_approvals_key_file"),
         *_open_to_others((path, previous), ", so they can approve"),
@@ -87,11 +86,11 @@ def check_intents(signing: SigningSettings) -> Iterator[Finding]:
     try:
         intents_key(signing)
     except SettingsError as error:
-        yield Finding(_INTENTS, "fail", error.complaints[0], _CORRECT)
+        yield Finding("intents key", "fail", error.complaints[0], _CORRECT)
         return
     path, previous = signing.intents_key_file, signing.previous_intents_key_file
     yield evaluate(
-        _INTENTS,
+        "intents key",
         f"{path} is usable: the job refuses drains and rolls without it"
         + _and_previous(previous, "signing.previous_intents_key_file"),
         *_open_to_others((path, previous), ", so they can drain brokers"),
@@ -116,7 +115,7 @@ def check_signing(connections: Connections, now_ms: int, *, compare: bool = True
             "on topics.commands",
         )
     try:
-        newest = _newest(connections, now_ms - _DAY_MS) if compare else ()
+        newest = _newest(connections, now_ms - 86_400_000) if compare else ()
         found = _compared(path, [_verdict(key, value) for value in newest])
     except RebalancerError as error:
         return Finding(
@@ -138,7 +137,7 @@ def _open_to_others(files: Iterable[str], harm: str, begin: str = "") -> Iterato
     for file in filter(None, files):
         mode = stat.S_IMODE(Path(file).stat().st_mode)
         text = f"{begin or f'{file}:'} mode {mode:04o} lets others read or change the key{harm}"
-        yield Rule(bool(mode & _OTHERS), "warn", text, f"chmod 600 {file}")
+        yield Rule(bool(mode & (stat.S_IWGRP | stat.S_IRWXO)), "warn", text, f"chmod 600 {file}")
 
 
 def _and_previous(previous: str, setting: str) -> str:
@@ -148,10 +147,10 @@ def _and_previous(previous: str, setting: str) -> str:
 
 def _verdict(key: SigningKey, value: bytes) -> _Signed:
     """By which of the keys, or as SigningKey says."""
-    if key.current.check(value) == "signed":
-        return "signed"
     verdict = key.check(value)
-    return "previous" if verdict == "signed" else verdict
+    if verdict == "signed" and key.current.check(value) != "signed":
+        return "previous"
+    return verdict
 
 
 def _newest(connections: Connections, since_ms: int) -> Sequence[bytes]:
@@ -206,7 +205,6 @@ _REMEDIES: dict[_Signed, str] = {
 }
 
 
-_TOKEN = "token expiry"
 _WEEK_S, _FOREVER_S = 7 * 86_400, 1e15
 _RENEW = (
     "write a new token into the file pulsar.token_file; the file is read again for every "

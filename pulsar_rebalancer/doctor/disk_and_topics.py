@@ -29,7 +29,6 @@ from streaming.settings import JobSettings, uses_kafka
 from streaming.warm_start import warming
 
 LITTLE_BYTES = 2**30
-TOO_LITTLE_BYTES = 100 * 2**20
 #: A job that was down for this duration must still find all records.
 SHORT_RETENTION_MS = 3_600_000
 
@@ -48,7 +47,7 @@ def check_disk(job: JobSettings) -> Finding:
         "disk",
         text,
         Rule(
-            free < TOO_LITTLE_BYTES,
+            free < 100 * 2**20,
             "fail",
             text,
             "free space, or set job.checkpoint to a folder on another disk",
@@ -98,9 +97,9 @@ def check_checkpoint(job: JobSettings, engine: EngineSettings) -> Finding:
     """
     try:
         folder = checkpoint_folder(job)
-        if (folder / GUARD).exists():
-            return _checkpoint(folder, job, engine)
-        return _new_checkpoint(folder)
+        if not (folder / GUARD).exists():
+            return _new_checkpoint(folder)
+        return _checkpoint(folder, job, engine)
     except SettingsError as error:
         return Finding("checkpoint", "fail", error.complaints[0], error.complaints[-1])
     except RebalancerError as error:

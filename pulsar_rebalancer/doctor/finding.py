@@ -48,14 +48,6 @@ def evaluate(check: str, fine: str, *rules: Rule) -> Finding:
     return ok(check, fine)
 
 
-#: Time limit of all checks together.
-TOTAL_S = 240.0
-#: Time limit of one check, for example of all topics or of one cluster.
-CHECK_S = 90.0
-#: After each interval without a finding, a line names the check that is still running.
-SAY_EVERY_S = 10.0
-_REMEDY = "check the server or disk that this check needs, then run doctor again"
-
 Check = Callable[[], Iterable[Finding]]
 
 
@@ -67,10 +59,14 @@ class TimeLimit:
     def __init__(
         self,
         say: Callable[[str], None],
-        total_s: float = TOTAL_S,
-        check_s: float = CHECK_S,
-        say_every_s: float = SAY_EVERY_S,
+        total_s: float = 240.0,
+        check_s: float = 90.0,
+        say_every_s: float = 10.0,
     ) -> None:
+        """`total_s`: of all checks together; `check_s`: of one check, for example of all topics or
+        of one cluster; `say_every_s`: after each such time without a finding, a line names the
+        check that is still running.
+        """
         self._say, self._check_s, self._say_every_s = say, check_s, say_every_s
         self._end = time.monotonic() + total_s
         self._total_s = total_s
@@ -116,7 +112,12 @@ class TimeLimit:
         self.exceeded = True
         return [
             *found,
-            Finding(name, status, f"not finished within {until - began:.0f} s", _REMEDY),
+            Finding(
+                name,
+                status,
+                f"not finished within {until - began:.0f} s",
+                "check the server or disk that this check needs, then run doctor again",
+            ),
         ]
 
 

@@ -23,7 +23,6 @@ from streaming.checkpoint.locks import CheckpointInUse, Holder, holder
 from streaming.settings import JobSettings
 
 _JOB, _EPOCHS, _EXECUTOR = "job", "epochs", "executor"
-_WARMING = "reads telemetry without publishing (warm start), so that it closes no round yet"
 _SEE = "see the findings about the checkpoint and topics.rounds"
 _STANDS_STILL = (
     "check that `rebalancer collect` runs and reaches the brokers, then read the job's last "
@@ -69,7 +68,10 @@ def _warming(folder: Path, limit_ms: int, now_ms: int) -> Finding:
     """Whether a job that closes no rounds yet finishes micro-batches."""
     by = holder(folder)
     ended_ms = map(_written_ms, folder.glob("commits/*"))
-    text = f"{_who(by, now_ms)}; {_WARMING}"
+    text = (
+        f"{_who(by, now_ms)}; reads telemetry without publishing (warm start), so that it closes "
+        "no round yet"
+    )
     return evaluate(
         _JOB,
         text,

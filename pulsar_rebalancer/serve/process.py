@@ -21,7 +21,6 @@ from pulsar_rebalancer.serve.signing_in import (
     FailureLimit,
     Sessions,
     SigningIn,
-    TokenBook,
     read_tokens,
 )
 from pulsar_rebalancer.settings.load import Settings
@@ -117,7 +116,7 @@ def assembled_page(
         snapshot,
         ViewSettings(settings.engine.round, settings.collector.pass_interval_ms),
         SigningIn(
-            tokens_of(serve),
+            read_tokens(serve.token_file) if serve.token_file else None,
             Sessions(time.monotonic),
             FailureLimit(time.monotonic),
             secure=bool(serve.tls_cert),
@@ -135,11 +134,6 @@ def plan_settings(settings: Settings, key: SigningKey | None) -> PlanSettings:
     no_key = NO_KEY if key is None else ""
     why_not = no_key if settings.serve.token_file else NO_TOKENS
     return PlanSettings(settings.executor.approval == "required", why_not)
-
-
-def tokens_of(serve: ServeSettings) -> TokenBook | None:
-    """The tokens, None without a file. Raises SettingsError."""
-    return read_tokens(serve.token_file) if serve.token_file else None
 
 
 def allowed_hosts(serve: ServeSettings) -> frozenset[str]:

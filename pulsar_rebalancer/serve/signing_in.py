@@ -28,7 +28,7 @@ _SETTING = "serve.token_file"
 _NAME = re.compile(r"[\w.@ -]{1,64}")
 #: Shorter tokens can be guessed.
 _SHORTEST = 16
-_SESSION_S = 12 * 3600.0
+_SESSION_S = 12 * 3600
 _MOST_SESSIONS = 1_000
 #: Failed logins of one address within this time (s), and addresses that are remembered.
 _MOST_FAILURES, _FAILURES_S, _MOST_ADDRESSES = 10, 60.0, 10_000
@@ -141,11 +141,6 @@ class Sessions:
         """Ends a session."""
         self._open.pop(_digest(name), None)
 
-    @property
-    def lasts_s(self) -> int:
-        """How long a session lasts."""
-        return int(_SESSION_S)
-
 
 @dataclass(slots=True)
 class FailureLimit:
@@ -234,8 +229,7 @@ class SigningIn:
 
     async def who_is_it(self, request: Request) -> Response:
         """Name, role and the page's secret of the person who sent the request."""
-        viewer = self.viewer_of(request)
-        return self._person(viewer)
+        return self._person(self.viewer_of(request))
 
     def _person(self, viewer: Viewer) -> Response:
         reason = NO_TOKENS if self.tokens is None else "This needs the role operator."
@@ -263,7 +257,7 @@ class SigningIn:
         response.set_cookie(
             COOKIE,
             name,
-            max_age=self.sessions.lasts_s,
+            max_age=_SESSION_S,
             path="/",
             secure=self.secure,
             httponly=True,

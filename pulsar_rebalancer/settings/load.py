@@ -183,10 +183,6 @@ def resolved(
     clusters = [_cluster(name, common, own, found) for name, own in named.items()]
     if found:
         raise SettingsError(found)
-    collector, executor, metrics, notices, log, serve = (
-        _build(section, entries)
-        for section in ("collector", "executor", "metrics", "notices", "log", "serve")
-    )
     job = _build("job", entries, jars=_build("jars", entries))
     lossless = {"fail_on_data_loss": job.fail_on_data_loss}
     loss = dict.fromkeys(("files", "kafka", "pulsar"), lossless)
@@ -198,20 +194,17 @@ def resolved(
             if name != "topics"
         },
     )
-    job = replace(job, connections=connections)
     known = tuple(cluster for cluster in clusters if cluster is not None) or (connections.pulsar,)
     return Settings(
         entries,
         _engine(entries, shedders, release),
         connections,
-        job,
-        collector,
-        executor,
-        metrics,
-        notices,
-        log,
-        serve,
-        known,
+        replace(job, connections=connections),
+        clusters=known,
+        **{
+            section: _build(section, entries)
+            for section in ("collector", "executor", "metrics", "notices", "log", "serve")
+        },
     )
 
 

@@ -101,14 +101,14 @@ def from_broker_conf(
     """
     from pulsar_rebalancer.settings.broker_conf import show as shown_as
     from pulsar_rebalancer.settings.broker_conf.convert import convert, refuse_nothing
-    from pulsar_rebalancer.settings.broker_conf.upgrade import upgrade_of
+    from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
     from strategies.java.release_defaults import RELEASES
 
     release = None if pulsar is None else options.named_release(pulsar, "--pulsar")
     conversion = convert(file)
     console.warn(conversion.warnings)
     refuse_nothing(file, conversion)
-    upgrade = None if release is None else upgrade_of(conversion.given, RELEASES[0], release)
+    upgrade = None if release is None else Upgrade(conversion.given, RELEASES[0], release)
     if as_json:
         console.print_json("broker-conf", 1, shown_as.as_json(file, conversion, upgrade))
     else:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -43,8 +44,6 @@ _IDLE_S, _SNAPSHOT_S, _TICK_S = 0.3, 0.5, 5.0
 _FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0
 _TELEMETRY = msgspec.json.Decoder(TelemetryHead)
 _REJECTED = msgspec.json.Decoder(RejectedHead)
-#: What reading a topic raises: also errors of client libraries that no module of ours expects.
-_Failure = Exception
 
 
 def _telemetry(fold: LiveFold, value: bytes) -> None:
@@ -136,7 +135,8 @@ class LiveTopics:
                 finally:
                     with suppress(RebalancerError):
                         reader.close()
-            except _Failure as error:
+            # Client libraries raise errors that no module of ours expects.
+            except Exception as error:
                 self._lost(name, error)
                 self._stop.wait(pause_s)
                 pause_s = min(2 * pause_s, _LAST_RETRY_S)
@@ -171,10 +171,7 @@ class LiveTopics:
                     self._add_record(name, record.value)
                 except (WireError, ValueError, RecursionError):
                     self._skipped += 1
-        with self._lock:
-            health = self._health[name]
-            self._health[name] = replace(health, records=health.records + len(records))
-        self._dirty.set()
+        self._note(name, records=self._health[name].records + len(records))
 
     def _add_record(self, name: str, value: bytes) -> None:
         match name:
@@ -190,20 +187,19 @@ class LiveTopics:
         if health.error:
             self._log(f"topics.{name} is read again")
         if health.error or (caught_up and not health.caught_up):
-            with self._lock:
-                self._health[name] = replace(
-                    health, error="", since_ms=None, caught_up=caught_up or health.caught_up
-                )
-            self._dirty.set()
+            self._note(name, error="", since_ms=None, caught_up=caught_up or health.caught_up)
 
     def _lost(self, name: str, error: Exception) -> None:
         health = self._health[name]
         text = str(error) or type(error).__name__
         if not health.error:
             self._log(f"topics.{name} cannot be read, trying again: {text}")
+        self._note(name, error=text, since_ms=health.since_ms or self._now_ms())
+
+    def _note(self, name: str, **changes: Any) -> None:
+        """Changes the health of a topic, which only the topic's own thread does."""
         with self._lock:
-            since_ms = health.since_ms or self._now_ms()
-            self._health[name] = replace(health, error=text, since_ms=since_ms)
+            self._health[name] = replace(self._health[name], **changes)
         self._dirty.set()
 
     def _keep(self, on_turn: Callable[[LiveSnapshot], None]) -> None:

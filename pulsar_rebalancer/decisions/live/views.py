@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import isnan
 from typing import Any, Literal
 
@@ -62,17 +62,7 @@ def clusters(snapshot: LiveSnapshot, settings: ViewSettings) -> Document:
     return {
         "version": snapshot.version,
         "clusters": [_in_list(one, settings) for one in snapshot.clusters.values()],
-        "topics": [
-            {
-                "name": one.name,
-                "uri": one.uri,
-                "records": one.records,
-                "error": one.error,
-                "since_ms": one.since_ms,
-                "caught_up": one.caught_up,
-            }
-            for one in snapshot.topics
-        ],
+        "topics": [asdict(one) for one in snapshot.topics],
         "empty": f"{NO_RECORD} {_starts(snapshot.starting)}" if snapshot.starting else NO_RECORD,
         "left_out": snapshot.left_out,
         "skipped": snapshot.skipped,

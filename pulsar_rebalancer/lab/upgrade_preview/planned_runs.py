@@ -12,12 +12,7 @@ import numpy as np
 
 from pulsar_rebalancer.settings.broker_conf.convert import Conversion, convert, refuse_nothing
 from pulsar_rebalancer.settings.broker_conf.strategy_pair import is_extensible
-from pulsar_rebalancer.settings.broker_conf.upgrade import (
-    Upgrade,
-    as_pulsar,
-    defaults_of,
-    upgrade_of,
-)
+from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade, as_pulsar, defaults_of
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import Settings
 from pulsar_rebalancer.settings.sources import from_flags
@@ -123,7 +118,7 @@ def plan_of(
     ]
     if conf is None:
         given = defaults_of(releases[0], extensible=extensible).given
-        return PreviewPlan(tuple(runs), upgrade_of(given, *releases), (_OF_DEFAULTS,))
+        return PreviewPlan(tuple(runs), Upgrade(given, *releases), (_OF_DEFAULTS,))
     read = [(release, convert(conf, release)) for release in releases]
     refuse_nothing(conf, read[0][1])
     own = [
@@ -137,7 +132,7 @@ def plan_of(
     ]
     found = read[0][1]
     remarks = tuple(_remarks(conf, found, extensible))
-    upgrade = upgrade_of(found.given, *releases)
+    upgrade = Upgrade(found.given, *releases)
     return PreviewPlan((*own, *runs), upgrade, remarks, found.warnings)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from pulsar_rebalancer.settings.broker_conf.convert import Conversion, convert_lines
@@ -32,7 +33,6 @@ from strategies.shedding.registry import SHEDDERS
 
 _MAX_UNLOAD = "maxUnloadPercentage"
 _BUNDLES = "defaultNumberOfNamespaceBundles"
-_SYSTEM_BUNDLES = "defaultNumberOfSystemNamespaceBundles"
 #: Keys that rounds of load balancing depend on; a back-test shows the others in nothing.
 _BALANCING = frozenset({SHEDDING, PLACEMENT, _MAX_UNLOAD, EVENLY.key})
 #: Classes that read maxUnloadPercentage.
@@ -62,14 +62,23 @@ class OmittedKey:
         return None if self.keep is None else f"{self.key}={as_written(self.keep)}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Upgrade:
-    """What changes from one release to another for a broker.conf. `pairs`: before and after."""
+    """What changes from one release to another for a broker.conf. `given`: its keys and values."""
 
+    given: Mapping[str, Value]
     before: PulsarRelease
     after: PulsarRelease
-    omitted: tuple[OmittedKey, ...]
-    pairs: tuple[StrategyPair, StrategyPair]
+
+    @cached_property
+    def pairs(self) -> tuple[StrategyPair, StrategyPair]:
+        """The strategies before and after."""
+        return pair_in(self.before, self.given), pair_in(self.after, self.given)
+
+    @cached_property
+    def omitted(self) -> tuple[OmittedKey, ...]:
+        """The keys that the file leaves out and whose defaults differ."""
+        return tuple(self._omitted())
 
     @property
     def noun(self) -> str:
@@ -104,23 +113,7 @@ class Upgrade:
             "round in 5.0: no key keeps the rule of the other release",
         )
 
-
-def upgrade_of(given: Mapping[str, Value], before: PulsarRelease, after: PulsarRelease) -> Upgrade:
-    """What changes for a broker.conf with these keys and values."""
-    pairs = pair_in(before, given), pair_in(after, given)
-    change = _Change(given, before, after, pairs)
-    return Upgrade(before, after, tuple(change.omitted()), pairs)
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    given: Mapping[str, Value]
-    before: PulsarRelease
-    after: PulsarRelease
-    pairs: tuple[StrategyPair, StrategyPair]
-
-    def omitted(self) -> Iterator[OmittedKey]:
-        """The keys that the file leaves out and whose defaults differ."""
+    def _omitted(self) -> Iterator[OmittedKey]:
         for key, differs in RELEASE_DEFAULTS.items():
             old, new = differs.values[self.before], differs.values[self.after]
             if key not in self.given and old != new:
@@ -132,7 +125,7 @@ class _Change:
         """The value that keeps today's behaviour. Without a key of its own, the system namespace
         has the number of any other.
         """
-        if key == _SYSTEM_BUNDLES and old is None:
+        if key == "defaultNumberOfSystemNamespaceBundles" and old is None:
             number: Value = RELEASE_DEFAULTS[_BUNDLES].values[self.before]
             return self.given.get(_BUNDLES, number)
         return old
