@@ -35,8 +35,6 @@ from sinks.wire.signing import approvals_key, signing_key
 
 #: Deadline of short calls without a gate.
 _QUICK_MS = 5_000
-#: Records that a broker sends ahead.
-_AHEAD = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +134,7 @@ def _topics(settings: Settings, stack: ExitStack, *, with_approvals: bool) -> Ex
 
     def consumer(topic: TopicUri) -> Consumer:
         # An executor does a few commands at a time; each record may be as large as a broker allows.
-        opened = open_consumer(
-            topic, group, folder, connections.wire, connections.access, ahead=_AHEAD
-        )
+        opened = open_consumer(topic, group, folder, connections.wire, connections.access, ahead=16)
         stack.callback(opened.close)
         return opened
 

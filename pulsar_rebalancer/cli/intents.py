@@ -40,7 +40,6 @@ from strategies.figures.describe import age
 LOOK_S = 0.5
 #: Rounds without an answer to a record, after which none is expected any more.
 _UNANSWERED = 5
-_NO_ROUND = "still waits for a round: check with `rebalancer doctor` that job and collector run"
 _DURATIONS = re.compile(r"\b[0-9]+ (?:s|min|h|d)\b")
 
 
@@ -108,7 +107,11 @@ class IntentSession:
             done = self.answers.rounds()
             if done or time.monotonic() - last >= self.remind_s:
                 if not done:
-                    self.note(_NO_ROUND, "waiting")
+                    self.note(
+                        "still waits for a round: check with `rebalancer doctor` that job and "
+                        "collector run",
+                        "waiting",
+                    )
                 last = time.monotonic()
             yield done
             self.stop.wait(LOOK_S)
@@ -117,9 +120,9 @@ class IntentSession:
     def interrupted(self, sentence: str) -> NoReturn:
         """Ends the command after a signal, before what it waits for is done. Raises typer.Exit."""
         console.progress(sentence)
-        interrupted = self.stop.by == "SIGINT"
-        code = exit_codes.INTERRUPTED if interrupted else exit_codes.TERMINATED
-        raise typer.Exit(code)
+        if self.stop.by == "SIGINT":
+            raise typer.Exit(exit_codes.INTERRUPTED)
+        raise typer.Exit(exit_codes.TERMINATED)
 
     def answered(
         self, intent: Intent, accepted: Callable[[Round], IntentStatus | None] | None = None

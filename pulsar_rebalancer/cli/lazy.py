@@ -67,9 +67,6 @@ ELSEWHERE: Mapping[str, str] = {
     "conformance": "pulsar_rebalancer.lab.commands.conformance",
 }
 
-#: Options that typer adds to every application.
-_ONLY_AT_THE_TOP = frozenset({"install_completion", "show_completion"})
-
 
 def load(name: str) -> Any:
     """Imports the module of a command and returns the command."""
@@ -78,7 +75,9 @@ def load(name: str) -> Any:
     command = get_command(getattr(importlib.import_module(module), app or "app"))
     command.name = name
     command.help = command.help or COMMANDS[name]
-    command.params = [param for param in command.params if param.name not in _ONLY_AT_THE_TOP]
+    # Typer adds these to every application.
+    only_at_the_top = ("install_completion", "show_completion")
+    command.params = [param for param in command.params if param.name not in only_at_the_top]
     for part in (command, *getattr(command, "commands", {}).values()):
         part.rich_markup_mode = None
     return command

@@ -25,9 +25,11 @@ def leave(code: int) -> NoReturn:
     """Exits with this code, whatever threads of a C++ client are still doing."""
     if _NATIVE not in sys.modules:
         sys.exit(code)
-    _join()
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
     atexit._run_exitfuncs()
-    os._exit(code if _flushed() else code or exit_codes.ERROR)
+    abandon(code)
 
 
 def abandon(code: int) -> NoReturn:
@@ -41,12 +43,6 @@ def code_of(end: SystemExit) -> int:
         return end.code or exit_codes.OK
     put(str(end.code), sys.stderr)
     return exit_codes.ERROR
-
-
-def _join() -> None:
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
 
 
 def _flushed() -> bool:

@@ -223,7 +223,7 @@ def _settings(
     said = f"{given} of {len(settings.entries)} given ({settings.source})"
     return settings, [
         ok("settings", f"valid, {said}")
-        if settings.is_given
+        if settings.file is not None or given
         else Finding(
             "settings",
             "fail",

@@ -246,7 +246,17 @@ def check_executor(settings: ExecutorSettings) -> Finding:
     try:
         folder = state_folder(settings)
         if not folder.exists():
-            return _new_folder(folder)
+            above = existing(folder)
+            return evaluate(
+                _EXECUTOR,
+                f"{folder} will be created",
+                Rule(
+                    not writable(above),
+                    "warn",
+                    f"{folder} cannot be created: {above} is not writable",
+                    f"before an executor runs here, {_REMEDY}",
+                ),
+            )
         if not writable(folder):
             return Finding(
                 _EXECUTOR, "fail", f"{folder} is not writable", f"change its owner, or {_REMEDY}"
@@ -278,18 +288,4 @@ def _journal(folder: Path) -> str:
         return f"{folder} has no journal yet"
     return f"{folder}, no executor runs" + (
         f"; {left} commands are unfinished; the next start checks them" if left else ""
-    )
-
-
-def _new_folder(folder: Path) -> Finding:
-    above = existing(folder)
-    return evaluate(
-        _EXECUTOR,
-        f"{folder} will be created",
-        Rule(
-            not writable(above),
-            "warn",
-            f"{folder} cannot be created: {above} is not writable",
-            f"before an executor runs here, {_REMEDY}",
-        ),
     )

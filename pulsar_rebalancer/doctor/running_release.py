@@ -17,8 +17,6 @@ from streaming.checkpoint.guard import checkpoint_folder
 from streaming.checkpoint.guard_file import written_guard
 from streaming.pulsar_release import release_in
 
-_CHECK = "pulsar version"
-
 
 def in_release_of_checkpoint(settings: Settings) -> Settings:
     """The settings with the Pulsar release of their checkpoint, if they leave it open."""
@@ -41,7 +39,7 @@ def check_release(listed: Sequence[Broker], settings: Settings) -> Finding:
     differs = f"{how} the rules and defaults of {used}, but {found.why}"
     known = found.oldest is not None
     return evaluate(
-        _CHECK,
+        "pulsar version",
         fine,
         Rule(
             known and used != found.release,

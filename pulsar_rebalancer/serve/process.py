@@ -26,7 +26,6 @@ from pulsar_rebalancer.serve.signing_in import (
 from pulsar_rebalancer.settings.load import Settings
 from pulsar_rebalancer.settings.services import (
     ServeSettings,
-    host_names,
     is_loopback,
     serve_address,
 )
@@ -140,7 +139,8 @@ def allowed_hosts(serve: ServeSettings) -> frozenset[str]:
     """The names that requests may be for; empty = any. Without tokens only names of this machine
     are safe: a foreign site's name may lead here, too.
     """
-    host, named = serve_address(serve).host, host_names(serve)
+    host = serve_address(serve).host
+    named = [name.strip().lower() for name in serve.hosts.split(",") if name.strip()]
     if serve.token_file and not named and not is_loopback(host):
         return frozenset()
     return frozenset({*LOOPBACK_NAMES, host.lower(), *named})

@@ -17,8 +17,6 @@ from pydantic_core import ErrorDetails
 from pulsar_rebalancer.settings.leaves import Leaf
 from pulsar_rebalancer.settings.sources import REMOVED, Assignment, did_you_mean
 
-SCHEMA_ID = "urn:pulsar-rebalancer:settings:v1"
-
 
 def checked(leaf: Leaf, value: Any) -> Any:
     """The value; an integer becomes a float where that belongs. Raises pydantic's ValidationError
@@ -44,7 +42,11 @@ def json_schema(leaves: tuple[Leaf, ...]) -> dict[str, Any]:
         "additionalProperties": {"$ref": "#/$defs/Pulsar"},
     }
     schema["properties"]["clusters"] = clusters
-    return {"$schema": GenerateJsonSchema.schema_dialect, "$id": SCHEMA_ID, **schema}
+    return {
+        "$schema": GenerateJsonSchema.schema_dialect,
+        "$id": "urn:pulsar-rebalancer:settings:v1",
+        **schema,
+    }
 
 
 class _Schema(GenerateJsonSchema):

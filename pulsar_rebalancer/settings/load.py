@@ -87,11 +87,6 @@ class Settings:
             places += [counted(number, noun)] if number else []
         return ", ".join(places)
 
-    @property
-    def is_given(self) -> bool:
-        """Whether anybody has given settings: a file, or a value of another source."""
-        return self.file is not None or any(entry.kind != "default" for entry in self.entries)
-
     def value(self, path: str) -> Any:
         """The value of a setting by its dotted path. Raises KeyError for unknown paths."""
         return {entry.leaf.path: entry.value for entry in self.entries}[path]

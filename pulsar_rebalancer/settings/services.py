@@ -83,8 +83,3 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
-
-
-def host_names(settings: ServeSettings) -> tuple[str, ...]:
-    """The entries of `hosts`, in lower case."""
-    return tuple(name.strip().lower() for name in settings.hosts.split(",") if name.strip())

@@ -104,11 +104,12 @@ def from_environment(
     tables = {leaf.env.removeprefix(_PREFIX).split("__")[0] for leaf in leaves}
     found, complaints = [], []
     for name in sorted(environment):
-        leaf, path = by_env.get(name), _path_of(name)
+        leaf, path = by_env.get(name), name.removeprefix(_PREFIX).replace("__", ".").lower()
         if leaf is not None or (name.startswith(_PREFIX) and path in REMOVED):
             found.append(Assignment(path, parse(environment[name], leaf), "env", name))
         elif name.startswith(_PREFIX) and name not in _RESERVED and _means_a_setting(name, tables):
-            complaints.append(_unknown_variable(name, list(by_env)))
+            hint = did_you_mean(name, by_env, 0.75, _PREFIX)
+            complaints.append(f"{path}: the environment variable {name} sets nothing{hint}")
     return found, complaints
 
 
@@ -139,20 +140,9 @@ def parse(text: str, leaf: Leaf | None) -> Any:
         return text
 
 
-def _path_of(name: str) -> str:
-    return name.removeprefix(_PREFIX).replace("__", ".").lower()
-
-
 def _means_a_setting(name: str, tables: set[str]) -> bool:
     rest = name.removeprefix(_PREFIX)
     return "__" in rest or any(rest.startswith(f"{table}_") for table in tables)
-
-
-def _unknown_variable(name: str, known: list[str]) -> str:
-    return (
-        f"{_path_of(name)}: the environment variable {name} sets nothing"
-        f"{did_you_mean(name, known, 0.75, _PREFIX)}"
-    )
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float, prefix: str = "") -> str:

@@ -159,9 +159,6 @@ class _ReportedTopics(msgspec.Struct):
     topics: int | None = None
 
 
-_TOPICS = msgspec.json.Decoder(_ReportedTopics)
-
-
 def brokers_of(cluster: str, done: Pass, weights: Weights) -> list[dict[str, Any]]:
     """The figures of all brokers of a pass, sorted by name; `missing`: why a broker has none, else
     null.
@@ -184,7 +181,7 @@ def _figures(cluster: str, report: Report, weights: Weights) -> dict[str, Any]:
         return {"missing": "it has withdrawn its figures"}
     figures, traffic = record.figures, record.figures.traffic
     topics = (
-        _TOPICS.decode(report.body).topics
+        msgspec.json.Decoder(_ReportedTopics).decode(report.body).topics
         if record.bundles is None
         else int(record.bundles.topics.sum())
     )

@@ -42,10 +42,6 @@ _NO_ROUND = (
     "no round yet. Start `rebalancer run`, or wait for its first round: the first sweep closes it; "
     "`rebalancer doctor` checks the job."
 )
-_NO_REPORT = (
-    "no report published in the last hour. Start `rebalancer collect`; `rebalancer doctor` checks "
-    "the brokers."
-)
 _LATE = "no newer round: check with `rebalancer doctor` that `rebalancer run` and `collect` run"
 #: Brokers that did not answer, and codes of rejected records, that a line names.
 _NAMED = 3
@@ -188,7 +184,10 @@ def _spread(newest: Round) -> str:
 
 def _reports(one: ClusterStatus, now_ms: int) -> str:
     if one.report_ms is None and one.sweep is None:
-        return _NO_REPORT
+        return (
+            "no report published in the last hour. Start `rebalancer collect`; `rebalancer doctor` "
+            "checks the brokers."
+        )
     report = "no report" if one.report_ms is None else f"report {_ago(one.report_ms, now_ms)}"
     if one.sweep is None:
         return f"newest {report}; no sweep in the last hour"

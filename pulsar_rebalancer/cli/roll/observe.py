@@ -68,8 +68,6 @@ U = TypeVar("U")
 _LOOK_MS, _PROBE_MS = 5_000, 10_000
 #: Brokers that are asked for a read of metadata, until one answers.
 _READERS = 2
-#: Code of outcomes after which a bundle has no owner though it had clients.
-_UNOWNED = "unowned"
 _MOST_UNOWNED = 20
 
 
@@ -159,7 +157,7 @@ class ClusterObserver:
     def _is_lost(self, outcome: Outcome, phases: Mapping[str, RollPhase]) -> bool:
         code = (outcome.reason or "").partition(":")[0]
         of_roll = outcome.cluster == self._cluster and outcome.owner_before in phases
-        return of_roll and code == _UNOWNED
+        return of_roll and code == "unowned"
 
     def _is_unowned(self, bundle: str) -> bool:
         """Whether it exists and no broker has it. Where the cluster does not say, it stays as it

@@ -29,9 +29,6 @@ from strategies.roll.steps import (
     WriteRecord,
 )
 
-#: Environment variable with the broker's id, which is also `$1`.
-BROKER_VARIABLE = "REBALANCER_BROKER"
-
 
 @dataclass
 class RestartCommands:
@@ -50,7 +47,7 @@ class RestartCommands:
             try:
                 self.running[broker] = subprocess.Popen(
                     ["sh", "-c", self.command, "sh", broker],
-                    env={**os.environ, BROKER_VARIABLE: broker},
+                    env={**os.environ, "REBALANCER_BROKER": broker},
                     stdin=subprocess.DEVNULL,
                     stdout=2,  # standard output is the roll's own result
                     start_new_session=True,

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pulsar_rebalancer.decisions.explain.subject import Located
 from pulsar_rebalancer.decisions.log import DecisionLog
-from strategies.cluster.model import Command, Expected, OutcomeStatus
+from strategies.cluster.model import Command, Expected
 from strategies.executor.admission import AdmissionRules, CommandFacts, Objection, may_be_considered
 
 Action = Literal["unload", "transfer", "split"]
@@ -130,8 +130,7 @@ def _on_topic(command: Command, whole: DecisionLog, limits: ExecutorLimits) -> L
 def _is_open(command: Command, whole: DecisionLog) -> bool:
     """Whether the command has no outcome yet, or only that of a dry run."""
     outcome = whole.outcome_of(command)
-    status: OutcomeStatus | None = None if outcome is None else outcome.status
-    return status in (None, "dry-run")
+    return outcome is None or outcome.status == "dry-run"
 
 
 def _issued_now(bundle: str, cluster: str, action: Action, now_ms: int) -> Command:

@@ -28,11 +28,6 @@ from strategies.figures.describe import counted
 QUIET = ""
 SILENT = "silent"
 PLAN = "plan"
-_LOST = "elsewhere"
-_SILENT_ADVICE = (
-    "Check with `rebalancer doctor` that `rebalancer run` and `rebalancer collect` run."
-)
-_OUTCOME_ADVICE = "See `rebalancer explain` with the command's id, and the executor's log."
 #: Clusters that are remembered; of more, those with the oldest rounds are forgotten.
 MOST_CLUSTERS = 1_000
 #: Clusters whose last round was this long before the first start are not silent, but gone.
@@ -252,7 +247,7 @@ def _kind(status: OutcomeStatus, code: str) -> str:
     """The kind of a notice about an outcome; empty if there is none."""
     if status == "failed":
         return "failed"
-    return "lost-destination" if code == _LOST else ""
+    return "lost-destination" if code == "elsewhere" else ""
 
 
 def _cause(done: Round) -> NoticeCause:
@@ -293,7 +288,11 @@ def _silent(cluster: str, known: ClusterNotices, rules: NoticeRules) -> Notice:
         # Not the present time: a repeated decision has the same id.
         known.ts + rules.silent_ms,
         known.ts,
-        NoticeCause(SILENT, f"no newer round for more than {limit}", _SILENT_ADVICE),
+        NoticeCause(
+            SILENT,
+            f"no newer round for more than {limit}",
+            "Check with `rebalancer doctor` that `rebalancer run` and `rebalancer collect` run.",
+        ),
         picture=f"in its last round: {known.picture}",
         link=rules.link,
     )
@@ -331,7 +330,9 @@ def _of_outcome(
         f"{outcome.cluster}: {what}{more}",
         outcome.ts,
         outcome.ts,
-        NoticeCause(code, text, _OUTCOME_ADVICE),
+        NoticeCause(
+            code, text, "See `rebalancer explain` with the command's id, and the executor's log."
+        ),
         command=outcome.command_id,
         picture=picture or None,
         link=rules.link,

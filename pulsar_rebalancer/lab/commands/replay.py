@@ -14,10 +14,10 @@ import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.lines import put
-from pulsar_rebalancer.decisions.explain.outcomes import OutcomeCollector
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.replay import decisions
+from pulsar_rebalancer.lab.replay.decisions import OutcomeCollector
 from pulsar_rebalancer.lab.report.target import check_target
 from pulsar_rebalancer.lab.tables import replay as report
 from pulsar_rebalancer.settings.load import Settings

@@ -110,7 +110,6 @@ def _meaning(escaped: str) -> str:
     return _CONTROL.get(escaped, escaped)
 
 
-_NULL = "tag:yaml.org,2002:null"
 _ELSEWHERE = "has no value in this file: name a file that contains it"
 _PRINT_IT = "print it first, for example with `helm template` or `kubectl get configmap -o yaml`"
 
@@ -171,7 +170,7 @@ def _entry(
         if "\n" in value.value.strip():  # a file inside a ConfigMap
             yield from properties_in(file, value.value, value.start_mark.line + 2)
         else:
-            remark = _ELSEWHERE if value.tag == _NULL else ""
+            remark = _ELSEWHERE if value.tag == "tag:yaml.org,2002:null" else ""
             yield Property(key.value, "" if remark else value.value, line, remark)
     elif isinstance(value, yaml.SequenceNode) and key.value.removeprefix(PREFIX) in KEYS:
         names = (item.value for item in value.value if _is_text(item))
@@ -189,9 +188,6 @@ _STRUCTURED = re.compile(r"[{\[]|---|%YAML|-[ \t]|[\"']?[\w./-]+[\"']?[ \t]*:([ 
 #: How Java prints sets and optional values.
 _PRINTED = re.compile(r"(Optional)?\[([^\[\]]*)\]")
 _ABSENT = frozenset({"null", "Optional.empty"})
-_CASE = f"Pulsar's images apply variables that begin with {PREFIX}, in capitals, only"
-_QUOTES = "Pulsar takes the quotation marks for a part of the value: remove them"
-_BRACKETS = "Pulsar takes the brackets for a part of the names: remove them"
 
 
 def read_conf(file: Path) -> list[Property]:
@@ -227,7 +223,14 @@ def _text(data: bytes, usual: str) -> str:
 def _without_prefix(one: Property) -> Property:
     if one.key.startswith(PREFIX):
         return replace(one, key=one.key.removeprefix(PREFIX))
-    return replace(one, remark=_CASE) if one.key.upper().startswith(PREFIX) else one
+    return (
+        replace(
+            one,
+            remark=f"Pulsar's images apply variables that begin with {PREFIX}, in capitals, only",
+        )
+        if one.key.upper().startswith(PREFIX)
+        else one
+    )
 
 
 def _plain(one: Property, printed: bool, by_shell: bool) -> Property:
@@ -237,11 +240,19 @@ def _plain(one: Property, printed: bool, by_shell: bool) -> Property:
     value, remark = one.value.strip(), one.remark
     if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
         value = value[1:-1].strip()
-        remark = remark or ("" if by_shell else _QUOTES)
+        remark = remark or (
+            ""
+            if by_shell
+            else "Pulsar takes the quotation marks for a part of the value: remove them"
+        )
     match = _PRINTED.fullmatch(value)
     if match is not None:
         value = match[2].strip()
-        remark = remark or ("" if printed or match[1] else _BRACKETS)
+        remark = remark or (
+            ""
+            if printed or match[1]
+            else "Pulsar takes the brackets for a part of the names: remove them"
+        )
     elif value in _ABSENT:
         value = ""
     return replace(one, key=one.key.strip("\"'"), value=value, remark=remark)

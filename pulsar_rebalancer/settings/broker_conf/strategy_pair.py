@@ -18,7 +18,6 @@ from strategies.java.release_defaults import PulsarRelease
 from strategies.placement.registry import PLACERS, pulsars_own
 from strategies.shedding.registry import EXTENSIBLE
 
-_EXTENSIBLE_PLACEMENT = PLACERS["least_resource_usage_extensible"].pulsar_class
 #: Classes that both shed and place.
 _BOTH = frozenset(entry.pulsar_class for entry in PLACERS.values() if entry.sheds)
 
@@ -73,7 +72,9 @@ def _extensible(given: Mapping[str, Value]) -> StrategyPair:
     sheds = class_name(EXTENSIBLE.pulsar_class)
     remark = f"{class_name(wanted)} is for the modular load manager: {sheds} sheds"
     return StrategyPair(
-        EXTENSIBLE.pulsar_class, _EXTENSIBLE_PLACEMENT, remark="" if kept else remark
+        EXTENSIBLE.pulsar_class,
+        PLACERS["least_resource_usage_extensible"].pulsar_class,
+        remark="" if kept else remark,
     )
 
 
