@@ -49,9 +49,9 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "Check the requirements and the health of the job.",
 }
 
-#: Command name → the module with its typer application `app`, or another one after a colon, where
-#: that is not `pulsar_rebalancer.cli.commands.<name>`. As text: these rooms import the command
-#: line, not the reverse.
+#: Command name → its module, where that is not `pulsar_rebalancer.cli.commands.<name>`; after a
+#: colon its function, where several are there. As text: these rooms import the command line, not
+#: the reverse.
 ELSEWHERE: Mapping[str, str] = {
     "undrain": "pulsar_rebalancer.cli.commands.drain:undrain",
     "doctor": "pulsar_rebalancer.doctor.command",
@@ -69,10 +69,17 @@ ELSEWHERE: Mapping[str, str] = {
 
 
 def load(name: str) -> Any:
-    """Imports the module of a command and returns the command."""
+    """Imports the module of a command and returns the command: its typer application `app` if it
+    has commands of its own, otherwise the function with its name.
+    """
     place = ELSEWHERE.get(name, f"pulsar_rebalancer.cli.commands.{name}")
-    module, _, app = place.partition(":")
-    command = get_command(getattr(importlib.import_module(module), app or "app"))
+    module, _, function = place.partition(":")
+    loaded = importlib.import_module(module)
+    app = getattr(loaded, "app", None)
+    if app is None:
+        app = typer.Typer()
+        app.command()(getattr(loaded, function or name.replace("-", "_")))
+    command = get_command(app)
     command.name = name
     command.help = command.help or COMMANDS[name]
     # Typer adds these to every application.

@@ -23,12 +23,9 @@ from strategies.fold.engine import EngineSettings
 from streaming.large_records import temporary_files
 from streaming.settings import JobSettings
 
-app = typer.Typer()
-
 _STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-@app.command()
 def doctor(
     *,
     config: options.Config = None,

@@ -198,8 +198,8 @@ _NEXT_STEPS: dict[_Signed, str] = {
 _REMEDIES: dict[_Signed, str] = {
     "wrong": "give the job and all executors the same key, and restart the job: executors refuse "
     "other commands (wrong-signature)",
-    "unsigned": "start the job with this signing.key_file too: executors with a key refuse unsigned "
-    "commands (unsigned)",
+    "unsigned": "start the job with this signing.key_file too: executors with a key refuse "
+    "unsigned commands (unsigned)",
 }
 
 

@@ -26,12 +26,10 @@ from sinks.stopping import Stop, stopping
 from sinks.wall_clock import wall_clock_ms
 from strategies.errors import SettingsError
 
-app = typer.Typer()
 #: What Pulsar's own shedder means for a user who watches.
 _WATCHED = "it moves bundles while you watch, and rounds yield to many such moves"
 
 
-@app.command()
 def watch(
     *,
     admin_url: Annotated[

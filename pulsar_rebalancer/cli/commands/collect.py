@@ -34,15 +34,12 @@ from strategies.errors import RebalancerError, WireError
 from strategies.figures.usage import percent, weighted_usage
 from strategies.settings import Weights
 
-app = typer.Typer()
-
 #: Timeout of --once for brokers that publish their load at their own interval.
 _ONCE_TIMEOUT_S = 15.0
 #: Longest time between two steps of a loop that works: this, and this number of pass intervals.
 _STILL_MS, _STILL_INTERVALS = 120_000, 3
 
 
-@app.command()
 def collect(
     ctx: typer.Context,
     *,

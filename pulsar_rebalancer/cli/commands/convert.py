@@ -13,10 +13,7 @@ from pulsar_rebalancer.cli import console, options
 from sinks.recordings.columnar import ENDING
 from sinks.recordings.recorder import converted
 
-app = typer.Typer()
 
-
-@app.command()
 def convert(
     recording: Annotated[str, options.JSON_LINES],
     target: Annotated[

@@ -25,15 +25,11 @@ from strategies.cluster.intent_contract import ENDED, LASTING, Intent, IntentSta
 from strategies.cluster.model import Round
 from strategies.figures.describe import age
 
-app = typer.Typer()
-undrain = typer.Typer()
-
 #: Rounds in a row that do not know a drain any more, after which it has ended.
 _UNKNOWN = 5
 
 
-@app.command("drain", short_help="Move all bundles off a broker, and keep it empty.")
-def drain_command(
+def drain(
     broker: Annotated[str, typer.Argument(metavar="BROKER", help="The broker, host:port.")],
     *,
     reason: options.Why,
@@ -129,8 +125,7 @@ def _undrain(record: Intent) -> str:
     return f"rebalancer undrain {record.broker}"
 
 
-@undrain.command("undrain", short_help="End a drain: the broker may take bundles again.")
-def undrain_command(
+def undrain(
     broker: Annotated[str, typer.Argument(metavar="BROKER", help="The broker, host:port.")],
     *,
     reason: options.Why = "no longer needed",

@@ -33,13 +33,11 @@ from sinks.wire.codec import encode_outcome
 from strategies.errors import SinkError
 from strategies.executor.approvals import ApprovalOutcome
 
-app = typer.Typer()
 _WIDEST_STATUS = len("already-done")
 #: What calls to Pulsar, with their repetitions, may take at most in one step.
 _STILL_S = 300.0
 
 
-@app.command()
 def execute(
     ctx: typer.Context,
     *,

@@ -51,8 +51,6 @@ from strategies.cluster.model import Command, LoadReport, Owned, Round
 from strategies.errors import SinkError, WireError
 from strategies.round.proof import proof_of
 
-app = typer.Typer()
-
 SourceOption = Annotated[
     str | None,
     typer.Option(
@@ -63,8 +61,7 @@ SourceOption = Annotated[
 Sources = dict[str, Source]
 
 
-@app.command("explain")
-def explain_command(
+def explain(
     word: Annotated[
         str, typer.Argument(metavar="[SUBJECT]", help=f"{FORMS[0].upper()}{FORMS[1:]}.")
     ] = LATEST,

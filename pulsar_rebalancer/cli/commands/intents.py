@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import typer
-
 from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.cli.intents import as_object, left_of
 from pulsar_rebalancer.decisions.explain.sentences import when
@@ -15,11 +13,8 @@ from strategies.cluster.intent_contract import LASTING, IntentStatus
 from strategies.cluster.model import Round
 from strategies.figures.describe import age
 
-app = typer.Typer()
 
-
-@app.command("intents", short_help="Show drains and rolls.")
-def intents_command(
+def intents(
     *,
     cluster: options.OnlyCluster = None,
     config: options.Config = None,

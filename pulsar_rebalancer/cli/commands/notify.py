@@ -29,8 +29,6 @@ from sinks.wall_clock import wall_clock_ms
 from sinks.wire.signing import signing_key
 from strategies.errors import SinkError
 
-app = typer.Typer()
-
 _GROUP = "rebalancer-notify"
 _POLL_S = 1.0
 #: A cluster without a round for this number of `round.interval_ms` is silent.
@@ -40,7 +38,6 @@ _STILL_S = 300.0
 _TURN_S = 60.0
 
 
-@app.command()
 def notify(
     ctx: typer.Context,
     *,

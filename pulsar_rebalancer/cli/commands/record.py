@@ -20,8 +20,6 @@ from sinks.topics.uri import parse_topic
 from sinks.topics.watch import watched
 from sinks.wire.raw import SourceSettings
 
-app = typer.Typer()
-
 _Copied = Annotated[
     str | None,
     typer.Option(metavar="URI", help="Topic to copy; default: the settings' telemetry topic."),
@@ -46,7 +44,6 @@ _Format = Annotated[
 ]
 
 
-@app.command()
 def record(
     target: Annotated[
         Path,

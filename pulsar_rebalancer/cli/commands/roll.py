@@ -18,8 +18,6 @@ from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.roll.roll_state import RollRules, RollState, known_brokers
 from strategies.roll.steps import EndProcess
 
-app = typer.Typer()
-
 _RestartCommand = Annotated[
     str,
     typer.Option(
@@ -58,8 +56,7 @@ _GO_ON = (
 )
 
 
-@app.command("roll", short_help="Restart brokers one after another.")
-def roll_command(
+def roll(
     brokers: Annotated[
         list[str] | None,
         typer.Argument(metavar="BROKER", help="Brokers, host:port; default: all."),

@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from streaming.job import JobResult
     from streaming.progress import BatchProgress
 
-app = typer.Typer()
 #: Longest time between two turns of a loop that works: Spark starts, or its topics do not answer.
 _STILL_S = 300.0
 
 
-@app.command()
 def run(
     ctx: typer.Context,
     *,

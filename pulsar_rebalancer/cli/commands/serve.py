@@ -11,12 +11,10 @@ from pulsar_rebalancer.settings.load import Settings
 from sinks.metrics.page import PageMetrics
 from sinks.stopping import Stop, stopping
 
-app = typer.Typer()
 #: Longest time between two snapshots, s.
 _STILL_S = 60.0
 
 
-@app.command()
 def serve(
     ctx: typer.Context,
     *,

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from streaming.cluster.application import Application
     from streaming.settings import JobSettings
 
-app = typer.Typer()
 
-
-@app.command()
 def ship(
     file: Annotated[
         Path | None,

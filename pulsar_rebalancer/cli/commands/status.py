@@ -36,8 +36,6 @@ from strategies.ordered_sum import ordered_sum
 from strategies.round.screening import TO_MEND
 from strategies.settings import RoundSettings
 
-app = typer.Typer()
-
 _NO_ROUND = (
     "no round yet. Start `rebalancer run`, or wait for its first round: the first sweep closes it; "
     "`rebalancer doctor` checks the job."
@@ -49,8 +47,7 @@ _NAMED = 3
 _AHEAD_MS = 60_000
 
 
-@app.command("status")
-def status_command(
+def status(
     *,
     cluster: options.OnlyCluster = None,
     last: Annotated[

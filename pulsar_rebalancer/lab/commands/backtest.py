@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult, Loop
     from pulsar_rebalancer.settings.load import Settings
 
-app = typer.Typer()
 
-
-@app.command()
 def backtest(
     recording: lab_options.Recording,
     *,

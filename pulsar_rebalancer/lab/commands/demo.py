@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pulsar_rebalancer.lab.demo.plan import DemoPlan
     from pulsar_rebalancer.settings.load import Settings
 
-app = typer.Typer()
 #: Settings that have a line of their own in the demo's output.
 _NAMED = ("shedding.strategy", "shedding.mode")
 _Strategy = Annotated[
@@ -47,7 +46,6 @@ _Kafka = Annotated[
 ]
 
 
-@app.command()
 def demo(
     *,
     strategy: _Strategy = None,

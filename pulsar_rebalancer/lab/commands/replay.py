@@ -36,7 +36,6 @@ from strategies.round.screening import ABOUT_POLICIES
 if TYPE_CHECKING:
     from pulsar_rebalancer.lab.report.page import PageTable
 
-app = typer.Typer()
 
 EngineKind = Literal["plain", "spark"]
 _FromTopic = Annotated[
@@ -63,7 +62,6 @@ _Engine = Annotated[
 ]
 
 
-@app.command()
 def replay(
     recording: Annotated[str | None, options.JSON_LINES] = None,
     *,

@@ -25,7 +25,6 @@ from sinks.topics.readable import Placed, Skipped, readable
 from sinks.wire.codec import decode_command, decode_round
 from strategies.errors import SinkError
 
-app = typer.Typer()
 _Within = Annotated[
     float,
     typer.Option(
@@ -36,7 +35,6 @@ _Within = Annotated[
 ]
 
 
-@app.command()
 def shadow(
     recording: Annotated[
         str | None,

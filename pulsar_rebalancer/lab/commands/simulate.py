@@ -24,7 +24,6 @@ from pulsar_rebalancer.lab.tables.simulate import (
 )
 from strategies.java.release_defaults import RELEASES
 
-app = typer.Typer()
 #: Words instead of a scenario: all published cards, compared with the published figures; all
 #: built-in scenarios.
 PUBLISHED, ALL = "published", "all"
@@ -74,7 +73,6 @@ _Jobs = Annotated[
 ]
 
 
-@app.command()
 def simulate(
     scenarios: _Scenarios = None,
     *,

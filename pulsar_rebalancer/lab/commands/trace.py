@@ -18,7 +18,6 @@ from strategies.ordered_sum import ordered_sum
 if TYPE_CHECKING:
     from pulsar_rebalancer.lab.trace.loads import Load, Loads, Reading
 
-app = typer.Typer()
 #: Names that a scenario accepts for a namespace and that do not break a CSV column.
 _NAMESPACE = re.compile(r"[-=:.\w]+(/[-=:.\w]+){1,2}")
 #: If reports of bundles contain less than this part of all traffic, the load of namespaces is
@@ -30,7 +29,6 @@ _Cluster = Annotated[
 ]
 
 
-@app.command()
 def trace(
     recording: lab_options.Recording,
     target: Annotated[

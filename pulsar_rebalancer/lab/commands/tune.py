@@ -14,10 +14,7 @@ from pulsar_rebalancer.lab.report.target import check_target
 if TYPE_CHECKING:
     from pulsar_rebalancer.settings.load import Settings
 
-app = typer.Typer()
 
-
-@app.command()
 def tune(
     recording: lab_options.Recording,
     *,

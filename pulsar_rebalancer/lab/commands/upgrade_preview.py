@@ -15,10 +15,7 @@ from strategies.errors import SettingsError
 if TYPE_CHECKING:
     from strategies.java.release_defaults import PulsarRelease
 
-app = typer.Typer()
 
-
-@app.command("upgrade-preview")
 def upgrade_preview(
     recording: lab_options.Recording,
     *,
