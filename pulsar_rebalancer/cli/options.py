@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
-    from pulsar_rebalancer.settings.load import Settings
-    from strategies.java.release_defaults import PulsarRelease
+from pulsar_rebalancer.cli import console
+from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
+from pulsar_rebalancer.settings.load import Settings, load
+from strategies.errors import SettingsError
+from strategies.java.broker_versions import read_version
+from strategies.java.release_defaults import RELEASES, PulsarRelease
 
 Config = Annotated[
     Path | None,
@@ -61,7 +64,6 @@ def settings(config: Path | None, overrides: Sequence[str] | None, *more: str) -
     """Checked settings of a command. `more`: `path=value` of its own flags, which win.
     SettingsError has all complaints.
     """
-    from pulsar_rebalancer.settings.load import load
 
     return load(config, os.environ, [*(overrides or ()), *more])
 
@@ -70,7 +72,6 @@ def installation(config: Path | None, overrides: Sequence[str] | None, *more: st
     """As `settings`, for a command about the topics of an installation: names their source on
     standard error, because with other settings the same command answers about other topics.
     """
-    from pulsar_rebalancer.cli import console
 
     found = settings(config, overrides, *more)
     console.progress(f"settings: {found.source}")
@@ -79,7 +80,6 @@ def installation(config: Path | None, overrides: Sequence[str] | None, *more: st
 
 def nothing_found(what: str, settings: Settings) -> UnknownSubject:
     """The error of a command that found no record at all: most likely of other settings."""
-    from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
 
     step = (
         "Start `rebalancer collect` and then `rebalancer run` with the same topics.* settings; "
@@ -97,9 +97,6 @@ def named_release(version: str, flag: str) -> PulsarRelease:
     """The release of a version that a flag names, such as 5.0 or 5.0.1. Raises SettingsError for
     one whose rules and defaults are not known.
     """
-    from strategies.errors import SettingsError
-    from strategies.java.broker_versions import read_version
-    from strategies.java.release_defaults import RELEASES
 
     read = read_version(version)
     if read is None or not read.exact:
@@ -114,9 +111,6 @@ def named_release(version: str, flag: str) -> PulsarRelease:
 
 def person(by: str | None) -> str:
     """Who decides something: `by`, otherwise the login of this user. Raises SettingsError."""
-    import getpass
-
-    from strategies.errors import SettingsError
 
     try:
         return by or getpass.getuser()

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
+from pulsar_rebalancer.cli.own_shedder import own_shedders
 from pulsar_rebalancer.doctor.environment import check_java
 from pulsar_rebalancer.settings.load import Settings, load
 from pulsar_rebalancer.settings.services import serve_address
@@ -22,9 +23,22 @@ from pulsar_rebalancer.watch.folder import (
     settings_of,
     write_settings,
 )
+from pulsar_rebalancer.watch.follow import (
+    GROUP,
+    DryRuns,
+    WatchScreen,
+    follow,
+    modelled_cluster,
+    started,
+    with_port,
+)
+from sinks.collector.open_cluster import discovered
 from sinks.stopping import Stop, stopping
+from sinks.topics.access import open_consumer
 from sinks.wall_clock import wall_clock_ms
 from strategies.errors import SettingsError
+from streaming.checkpoint.guard import checkpoint_folder
+from streaming.starting import StartNews
 
 #: What Pulsar's own shedder means for a user who watches.
 _WATCHED = "it moves bundles while you watch, and rounds yield to many such moves"
@@ -113,8 +127,6 @@ def _check(settings: Settings, modelled: bool, *, named: bool) -> None:
 
 def _prepare(used: WatchFolder, settings: Settings, stop: Stop, modelled: bool) -> list[str]:
     """Writes the settings file, and describes each cluster. Raises AdminError, SettingsError."""
-    from pulsar_rebalancer.watch.follow import with_port
-    from sinks.collector.open_cluster import discovered
 
     page = {"serve.listen": str(with_port(serve_address(settings.serve)))}
     if modelled:
@@ -135,18 +147,6 @@ def _prepare(used: WatchFolder, settings: Settings, stop: Stop, modelled: bool) 
 def _watch(
     used: WatchFolder, subjects: list[str], stop: Stop, modelled: bool, open_page: bool
 ) -> None:
-    from pulsar_rebalancer.cli.own_shedder import own_shedders
-    from pulsar_rebalancer.watch.follow import (
-        GROUP,
-        DryRuns,
-        WatchScreen,
-        follow,
-        modelled_cluster,
-        started,
-    )
-    from sinks.topics.access import open_consumer
-    from streaming.checkpoint.guard import checkpoint_folder
-    from streaming.starting import StartNews
 
     settings = load(used.settings_file)
     topics = settings.connections.topics

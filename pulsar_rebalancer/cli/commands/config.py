@@ -14,9 +14,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.settings.broker_conf import show as shown_as
+from pulsar_rebalancer.settings.broker_conf.convert import convert, refuse_nothing
+from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
 from pulsar_rebalancer.settings.checks import json_schema, shown
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import SettingEntry, load
+from strategies.java.release_defaults import RELEASES
 
 #: Minimum width for the table.
 _WIDE = 100
@@ -99,10 +103,6 @@ def from_broker_conf(
     Keys without effect are reported on standard error with their lines. Exit code 2 if a value is
     invalid.
     """
-    from pulsar_rebalancer.settings.broker_conf import show as shown_as
-    from pulsar_rebalancer.settings.broker_conf.convert import convert, refuse_nothing
-    from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
-    from strategies.java.release_defaults import RELEASES
 
     release = None if pulsar is None else options.named_release(pulsar, "--pulsar")
     conversion = convert(file)

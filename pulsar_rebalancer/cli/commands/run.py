@@ -15,6 +15,7 @@ from sinks.metrics.disk import file_topics
 from sinks.stopping import Stop, stopping
 from strategies.fold.engine import EngineSettings
 from strategies.java.release_defaults import PulsarRelease
+from streaming.checkpoint.guard import checkpoint_folder
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -77,7 +78,6 @@ def run(
 
 
 def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
-    from streaming.checkpoint.guard import checkpoint_folder
     from streaming.job import run_job
     from streaming.job_metrics import JobMetrics
     from streaming.outputs.output_counts import KINDS

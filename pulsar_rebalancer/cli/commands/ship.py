@@ -5,16 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from pulsar_rebalancer.cli import console, options
+from streaming.cluster.application import Application, client_words, cluster_words
 from streaming.cluster.shipping import python_name, write_environment
-
-if TYPE_CHECKING:
-    from streaming.cluster.application import Application
-    from streaming.settings import JobSettings
+from streaming.settings import JobSettings
 
 
 def ship(
@@ -85,7 +83,6 @@ def _ship_environment(file: Path, as_json: bool) -> None:
 
 def _lines(made: Application, job: JobSettings, arguments: Sequence[str]) -> dict[str, list[str]]:
     """The command line of each mode."""
-    from streaming.cluster.application import client_words, cluster_words
 
     lines = {"client": client_words(made, job, arguments)}
     if job.master.startswith("spark://"):

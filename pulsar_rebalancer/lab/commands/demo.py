@@ -8,15 +8,24 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
-
-if TYPE_CHECKING:
-    from pulsar_rebalancer.lab.demo.plan import DemoPlan
-    from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.lab.demo.installation import run_demo
+from pulsar_rebalancer.lab.demo.plan import (
+    TOPICS,
+    DemoPlan,
+    OnKafka,
+    prepare_folder,
+    write_settings,
+)
+from pulsar_rebalancer.lab.demo.result import write_demo_report
+from pulsar_rebalancer.lab.demo.screen import open_screen
+from pulsar_rebalancer.lab.goal import goal_of
+from pulsar_rebalancer.lab.report.target import can_write, check_target
+from pulsar_rebalancer.settings.load import Settings, load
 
 #: Settings that have a line of their own in the demo's output.
 _NAMED = ("shedding.strategy", "shedding.mode")
@@ -78,8 +87,6 @@ def demo(
     and the next reports show the effect. Exit code 0: the last round reached the strategy's goal;
     3: it did not, or still waits for samples.
     """
-    from pulsar_rebalancer.lab.report.target import check_target
-    from pulsar_rebalancer.settings.load import load
 
     check_target(html)
     named = options.flags(shedding__strategy=strategy, shedding__mode=mode)
@@ -97,7 +104,6 @@ def _plan(
     keep: bool,
     kafka: str | None,
 ) -> DemoPlan:
-    from pulsar_rebalancer.lab.demo.plan import TOPICS, DemoPlan, OnKafka, prepare_folder
 
     chosen = {
         entry.leaf.path: entry.value
@@ -114,13 +120,6 @@ def _plan(
 
 def _run(plan: DemoPlan, html: Path | None, as_json: bool) -> NoReturn:
     """Runs the demo, and prints and writes its result. Raises typer.Exit."""
-    from pulsar_rebalancer.lab.demo.installation import run_demo
-    from pulsar_rebalancer.lab.demo.plan import write_settings
-    from pulsar_rebalancer.lab.demo.result import write_demo_report
-    from pulsar_rebalancer.lab.demo.screen import open_screen
-    from pulsar_rebalancer.lab.goal import goal_of
-    from pulsar_rebalancer.lab.report.target import can_write
-    from pulsar_rebalancer.settings.load import load
 
     write_settings(plan)
     settings = load(plan.settings_file)

@@ -8,16 +8,18 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Literal
+from typing import IO, Annotated, Literal
 
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.lines import put
+from pulsar_rebalancer.decisions.explain.answers import HEADS, move_costs
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.goal import goal_of
-from pulsar_rebalancer.lab.replay import decisions
-from pulsar_rebalancer.lab.replay.decisions import OutcomeCollector
+from pulsar_rebalancer.lab.replay import decisions, spark
+from pulsar_rebalancer.lab.replay.decisions import OutcomeCollector, timelines
+from pulsar_rebalancer.lab.report.page import PageTable, render, write_page
 from pulsar_rebalancer.lab.report.target import check_target
 from pulsar_rebalancer.lab.tables import replay as report
 from pulsar_rebalancer.settings.load import Settings
@@ -32,10 +34,6 @@ from sinks.wire.position import Position
 from strategies.cluster.model import Outcome
 from strategies.errors import WireError
 from strategies.round.screening import ABOUT_POLICIES
-
-if TYPE_CHECKING:
-    from pulsar_rebalancer.lab.report.page import PageTable
-
 
 EngineKind = Literal["plain", "spark"]
 _FromTopic = Annotated[
@@ -185,7 +183,6 @@ def _answers(
 ) -> Iterator[list[OutputRow]]:
     if engine == "plain":
         return decisions.decide(records, settings.engine, settings.connections.wire)
-    from pulsar_rebalancer.lab.replay import spark
 
     return spark.decide(records, settings.engine, settings.job, console.progress)
 
@@ -239,8 +236,6 @@ def _write_html(
     settings: Settings,
     verdicts: Mapping[str, Outcome],
 ) -> dict[str, Path]:
-    from pulsar_rebalancer.lab.replay.decisions import timelines
-    from pulsar_rebalancer.lab.report.page import render, write_page
 
     name = topic_name(origin)
     write_page(
@@ -257,8 +252,6 @@ def _write_html(
 
 def _costs(outcomes: Iterable[Outcome]) -> PageTable | None:
     """What moves have cost, if executors have measured it."""
-    from pulsar_rebalancer.decisions.explain.answers import HEADS, move_costs
-    from pulsar_rebalancer.lab.report.page import PageTable
 
     rows = [one.row for one in move_costs(outcomes)]
     hint = "As executors have measured it, by the load manager and the topics of the moved bundle."

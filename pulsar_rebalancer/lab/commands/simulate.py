@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import Progress
 
 from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.lab import runs
@@ -18,6 +20,7 @@ from pulsar_rebalancer.lab.report.target import check_target
 from pulsar_rebalancer.lab.runs import checked, run_requests
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.tables.simulate import (
+    pages,
     published,
     ratings,
     tables,
@@ -157,7 +160,6 @@ def _names(scenarios: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _write_page(made: Sequence[runs.Made], html: Path) -> None:
-    from pulsar_rebalancer.lab.tables.simulate import pages
 
     pages.write(made, html)
     console.progress(f"written: {html}")
@@ -222,8 +224,6 @@ def _length(minutes: int) -> str:
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[], None]]:
     """A progress bar on a terminal, otherwise one line."""
-    from rich.console import Console
-    from rich.progress import Progress
 
     stderr = Console(file=sys.stderr)
     if not stderr.is_terminal and total > 1:

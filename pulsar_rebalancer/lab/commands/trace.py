@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.recorded_release import columnar
+from pulsar_rebalancer.lab.simulation.fleet import MIB
+from pulsar_rebalancer.lab.trace.loads import Load, Loads, Reading, loads_of
+from pulsar_rebalancer.lab.trace.text import scenario_part, write_trace
+from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.recorder import ENDINGS, check_use
 from strategies.errors import SettingsError, SinkError
 from strategies.ordered_sum import ordered_sum
-
-if TYPE_CHECKING:
-    from pulsar_rebalancer.lab.trace.loads import Load, Loads, Reading
 
 #: Names that a scenario accepts for a namespace and that do not break a CSV column.
 _NAMESPACE = re.compile(r"[-=:.\w]+(/[-=:.\w]+){1,2}")
@@ -65,10 +67,6 @@ def trace(
             param_hint="FILE",
         )
     options.refuse_existing(target, force)
-    from pulsar_rebalancer.lab.recorded_release import columnar
-    from pulsar_rebalancer.lab.trace.loads import loads_of
-    from pulsar_rebalancer.lab.trace.text import scenario_part, write_trace
-    from sinks.recordings.columnar_reading import read_blocks
 
     interval_ms = round(interval * 1000)
     interval = interval_ms / 1000
@@ -156,7 +154,6 @@ def _usable(recording: Path, found: Loads, per: str, interval: float) -> Sequenc
 def _as_json(
     target: Path, found: Loads, loads: Sequence[Load], interval: float
 ) -> dict[str, object]:
-    from pulsar_rebalancer.lab.simulation.fleet import MIB
 
     return {
         "file": str(target),
