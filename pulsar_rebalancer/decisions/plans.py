@@ -219,7 +219,7 @@ def plan_named(plans: Iterable[Plan], prefix: str, cluster: str | None = None) -
 
 def approval_for(
     plan: Plan,
-    action: Literal["approve", "deny"],
+    action: ApprovalAction,
     *,
     by: str,
     reason: str,
@@ -244,7 +244,7 @@ def approval_for(
 
 def pause_for(
     cluster: str,
-    action: Literal["pause", "resume"],
+    action: ApprovalAction,
     *,
     by: str,
     reason: str,

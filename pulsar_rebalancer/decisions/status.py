@@ -47,6 +47,10 @@ class TelemetryHead(msgspec.Struct):
     brokers: list[str] = []
     missing: dict[str, str] = {}
 
+    def as_sweep(self) -> CollectionPass:
+        """The collection pass of a sweep marker."""
+        return CollectionPass(self.ts, tuple(self.brokers), self.missing)
+
 
 class RejectedHead(msgspec.Struct):
     """The fields of a rejected record that a status needs."""
@@ -131,7 +135,7 @@ def read_status(
         elif one.kind == "sweep" and (
             one.cluster not in sweeps or one.ts >= sweeps[one.cluster].ts
         ):
-            sweeps[one.cluster] = CollectionPass(one.ts, tuple(one.brokers), one.missing)
+            sweeps[one.cluster] = one.as_sweep()
     rejected: dict[str, Counter[str]] = {}
     for bad in _recent("rejected", RejectedHead, connections, now_ms):
         rejected.setdefault(bad.cluster or "", Counter())[bad.code] += 1

@@ -45,7 +45,10 @@ def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected
         guard = read_guard(folder)
         if guard.warm is not None and not guard.warm.done:
             return _warming(folder, limit_ms, now_ms)
-        found = _rounds(job, guard.epoch, now_ms - limit_ms if expected else None)
+        topics, since_ms = job.connections.topics, now_ms - limit_ms if expected else None
+        newest = newest_rounds(topics.rounds, job.connections.access, since_ms=since_ms)
+        # Of each cluster, the newest one that this checkpoint's job has published.
+        found = [one for (_, of), one in newest.items() if of == guard.epoch]
     except RebalancerError as error:
         return Finding(_JOB, "fail" if expected else "warn", f"not checked: {error}", _SEE)
     by = holder(folder)
@@ -90,12 +93,6 @@ def _written_ms(file: Path) -> int:
         return int(file.stat().st_mtime * 1000)
     except FileNotFoundError:
         return 0
-
-
-def _rounds(job: JobSettings, epoch: int, since_ms: int | None) -> list[RoundEpoch]:
-    """The newest round of each cluster that this checkpoint's job has published."""
-    newest = newest_rounds(job.connections.topics.rounds, job.connections.access, since_ms=since_ms)
-    return [one for (_, of), one in newest.items() if of == epoch]
 
 
 def _free(folder: Path, job: JobSettings, engine: EngineSettings) -> bool:

@@ -15,7 +15,7 @@ from pulsar_rebalancer.decisions.live.fold import LiveFold
 from pulsar_rebalancer.decisions.live.plan_views import PlanSettings, plans
 from pulsar_rebalancer.decisions.live.search import answer
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, TopicHealth
-from pulsar_rebalancer.decisions.status import CollectionPass
+from pulsar_rebalancer.decisions.status import TelemetryHead
 from sinks.wire.command_digest import command_digest
 from sinks.wire.encoding import encode_command
 from strategies.cluster.intent_contract import IntentStatus
@@ -45,7 +45,7 @@ def folded(made: MadeUpCluster) -> LiveFold:
 def test_the_page_shows_the_newest_attempt_of_a_job_that_starts() -> None:
     said = "attempt 2 failed after 14 s"
     before = LiveFold()
-    before.add_sweep("c", CollectionPass(NOW, ("a:1",), {}))
+    before.add_telemetry(TelemetryHead("c", NOW, "sweep", ["a:1"]))
     (one,) = before.clusters(NOW).values()
     first = views.overview(one, SETTINGS, False, said)
     assert first["empty"] == "No round yet. The job starts: attempt 2 failed after 14 s."
@@ -77,7 +77,7 @@ def test_the_first_screen_has_state_advice_and_time() -> None:
 
 def test_without_a_round_the_page_says_what_is_missing_and_what_to_do() -> None:
     fold = LiveFold()
-    fold.add_sweep("c", CollectionPass(NOW, ("a:1",), {"b:1": "timed out"}))
+    fold.add_telemetry(TelemetryHead("c", NOW, "sweep", ["a:1"], {"b:1": "timed out"}))
     (one,) = fold.clusters(NOW).values()
 
     found = views.overview(one, SETTINGS, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import uuid4
 
 import typer
@@ -33,7 +33,7 @@ from sinks.wire.codec import encode_approval
 from sinks.wire.encoding import encode_command, encode_outcome
 from sinks.wire.signing import SigningKey, approvals_key
 from strategies.errors import SettingsError
-from strategies.executor.approvals import DONE, Approval, PauseOrder
+from strategies.executor.approvals import DONE, Approval, ApprovalAction, PauseOrder
 from strategies.figures.describe import age, counted, counted_with
 
 app = typer.Typer(
@@ -176,7 +176,7 @@ def resume_command(
 
 
 def _decide(
-    action: Literal["approve", "deny"],
+    action: ApprovalAction,
     name: str,
     settings: Settings,
     *,
@@ -205,7 +205,7 @@ def _decide(
 
 
 def _order(
-    action: Literal["pause", "resume"],
+    action: ApprovalAction,
     settings: Settings,
     *,
     reason: str,

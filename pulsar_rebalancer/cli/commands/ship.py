@@ -10,7 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from streaming.cluster.application import Application, client_words, cluster_words
+from streaming.cluster.application import (
+    Application,
+    client_words,
+    cluster_words,
+    write_application,
+)
 from streaming.cluster.shipping import python_name, write_environment
 from streaming.settings import JobSettings
 
@@ -44,8 +49,6 @@ def ship(
     if file is not None:
         _ship_environment(file, as_json)
     elif application is not None:
-        from streaming.cluster.application import write_application
-
         job = options.settings(config, overrides).job
         made = write_application(application, job)
         lines = _lines(made, job, _run_words(config, overrides or ()))

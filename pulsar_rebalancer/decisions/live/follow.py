@@ -18,8 +18,6 @@ from pulsar_rebalancer.decisions.live.fold import LiveFold
 from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot, TopicHealth
 from pulsar_rebalancer.decisions.log import decode_decision, usable_key
 from pulsar_rebalancer.decisions.status import (
-    REPORT_KINDS,
-    CollectionPass,
     RejectedHead,
     TelemetryHead,
 )
@@ -44,22 +42,6 @@ _IDLE_S, _SNAPSHOT_S, _TICK_S = 0.3, 0.5, 5.0
 _FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0
 _TELEMETRY = msgspec.json.Decoder(TelemetryHead)
 _REJECTED = msgspec.json.Decoder(RejectedHead)
-
-
-def _telemetry(fold: LiveFold, value: bytes) -> None:
-    head = _TELEMETRY.decode(value)
-    if not is_cluster(head.cluster):
-        return
-    if head.kind in REPORT_KINDS:
-        fold.add_report(head.cluster, head.ts)
-    elif head.kind == "sweep":
-        sweep = CollectionPass(head.ts, tuple(head.brokers), head.missing)
-        fold.add_sweep(head.cluster, sweep)
-
-
-def _rejected(fold: LiveFold, value: bytes) -> None:
-    head = _REJECTED.decode(value)
-    fold.add_rejected(head.cluster or "", head.code)
 
 
 class LiveTopics:
@@ -176,9 +158,12 @@ class LiveTopics:
     def _add_record(self, name: str, value: bytes) -> None:
         match name:
             case "telemetry":
-                _telemetry(self._fold, value)
+                head = _TELEMETRY.decode(value)
+                if is_cluster(head.cluster):
+                    self._fold.add_telemetry(head)
             case "rejected":
-                _rejected(self._fold, value)
+                rejected = _REJECTED.decode(value)
+                self._fold.add_rejected(rejected.cluster or "", rejected.code)
             case _:
                 self._fold.add(decode_decision(name, value, self._keys.get(name)))
 
