@@ -53,7 +53,9 @@ COMMANDS: Mapping[str, str] = {
 #: colon its function, where several are there. As text: these rooms import the command line, not
 #: the reverse.
 ELSEWHERE: Mapping[str, str] = {
-    "undrain": "pulsar_rebalancer.cli.commands.drain:undrain",
+    "convert": "pulsar_rebalancer.cli.commands.record:convert",
+    "drain": "pulsar_rebalancer.cli.commands.intents:drain",
+    "undrain": "pulsar_rebalancer.cli.commands.intents:undrain",
     "doctor": "pulsar_rebalancer.doctor.command",
     "watch": "pulsar_rebalancer.watch.command",
     "demo": "pulsar_rebalancer.lab.commands.demo",
