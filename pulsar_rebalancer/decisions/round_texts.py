@@ -10,7 +10,7 @@ from math import isnan
 
 from strategies.cluster.model import Round, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
-from strategies.figures.describe import counted, counted_with
+from strategies.figures.describe import counted, counted_with, first_of
 from strategies.figures.reported import changes, expected_spread, reported_spread, reported_usage
 from strategies.round.proof import Proof
 
@@ -168,14 +168,12 @@ def _heights(ranked: list[tuple[str, float]]) -> str:
     if len(ranked) == 1:
         return f"1 broker: {_named(*ranked[0])}"
     above = _above(ranked)
-    named = ", ".join(_named(*one) for one in above[:_NAMED])
-    more = f" and {len(above) - _NAMED} more" if len(above) > _NAMED else ""
+    named = first_of([_named(*one) for one in above], _NAMED)
     lowest = _named(*ranked[-1])
     if not above:
         return f"highest of {len(ranked)} brokers {_named(*ranked[0])}; lowest {lowest}"
     return (
-        f"{len(above)} of {counted(len(ranked), 'broker')} above the rest: {named}{more}; "
-        f"lowest {lowest}"
+        f"{len(above)} of {counted(len(ranked), 'broker')} above the rest: {named}; lowest {lowest}"
     )
 
 

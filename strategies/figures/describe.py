@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Command, Expected, Round, Skip
 from strategies.figures.reported import expected_spread, reported_spread
@@ -52,10 +54,9 @@ def counted_with(moves: int) -> str:
 
 def describe_skip(skip: Skip) -> str:
     """`left alone broker a:1, b:1 [below-threshold]: …`"""
-    names = ", ".join(skip.names[:_NAMES])
-    more = f" and {len(skip.names) - _NAMES} more" if len(skip.names) > _NAMES else ""
+    names = first_of(skip.names, _NAMES)
     on = f" on {skip.broker}" if skip.broker else ""
-    return f"left alone {skip.subject} {names}{more}{on} [{skip.code}]: {skip.text}"
+    return f"left alone {skip.subject} {names}{on} [{skip.code}]: {skip.text}"
 
 
 def describe_intent(status: IntentStatus) -> str:
@@ -99,6 +100,12 @@ def _load(expected: Expected) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 bundle`, `5,000 bundles`."""
     return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """`a, b, c and 2 more`, with at most `most` names."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def age(ms: int) -> str:

@@ -30,7 +30,7 @@ from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_figures import RoundState
 from strategies.cluster.round_state import reason_of
 from strategies.executor.approvals import DONE
-from strategies.figures.describe import age, counted, counted_with, describe_intent
+from strategies.figures.describe import age, counted, counted_with, describe_intent, first_of
 from strategies.figures.reported import changes, expected_spread, reported_spread
 from strategies.ordered_sum import ordered_sum
 from strategies.round.screening import TO_MEND
@@ -189,9 +189,7 @@ def _reports(one: ClusterStatus, now_ms: int) -> str:
     if one.sweep is None:
         return f"newest {report}; no sweep in the last hour"
     missing = [f"{name} ({why})" for name, why in sorted(one.sweep.missing.items())]
-    named = ", ".join(missing[:_NAMED])
-    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-    absent = f", without an answer: {named}{more}" if missing else ""
+    absent = f", without an answer: {first_of(missing, _NAMED)}" if missing else ""
     answered = counted(len(one.sweep.brokers), "broker")
     return f"newest {report}; newest sweep {_ago(one.sweep.ts, now_ms)}: {answered}{absent}"
 

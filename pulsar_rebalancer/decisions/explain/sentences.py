@@ -17,7 +17,13 @@ from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.round_texts import sentences
 from strategies.cluster.model import Command, Evidence, Round, Skip
 from strategies.cluster.round_state import counted_as_done
-from strategies.figures.describe import counted, counted_with, describe_intent, describe_skip
+from strategies.figures.describe import (
+    counted,
+    counted_with,
+    describe_intent,
+    describe_skip,
+    first_of,
+)
 from strategies.figures.reported import changes, expected_spread, reported_spread, reported_usage
 from strategies.placement.answers import BEING_DRAINED
 from strategies.round.proof import proof_of
@@ -283,9 +289,7 @@ def _goods(group: Sequence[Command]) -> str:
     """The bundle, or the number of bundles with the first names."""
     if len(group) == 1:
         return group[0].bundle
-    names = ", ".join(one.bundle for one in group[:_NAMES])
-    more = f" and {len(group) - _NAMES} more" if len(group) > _NAMES else ""
-    return f"{len(group)} bundles ({names}{more})"
+    return f"{len(group)} bundles ({first_of([one.bundle for one in group], _NAMES)})"
 
 
 def _destination(command: Command) -> str:

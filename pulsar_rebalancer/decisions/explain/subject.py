@@ -13,6 +13,7 @@ from typing import Literal
 from pulsar_rebalancer.decisions.log import DecisionLog
 from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.errors import RebalancerError
+from strategies.figures.describe import first_of
 from strategies.filters.contract import namespace_of
 
 Kind = Literal["latest", "round", "command", "broker", "bundle"]
@@ -198,9 +199,7 @@ def _of_topic(word: str, known: Iterable[str]) -> ExplainedSubject | None:
 def _only(kind: Kind, word: str, candidates: list[str]) -> ExplainedSubject | None:
     """The only candidate, or None. Raises UnknownSubject with all of them if there are several."""
     if len(candidates) > 1:
-        named = ", ".join(candidates[:_MOST_NAMED]) + (
-            f" and {len(candidates) - _MOST_NAMED} more" if len(candidates) > _MOST_NAMED else ""
-        )
+        named = first_of(candidates, _MOST_NAMED)
         raise UnknownSubject(
             f"{word} matches {len(candidates)} {kind}s: {named}; name one of them."
         )
