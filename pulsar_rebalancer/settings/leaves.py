@@ -19,13 +19,6 @@ from sinks.metrics.settings import MetricsSettings
 from sinks.notices.settings import NoticeSettings
 from sinks.topics.connections import Connections
 from sinks.topics.uri import TopicUri
-from sinks.wire.signing import SigningSettings
-from strategies.cluster.drain_settings import DrainSettings
-from strategies.cluster.limit_settings import LimitSettings
-from strategies.cluster.quota_settings import BulkheadSettings
-from strategies.cluster.rival_settings import RivalSettings
-from strategies.dispatch_limits.throttle_advice import AdviceSettings
-from strategies.filters.pipeline import FilterSettings
 from strategies.fold.engine import EngineSettings
 from strategies.java.release_defaults import (
     PULSAR_VERSION,
@@ -34,15 +27,11 @@ from strategies.java.release_defaults import (
     default_in,
     follows_release,
 )
-from strategies.placement.destination_rules import DestinationSettings
 from strategies.placement.registry import PLACERS
 from strategies.registry import Registry
-from strategies.round.capacities import CapacitySettings
-from strategies.settings import Mode, RoundSettings, Setting, Weights
+from strategies.settings import Mode, Setting
 from strategies.shedding.contract import SheddingStrategy
 from strategies.shedding.registry import SHEDDERS
-from strategies.splitting.limits import SplitSettings
-from streaming.jars.connector import JarSettings
 from streaming.settings import JobSettings
 
 Shedders = Registry[SheddingStrategy]
@@ -85,24 +74,18 @@ class Leaf:
 @cache
 def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
     """Dotted table name → the class that its keys build, in reading order."""
+    engine, connections = dict(nested(EngineSettings)), dict(nested(Connections))
     tables = {
-        "round": RoundSettings,
-        "weights": Weights,
+        "round": engine.pop("round"),
+        "weights": engine.pop("weights"),
         **{f"shedding.{name}": entry.settings for name, entry in shedders.items()},
-        "placement": DestinationSettings,
+        "placement": engine.pop("destinations"),
         **{f"placement.{name}": entry.settings for name, entry in PLACERS.items()},
-        "filters": FilterSettings,
-        "limits": LimitSettings,
-        "splitting": SplitSettings,
-        "throttling": AdviceSettings,
-        "drains": DrainSettings,
-        "rivals": RivalSettings,
-        "bulkhead": BulkheadSettings,
-        "capacities": CapacitySettings,
+        **engine,
         # In the order of the settings file: [jars] is before [signing].
-        **{name: cls for name, cls in nested(Connections).items() if name != "signing"},
-        "jars": JarSettings,
-        "signing": SigningSettings,
+        **{name: cls for name, cls in connections.items() if name != "signing"},
+        "jars": nested(JobSettings)["jars"],
+        "signing": connections["signing"],
         "job": JobSettings,
         "collector": CollectorSettings,
         "executor": ExecutorSettings,
