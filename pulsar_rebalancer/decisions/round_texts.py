@@ -14,6 +14,11 @@ from strategies.figures.describe import counted, counted_with, first_of
 from strategies.figures.reported import changes, expected_spread, reported_spread, reported_usage
 from strategies.round.proof import Proof
 
+#: Gaps below this fraction read as 0.0 points.
+_NOTHING = 0.0005
+#: Brokers above the rest that are named; the others are counted.
+_NAMED = 3
+
 
 def number(count: int, thing: str) -> str:
     """`1 bundle`, `1,204 bundles`, `no bundles`."""
@@ -33,10 +38,6 @@ def data_rate(value: float) -> str:
         if value >= size:
             return f"{value / size:,.1f} {unit}"
     return f"{value:,.0f} B/s"
-
-
-#: Gaps below this fraction read as 0.0 points.
-_NOTHING = 0.0005
 
 
 def certificate_text(bounds: Certificate) -> str:
@@ -147,10 +148,6 @@ def advice_text(skip: Skip, bounds: Certificate | None) -> str:
     moves = "Further moves" if bounds and bounds.moved else "Moves"
     about = "" if skip.subject == "cluster" else f"{skip.names[0]}: "
     return f"{moves} cannot help [{skip.code}]: {about}{skip.text}."
-
-
-#: Brokers above the rest that are named; the others are counted.
-_NAMED = 3
 
 
 def picture_of(done: Round) -> str:

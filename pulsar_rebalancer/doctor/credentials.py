@@ -40,6 +40,29 @@ _NEWEST = 20
 _Signed = Verdict | Literal["previous"]
 
 
+_WORDS: dict[_Signed, str] = {
+    "signed": "are signed with it",
+    "previous": "are signed with the key in signing.previous_key_file",
+    "wrong": "are signed with another key",
+    "unsigned": "are not signed",
+}
+_NEXT_STEPS: dict[_Signed, str] = {
+    "signed": "remove signing.previous_key_file when the older ones have expired",
+    "previous": "next, start the job with the new signing.key_file",
+}
+_REMEDIES: dict[_Signed, str] = {
+    "wrong": "give the job and all executors the same key, and restart the job: executors refuse "
+    "other commands (wrong-signature)",
+    "unsigned": "start the job with this signing.key_file too: executors with a key refuse "
+    "unsigned commands (unsigned)",
+}
+_WEEK_S, _FOREVER_S = 7 * 86_400, 1e15
+_RENEW = (
+    "write a new token into the file pulsar.token_file; the file is read again for every "
+    "call, so no restart is needed"
+)
+
+
 def check_approvals(
     executor: ExecutorSettings, signing: SigningSettings, rounds: RoundSettings
 ) -> Iterator[Finding]:
@@ -183,31 +206,6 @@ def _compared(path: str, verdicts: Sequence[_Signed]) -> Finding:
             "key, this is normal",
         ),
     )
-
-
-_WORDS: dict[_Signed, str] = {
-    "signed": "are signed with it",
-    "previous": "are signed with the key in signing.previous_key_file",
-    "wrong": "are signed with another key",
-    "unsigned": "are not signed",
-}
-_NEXT_STEPS: dict[_Signed, str] = {
-    "signed": "remove signing.previous_key_file when the older ones have expired",
-    "previous": "next, start the job with the new signing.key_file",
-}
-_REMEDIES: dict[_Signed, str] = {
-    "wrong": "give the job and all executors the same key, and restart the job: executors refuse "
-    "other commands (wrong-signature)",
-    "unsigned": "start the job with this signing.key_file too: executors with a key refuse "
-    "unsigned commands (unsigned)",
-}
-
-
-_WEEK_S, _FOREVER_S = 7 * 86_400, 1e15
-_RENEW = (
-    "write a new token into the file pulsar.token_file; the file is read again for every "
-    "call, so no restart is needed"
-)
 
 
 def check_expiry(settings: PulsarSettings, now_s: float) -> list[Finding]:

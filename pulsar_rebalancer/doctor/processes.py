@@ -31,6 +31,13 @@ _STANDS_STILL = (
 )
 
 
+_REMEDY = "set executor.state to a folder that this user may write"
+_DAMAGED = (
+    "restore the file, or set executor.state to a new folder once the commands in the journal "
+    "have expired"
+)
+
+
 def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected: bool) -> Finding:
     """Checks that a job runs and closes rounds. No job is a failure only if one is `expected`.
     `now_ms`: since the epoch.
@@ -227,13 +234,6 @@ def _rules_of_epochs(written: Mapping[str, History], ours: int | None) -> Iterat
             f"of them {history.since} rounds ago",
             f"stop the job of epoch {history.overtaken} if it runs; executors refuse its commands",
         )
-
-
-_REMEDY = "set executor.state to a folder that this user may write"
-_DAMAGED = (
-    "restore the file, or set executor.state to a new folder once the commands in the journal "
-    "have expired"
-)
 
 
 def check_executor(settings: ExecutorSettings) -> Finding:

@@ -32,6 +32,16 @@ from pulsar_rebalancer.serve.signing_in import SigningIn, json_of
 MOST_VIEWERS = 200
 
 
+#: Pause (s) between two messages to a viewer, and after which a silent stream shows that it lives.
+_BETWEEN_S, _ALIVE_S = 1.0, 15.0
+#: Searches at a time: each takes the interpreter for some milliseconds.
+_MOST_SEARCHES = 2
+#: Bytes of a request's body.
+_LARGEST_BODY = 16 * 2**10
+Handler = Callable[["LivePage", Request], Awaitable[Response]]
+_SESSION = "/api/v1/session"
+
+
 class ViewerNews:
     """The viewers that wait. `open` and `close` are called in the event loop, `announce` in any
     thread.
@@ -74,15 +84,6 @@ class ViewerNews:
     def _wake(self) -> None:
         for event in self._waiting.values():
             event.set()
-
-
-#: Pause (s) between two messages to a viewer, and after which a silent stream shows that it lives.
-_BETWEEN_S, _ALIVE_S = 1.0, 15.0
-#: Searches at a time: each takes the interpreter for some milliseconds.
-_MOST_SEARCHES = 2
-#: Bytes of a request's body.
-_LARGEST_BODY = 16 * 2**10
-Handler = Callable[["LivePage", Request], Awaitable[Response]]
 
 
 @dataclass
@@ -242,7 +243,6 @@ _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("/api/v1/explain", "GET", _explain),
     ("/api/v1/events", "GET", _events),
 )
-_SESSION = "/api/v1/session"
 
 
 def routes_of(page: LivePage, log: Callable[[str], None]) -> Starlette:

@@ -34,6 +34,17 @@ _MOST_SESSIONS = 1_000
 _MOST_FAILURES, _FAILURES_S, _MOST_ADDRESSES = 10, 60.0, 10_000
 
 
+COOKIE = "rebalancer_session"
+#: The header with which the page proves that a change is its own.
+CSRF_HEADER = "x-csrf-token"
+#: A body that does not arrive within this time (s) is given up.
+_BODY_S = 10.0
+NO_TOKENS = (
+    "Plans and the executor can be decided on here only by people with an operator token. Set "
+    "serve.token_file to a file with a line operator:NAME:TOKEN, then start the page again."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Viewer:
     """A person who is signed in. `csrf`: the secret that the page repeats with each change; empty
@@ -163,17 +174,6 @@ class FailureLimit:
         if len(self._failed) >= _MOST_ADDRESSES:
             del self._failed[next(iter(self._failed))]
         self._failed[address] = count + 1, self.clock() + _FAILURES_S
-
-
-COOKIE = "rebalancer_session"
-#: The header with which the page proves that a change is its own.
-CSRF_HEADER = "x-csrf-token"
-#: A body that does not arrive within this time (s) is given up.
-_BODY_S = 10.0
-NO_TOKENS = (
-    "Plans and the executor can be decided on here only by people with an operator token. Set "
-    "serve.token_file to a file with a line operator:NAME:TOKEN, then start the page again."
-)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,14 @@ from pydantic_core import ErrorDetails
 from pulsar_rebalancer.settings.leaves import Leaf
 from pulsar_rebalancer.settings.sources import REMOVED, Assignment, did_you_mean
 
+_WRONG_TYPE = {
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "string_type": "must be a string",
+}
+
 
 def checked(leaf: Leaf, value: Any) -> Any:
     """The value; an integer becomes a float where that belongs. Raises pydantic's ValidationError
@@ -96,15 +104,6 @@ def _field(leaf: Leaf) -> Any:
         description=setting.text,
         json_schema_extra={key: value for key, value in extra.items() if value},
     )
-
-
-_WRONG_TYPE = {
-    "int_type": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "finite_number": "must be a finite number",
-    "string_type": "must be a string",
-}
 
 
 def about_paths(assignments: Sequence[Assignment], leaves: Sequence[Leaf]) -> list[str]:

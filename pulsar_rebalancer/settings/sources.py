@@ -76,6 +76,9 @@ _PREFIX = "REBALANCER_"
 _RESERVED = frozenset({"REBALANCER_DEBUG", "REBALANCER_CONFIG"})
 
 
+_TABLE = "clusters."
+
+
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """A value from a source; `source` names the file, variable or flag."""
@@ -194,9 +197,6 @@ def flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield from flattened(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
-
-
-_TABLE = "clusters."
 
 
 def split_by_cluster(

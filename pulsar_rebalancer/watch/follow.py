@@ -39,6 +39,19 @@ from strategies.figures.reported import expected_spread, reported_spread
 _MOST_COMMANDS = 5
 
 
+_LOOK_S = 0.1
+#: An address that stands for all addresses of this machine → one that can be reached.
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+#: Command → its name in errors. The page comes first: it shows what the others wait for.
+WHAT = {"serve": "the live page", "collect": "the collector", "run": "the Spark job"}
+T = TypeVar("T")
+#: Consumer group of a watch.
+GROUP = "rebalancer-watch"
+_TURN_S = 0.5
+#: Telemetry is kept for this time, in files of 64 MiB.
+_KEEP_MS = 2 * 86_400_000
+
+
 class WatchScreen:
     """Prints to standard output. `clock`: of the lines."""
 
@@ -103,13 +116,6 @@ def _round_lines(one: Round, code: str, moves: Sequence[Command]) -> Iterator[st
         yield f"  and {len(moves) - _MOST_COMMANDS} more"
 
 
-_LOOK_S = 0.1
-#: An address that stands for all addresses of this machine → one that can be reached.
-_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-#: Command → its name in errors. The page comes first: it shows what the others wait for.
-WHAT = {"serve": "the live page", "collect": "the collector", "run": "the Spark job"}
-
-
 class Processes:
     """The running processes."""
 
@@ -171,15 +177,6 @@ def with_port(address: ListenAddress) -> ListenAddress:
             f"serve.listen: {address} cannot be used ({reason}); name a free port of this machine, "
             "for example --listen 127.0.0.1:8086, or --listen 127.0.0.1:0 for any free port"
         ) from error
-
-
-T = TypeVar("T")
-#: Consumer group of a watch.
-GROUP = "rebalancer-watch"
-
-_TURN_S = 0.5
-#: Telemetry is kept for this time, in files of 64 MiB.
-_KEEP_MS = 2 * 86_400_000
 
 
 def follow(

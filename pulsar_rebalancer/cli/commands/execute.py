@@ -246,18 +246,15 @@ def outcome_line(done: Done) -> Line:
     text = (
         f"{outcome.status:<{_WIDEST_STATUS}}  {command.action} {command.bundle}: {where}{took}{why}"
     )
-    names = {
-        "command": command.id,
-        "action": command.action,
-        "bundle": command.bundle,
-        "from": command.source,
-        "to": command.destination,
-    }
     return Line(
         text,
         "outcome",
         fields={
-            **names,
+            "command": command.id,
+            "action": command.action,
+            "bundle": command.bundle,
+            "from": command.source,
+            "to": command.destination,
             "status": outcome.status,
             "reason": outcome.reason,
             "took_ms": outcome.took_ms,

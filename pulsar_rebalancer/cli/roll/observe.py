@@ -31,6 +31,15 @@ from strategies.roll.roll_state import Observation
 _EVERY_S = 15.0
 
 
+T = TypeVar("T")
+U = TypeVar("U")
+#: A call of a look, and a probe for frozen brokers (ms). A healthy broker answers in milliseconds.
+_LOOK_MS, _PROBE_MS = 5_000, 10_000
+#: Brokers that are asked for a read of metadata, until one answers.
+_READERS = 2
+_MOST_UNOWNED = 20
+
+
 class WaitingPlans:
     """The plan of a cluster that waits for approval, looked for at intervals."""
 
@@ -60,15 +69,6 @@ def _waiting_plan(settings: Settings, cluster: str) -> str | None:
         return None
     id_ = waiting[-1]
     return f"plan {id_} waits for approval: `rebalancer plans approve {id_} --reason TEXT`"
-
-
-T = TypeVar("T")
-U = TypeVar("U")
-#: A call of a look, and a probe for frozen brokers (ms). A healthy broker answers in milliseconds.
-_LOOK_MS, _PROBE_MS = 5_000, 10_000
-#: Brokers that are asked for a read of metadata, until one answers.
-_READERS = 2
-_MOST_UNOWNED = 20
 
 
 class ClusterObserver:

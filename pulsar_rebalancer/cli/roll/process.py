@@ -29,6 +29,19 @@ from strategies.roll.steps import (
     WriteRecord,
 )
 
+#: Pause between two looks, and after which the same wait is reported again (s).
+LOOK_S, _AGAIN_S = 0.5, 60.0
+#: What the process says when it writes a record.
+_DOES: Mapping[str, str] = {
+    "drain": "drains {}",
+    "restarting": "announces the restart of {}",
+    "restarted": "{} has gone and come back",
+    "end": "all brokers are restarted: ends the roll",
+}
+#: Phases of a broker that it reports when a round has them.
+_REPORTED = ("drained", "restarted")
+RollEnd = HaltRoll | EndProcess
+
 
 @dataclass
 class RestartCommands:
@@ -69,22 +82,6 @@ def _failure(code: int) -> str | None:
     if code < 0:
         return f"its command was ended by signal {-code}"
     return f"its command ended with exit code {code}" if code else None
-
-
-#: Pause between two looks, and after which the same wait is reported again (s).
-LOOK_S, _AGAIN_S = 0.5, 60.0
-
-#: What the process says when it writes a record.
-_DOES: Mapping[str, str] = {
-    "drain": "drains {}",
-    "restarting": "announces the restart of {}",
-    "restarted": "{} has gone and come back",
-    "end": "all brokers are restarted: ends the roll",
-}
-#: Phases of a broker that it reports when a round has them.
-_REPORTED = ("drained", "restarted")
-
-RollEnd = HaltRoll | EndProcess
 
 
 class RollProcess:

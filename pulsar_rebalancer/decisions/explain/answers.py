@@ -13,6 +13,18 @@ from pulsar_rebalancer.decisions.log import DecisionLog
 from strategies.cluster.model import Command, Outcome
 from strategies.cluster.move_cost import TOPIC_CLASSES, MoveCost, topic_class
 
+_UNKNOWN = "–"
+#: Heads of a table of `CostsOfMoves.row`.
+HEADS = (
+    "load manager",
+    "topics",
+    "moves",
+    "without owner, median s",
+    "longest s",
+    "first message, median s",
+    "longest s",
+)
+
 
 def verdict_words(command: Command, log: DecisionLog) -> str:
     """`: refused (paused: …)`, to append to a line about the command; empty if the log has no
@@ -45,15 +57,12 @@ def in_short(outcome: Outcome) -> str:
     """Status, new owner and reason."""
     match outcome.status:
         case "applied":
-            return f"applied{_where(outcome)}{_costs(outcome)}{_why(outcome)}"
+            where = f", now on {outcome.owner_after}" if outcome.owner_after else ""
+            return f"applied{where}{_costs(outcome)}{_why(outcome)}"
         case "dry-run":
             return "dry run, no bundle was moved"
         case status:
             return f"{status}{_why(outcome)}"
-
-
-def _where(outcome: Outcome) -> str:
-    return f", now on {outcome.owner_after}" if outcome.owner_after else ""
 
 
 def _costs(outcome: Outcome) -> str:
@@ -117,19 +126,6 @@ class CostsOfMoves:
             if of[0] != _UNKNOWN
         ]
         return f"{self.manager}, {self.topics} topics, {self.moves} moves: {', '.join(parts)}"
-
-
-_UNKNOWN = "–"
-#: Heads of a table of `CostsOfMoves.row`.
-HEADS = (
-    "load manager",
-    "topics",
-    "moves",
-    "without owner, median s",
-    "longest s",
-    "first message, median s",
-    "longest s",
-)
 
 
 def move_costs(outcomes: Iterable[Outcome]) -> list[CostsOfMoves]:

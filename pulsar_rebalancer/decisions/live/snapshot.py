@@ -24,6 +24,9 @@ from strategies.figures.reported import reported_usage
 SHARES = (1.0, 0.9, 0.5, 0.1, 0.0)
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class BrokerPlaces:
     """Names of brokers, and the place of each; rounds with the same brokers share one object."""
@@ -139,9 +142,6 @@ def _skips(
         replace(skip, names=_shared(skip.names, known, by_code.get((skip.code, skip.broker), ())))
         for skip in skips
     )
-
-
-T = TypeVar("T")
 
 
 class OnceMade:

@@ -41,6 +41,9 @@ _FILE, _LOCK, _VERSION = "notices.json", ".lock", 1
 Place = tuple[int, int]
 
 
+_RECORDS, _BYTES = 500, 16 * 2**20
+
+
 class Stored(Struct, frozen=True):
     """The content of the file. `places`: topic → the newest processed record of each partition, of
     a file topic only of the newest segment.
@@ -140,9 +143,6 @@ class Outbox:
             f"{self._file} cannot be used ({error.strerror}); make room, or name a folder as "
             "notices.state that this user may write."
         )
-
-
-_RECORDS, _BYTES = 500, 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,10 @@ FILES: Mapping[str, str] = {
 }
 
 
+#: Maximum size of an outcome record: some hundred bytes, and a sentence as the reason.
+_LONGEST = 65_536
+
+
 @dataclass(frozen=True)
 class Decisions:
     """All rows of a replay by kind, as JSON lines without line ends.
@@ -202,10 +206,6 @@ def _tracer(cluster: str, settings: Settings, goal: str) -> Tracer:
             notes=("The recorded reports do not react to these moves: their effect is unknown.",),
         )
     )
-
-
-#: Maximum size of an outcome record: some hundred bytes, and a sentence as the reason.
-_LONGEST = 65_536
 
 
 class OutcomeCollector:

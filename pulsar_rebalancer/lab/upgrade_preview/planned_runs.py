@@ -47,6 +47,16 @@ _DECIDED: Mapping[str, str] = MappingProxyType(
 )
 
 
+_OF_DEFAULTS = (
+    "Both runs have Pulsar's defaults. If your broker.conf sets load-balancing keys, name it with "
+    "--broker-conf."
+)
+_EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
+_MANAGERS = ("ModularLoadManagerImpl", class_name(_EXTENSIBLE))
+#: Settings that the extensible load manager has no key for: it always places in its own way.
+_MODULAR_ONLY = frozenset({"placement.strategy", "filters.distribute_evenly"})
+
+
 @dataclass(frozen=True, slots=True)
 class PreviewRun:
     """One back-test. `of`: whose settings it has."""
@@ -159,12 +169,6 @@ def _refuse_decided(flags: Sequence[str]) -> None:
         raise SettingsError(wrong)
 
 
-_OF_DEFAULTS = (
-    "Both runs have Pulsar's defaults. If your broker.conf sets load-balancing keys, name it with "
-    "--broker-conf."
-)
-
-
 def _remarks(conf: Path, found: Conversion, extensible: bool) -> Iterator[str]:
     """What the runs assume, if the file and the recorded cluster differ."""
     for key in _SWITCHES:
@@ -179,12 +183,6 @@ def _remarks(conf: Path, found: Conversion, extensible: bool) -> Iterator[str]:
             f"The recorded brokers run the {names[0]} load manager, {conf.name} selects the "
             f"{names[1]} one: the figures follow the file."
         )
-
-
-_EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
-_MANAGERS = ("ModularLoadManagerImpl", class_name(_EXTENSIBLE))
-#: Settings that the extensible load manager has no key for: it always places in its own way.
-_MODULAR_ONLY = frozenset({"placement.strategy", "filters.distribute_evenly"})
 
 
 def defaults_of(release: PulsarRelease, *, extensible: bool) -> Conversion:

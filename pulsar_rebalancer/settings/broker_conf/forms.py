@@ -29,6 +29,15 @@ _SHELL = re.compile(
 _ASSIGNED = re.compile(r"(?:--env=|Environment=)?(?:[\w-]+\.)*([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 
+_ELSEWHERE = "has no value in this file: name a file that contains it"
+_PRINT_IT = "print it first, for example with `helm template` or `kubectl get configmap -o yaml`"
+#: The first line of YAML or JSON; properties have no blank after a colon.
+_STRUCTURED = re.compile(r"[{\[]|---|%YAML|-[ \t]|[\"']?[\w./-]+[\"']?[ \t]*:([ \t]|$)")
+#: How Java prints sets and optional values.
+_PRINTED = re.compile(r"(Optional)?\[([^\[\]]*)\]")
+_ABSENT = frozenset({"null", "Optional.empty"})
+
+
 @dataclass(frozen=True, slots=True)
 class Property:
     """A key with its value; `line`: its first line, counted from 1; `remark`: what a person should
@@ -110,10 +119,6 @@ def _meaning(escaped: str) -> str:
     return _CONTROL.get(escaped, escaped)
 
 
-_ELSEWHERE = "has no value in this file: name a file that contains it"
-_PRINT_IT = "print it first, for example with `helm template` or `kubectl get configmap -o yaml`"
-
-
 def keys_in_yaml(file: Path, text: str) -> list[Property]:
     """All keys with a value, in the order of the text. SettingsError names the file and the line
     that is not YAML.
@@ -181,13 +186,6 @@ def _entry(
 
 def _is_text(node: yaml.Node | None) -> TypeGuard[yaml.ScalarNode]:
     return isinstance(node, yaml.ScalarNode)
-
-
-#: The first line of YAML or JSON; properties have no blank after a colon.
-_STRUCTURED = re.compile(r"[{\[]|---|%YAML|-[ \t]|[\"']?[\w./-]+[\"']?[ \t]*:([ \t]|$)")
-#: How Java prints sets and optional values.
-_PRINTED = re.compile(r"(Optional)?\[([^\[\]]*)\]")
-_ABSENT = frozenset({"null", "Optional.empty"})
 
 
 def read_conf(file: Path) -> list[Property]:
