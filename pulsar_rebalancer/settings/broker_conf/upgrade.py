@@ -163,6 +163,13 @@ _PLACEMENT_EFFECTS: Mapping[str, str] = {
     "LeastLongTermMessageRate": "a bundle goes to the broker with the lowest message rate",
 }
 
+#: Key → what its new value does with any strategy.
+_OTHER_EFFECTS: Mapping[str, str] = {
+    "defaultNumberOfNamespaceBundles": "a new namespace has {} bundles; existing ones keep theirs",
+    "defaultNumberOfSystemNamespaceBundles": "pulsar/system has {} bundles if it is created again",
+    "dispatcherMaxReadBatchSize": "a dispatcher reads up to {} entries at a time",
+}
+
 
 def _other_effect(key: str, new: Value | None) -> tuple[bool, str]:
     """The effect of a key that has the same effect with any strategy."""
@@ -171,19 +178,12 @@ def _other_effect(key: str, new: Value | None) -> tuple[bool, str]:
         return True, f"the bundles of a namespace {spread} (those of pulsar/system always are)"
     if new is None:
         return False, "the key is unknown there and ignored"
-    match key:
-        case "defaultNumberOfNamespaceBundles":
-            return True, f"a new namespace has {new} bundles; existing ones keep theirs"
-        case "defaultNumberOfSystemNamespaceBundles":
-            return True, f"pulsar/system has {new} bundles if it is created again"
-        case "dispatcherMaxReadBatchSize":
-            return True, f"a dispatcher reads up to {new} entries at a time"
-        case "dispatcherDispatchMessagesInSubscriptionThread":
-            own = "a thread of its own" if new else "the thread that reads them"
-            return True, f"the messages of a subscription are dispatched by {own}"
-        case "loadManagerMigrationEnabled":
-            return False, "a new key; it changes nothing while it is false"
-    return True, "see the upgrade notes of Pulsar"
+    if key == "dispatcherDispatchMessagesInSubscriptionThread":
+        own = "a thread of its own" if new else "the thread that reads them"
+        return True, f"the messages of a subscription are dispatched by {own}"
+    if key == "loadManagerMigrationEnabled":
+        return False, "a new key; it changes nothing while it is false"
+    return True, _OTHER_EFFECTS.get(key, "see the upgrade notes of Pulsar").format(new)
 
 
 def as_written(value: Value | None) -> str:
