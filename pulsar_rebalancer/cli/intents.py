@@ -16,7 +16,7 @@ from uuid import uuid4
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
-from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
+from pulsar_rebalancer.cli.service import Line, Log, log_of
 from pulsar_rebalancer.decisions.intents import (
     IntentAnswers,
     IntentError,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from pulsar_rebalancer.cli.log_lines import Level, Line
+from pulsar_rebalancer.cli.service import Level, Line
 from sinks.collector.leader import LeaderFacts, LeaderPoll
 from sinks.collector.open_cluster import HASTY_DEADLINE, single_try
 from sinks.collector.settings import CollectorSettings

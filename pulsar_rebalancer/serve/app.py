@@ -23,9 +23,8 @@ from starlette.routing import Route
 
 from pulsar_rebalancer.decisions.live import pictures, plan_views, search, views
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, OnceMade
+from pulsar_rebalancer.serve.answers import Body, json_body, json_error
 from pulsar_rebalancer.serve.deciding import DecisionPublisher
-from pulsar_rebalancer.serve.documents import Body, json_body
-from pulsar_rebalancer.serve.request_check import json_error
 from pulsar_rebalancer.serve.signing_in import SigningIn, json_of
 
 #: Viewers at a time.

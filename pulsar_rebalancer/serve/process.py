@@ -11,10 +11,9 @@ from pulsar_rebalancer.decisions.live.plan_views import PlanSettings
 from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot
 from pulsar_rebalancer.decisions.live.views import ViewSettings
 from pulsar_rebalancer.decisions.status import pause_of
+from pulsar_rebalancer.serve.answers import LOOPBACK_NAMES, RequestGuard, assets
 from pulsar_rebalancer.serve.app import LivePage, ViewerNews, routes_of
 from pulsar_rebalancer.serve.deciding import NO_KEY, DecisionPublisher
-from pulsar_rebalancer.serve.documents import assets
-from pulsar_rebalancer.serve.request_check import LOOPBACK_NAMES, RequestGuard
 from pulsar_rebalancer.serve.server import check_certificate, run_server
 from pulsar_rebalancer.serve.signing_in import (
     NO_TOKENS,

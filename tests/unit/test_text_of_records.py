@@ -19,7 +19,7 @@ import pytest
 from pulsar_rebalancer.cli.console import Sheet, show
 from pulsar_rebalancer.cli.lazy import COMMANDS
 from pulsar_rebalancer.cli.lines import put
-from pulsar_rebalancer.cli.log_lines import Line, Log
+from pulsar_rebalancer.cli.service import Line, Log
 from pulsar_rebalancer.settings.services import LogSettings
 from sinks.printable import printable
 from sinks.topics.files.topic import FileTopicWriter

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from pulsar_rebalancer.cli.log_lines import Level, Line
+from pulsar_rebalancer.cli.service import Level, Line
 from sinks.collector.broker_poll import Pass, Report
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError

@@ -14,8 +14,7 @@ import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.collect.several_clusters import collect_all, opened_line
-from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
-from pulsar_rebalancer.cli.service import end, measured
+from pulsar_rebalancer.cli.service import Line, Log, end, log_of, measured
 from pulsar_rebalancer.settings.load import Settings
 from sinks.collector.broker_poll import Pass, Report
 from sinks.collector.encoding_telemetry import encode_report

@@ -14,9 +14,8 @@ import typer
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.cli.executor_assembly import Assembled, assembled
 from pulsar_rebalancer.cli.lines import put
-from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
 from pulsar_rebalancer.cli.own_shedder import OwnShedder
-from pulsar_rebalancer.cli.service import end, measured
+from pulsar_rebalancer.cli.service import Line, Log, end, log_of, measured
 from pulsar_rebalancer.settings.load import Settings
 from sinks.executor.approval_intake import Answered
 from sinks.executor.executor import Stopped

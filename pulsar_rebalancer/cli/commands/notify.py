@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import exit_codes, options
-from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
-from pulsar_rebalancer.cli.service import end, measured
+from pulsar_rebalancer.cli.service import Line, Log, end, log_of, measured
 from pulsar_rebalancer.decisions.log import Kind
 from pulsar_rebalancer.decisions.notices.decide import PLAN, NoticeRules
 from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier, Outbox

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
-from pulsar_rebalancer.cli.service import end, measured
+from pulsar_rebalancer.cli.service import Line, Log, end, log_of, measured
 from pulsar_rebalancer.settings.load import Settings
 from sinks.metrics.disk import file_topics
 from sinks.stopping import Stop, stopping
