@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from pulsar_rebalancer.cli import console, exit_codes, options, process_exit
+from pulsar_rebalancer.cli import console, exit_codes, options
+from pulsar_rebalancer.cli.errors import abandon
 from pulsar_rebalancer.doctor import cluster, credentials, disk_and_topics, environment
 from pulsar_rebalancer.doctor.finding import Finding, TimeLimit, ok
 from pulsar_rebalancer.doctor.processes import check_epochs, check_executor, check_job
@@ -71,7 +72,7 @@ def doctor(
         exit_codes.ERROR if any(finding.status == "fail" for finding in findings) else exit_codes.OK
     )
     if limit.exceeded:
-        process_exit.abandon(code)
+        abandon(code)
     raise typer.Exit(code)
 
 
