@@ -138,7 +138,7 @@ def rebalancer_command(name: str, settings_file: Path) -> tuple[str, ...]:
 
 
 def _end(code: int) -> str:
-    """How a process ended: its exit code, or the signal that Python reports as a negative
+    """The end of a process: its exit code, or the signal that Python reports as a negative
     number.
     """
     return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"

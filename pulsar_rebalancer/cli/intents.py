@@ -1,5 +1,5 @@
-"""What the commands about drains and rolls share: one person, one cluster, records written and
-answered by rounds.
+"""Parts that the commands about drains and rolls share: one person, one cluster, records written
+and answered by rounds.
 """
 
 from __future__ import annotations

@@ -110,7 +110,9 @@ def named_release(version: str, flag: str) -> PulsarRelease:
 
 
 def person(by: str | None) -> str:
-    """Who decides something: `by`, otherwise the login of this user. Raises SettingsError."""
+    """The person who decides something: `by`, otherwise the login of this user. Raises
+    SettingsError.
+    """
 
     try:
         return by or getpass.getuser()
@@ -119,7 +121,7 @@ def person(by: str | None) -> str:
 
 
 def debug(ctx: typer.Context) -> bool:
-    """Whether `rebalancer --debug` is set."""
+    """True if `rebalancer --debug` is set."""
     return bool(ctx.find_root().params.get("debug"))
 
 

@@ -1,4 +1,4 @@
-"""What long-running commands have in common: log lines, as text with a timestamp or as one JSON
+"""Parts that long-running commands share: log lines, as text with a timestamp or as one JSON
 object per line, the HTTP server of their metrics and probes, if the settings turn it on, and their
 end.
 """

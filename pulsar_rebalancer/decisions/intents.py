@@ -90,7 +90,9 @@ def round_of_cluster(rounds: Mapping[str, Round], wanted: str, topic: TopicUri) 
 
 
 def judge(done: Round, intent: Intent) -> IntentRefusal | None:
-    """Why the job would refuse the record, by the newest round; None if it would accept it."""
+    """The reason why the job would refuse the record, by the newest round; None if it would accept
+    it.
+    """
     excluded = excluded_by(done)
     known = {*done.brokers, *done.usage, *done.stale, *excluded}
     live = {*done.usage, *done.brokers, *excluded} - {*done.stale}
@@ -182,7 +184,7 @@ class IntentAnswers:
         return [found[place] for place in sorted(found)]
 
     def rejection(self, id_: str) -> str | None:
-        """Why a record was rejected before any round saw it; None if it was not."""
+        """The reason why a record was rejected before any round saw it; None if it was not."""
         for record in self._rejected.read():
             with suppress(msgspec.MsgspecError, ValueError):
                 row = _REJECTED.decode(record.value)
@@ -192,7 +194,7 @@ class IntentAnswers:
         return next((text for value, text in self._refused.items() if wanted in value), None)
 
     def answer(self, id_: str, done: Iterable[Round]) -> IntentStatus | str | None:
-        """What became of the record with this id, by these rounds: its status, or why it was
+        """The answer of these rounds to the record with this id: its status, or why it was
         rejected before any round saw it.
         """
         said = (status for one in done for status in one.intents)

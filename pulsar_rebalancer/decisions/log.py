@@ -302,7 +302,7 @@ def usable_key(
 
 
 def is_there(kind: Kind, source: Source) -> bool:
-    """Whether a source has records of a kind; true for topics on servers, which are not
+    """True if a source has records of a kind; true for topics on servers, which are not
     contacted.
     """
     if isinstance(source, TopicUri):

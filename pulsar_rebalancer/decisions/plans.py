@@ -106,7 +106,7 @@ class Plan:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether it waits for a person."""
+        """True if it waits for a person."""
         return self.state == "waiting" and self.decision is None
 
 

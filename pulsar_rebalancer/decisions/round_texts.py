@@ -54,7 +54,7 @@ def certificate_text(bounds: Certificate) -> str:
 
 
 def proves_bound(bounds: Certificate) -> bool:
-    """Whether the lower bound of the spread says more than that no spread is below 0, in the
+    """True if the lower bound of the spread says more than that no spread is below 0, in the
     figures that texts show.
     """
     if bounds.gap is None or bounds.best_spread is None:

@@ -110,7 +110,7 @@ class Status:
 
 
 def late_after_ms(newest: Round, rounds: RoundSettings) -> int:
-    """When the newest round is too old to be the present state (ms since the epoch)."""
+    """The time (ms) from which the newest round is too old to be the present state."""
     return newest.ts + INTERVALS * rounds.interval_ms + rounds.lateness_ms
 
 
@@ -154,7 +154,7 @@ def read_status(
 
 
 def _decided(name: str, log: DecisionLog, last: int) -> ClusterStatus:
-    """What the rounds and commands of one cluster say."""
+    """The status of one cluster by its rounds and commands."""
     rounds = sorted(log.rounds, key=lambda one: (one.epoch, one.round), reverse=True)
     commands = sorted(log.commands, key=lambda one: (one.epoch, one.round))[-last:]
     since_ms, number = state_since(rounds)

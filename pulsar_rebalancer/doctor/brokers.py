@@ -33,7 +33,7 @@ _MODULAR = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """What one broker reports about itself, or in `why` the error. `runs`: the load manager that
+    """A broker's report about itself, or in `why` the error. `runs`: the load manager that
     answers, empty if unknown.
     """
 
@@ -63,12 +63,12 @@ class Broker:
 
     @property
     def sheds(self) -> bool:
-        """Whether shedding is on."""
+        """True if shedding is on."""
         return self.balances and self.configuration.get("loadBalancerSheddingEnabled") == "true"
 
     @property
     def balances(self) -> bool:
-        """Whether the load balancer is on, without which the broker reports no load."""
+        """True if the load balancer is on, without which the broker reports no load."""
         return self.configuration.get("loadBalancerEnabled") != "false"
 
     def class_of(self, key: str) -> str:

@@ -194,7 +194,7 @@ def existing(folder: Path) -> Path:
 
 
 def writable(folder: Path) -> bool:
-    """Whether this user may create files in it."""
+    """True if this user may create files in it."""
     return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
 
 

@@ -67,7 +67,7 @@ def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected
 
 
 def _begun_ms(folder: Path, by: Holder | None) -> int:
-    """When the job began to close rounds. The guard file is written again when a warm start
+    """Finds when the job began to close rounds. The guard file is written again when a warm start
     ends.
     """
     written_ms = _written_ms(folder / GUARD)
@@ -75,7 +75,7 @@ def _begun_ms(folder: Path, by: Holder | None) -> int:
 
 
 def _warming(folder: Path, limit_ms: int, now_ms: int) -> Finding:
-    """Whether a job that closes no rounds yet finishes micro-batches."""
+    """Checks that a job that closes no rounds yet finishes micro-batches."""
     by = holder(folder)
     ended_ms = map(_written_ms, folder.glob("commits/*"))
     text = (
@@ -95,7 +95,7 @@ def _warming(folder: Path, limit_ms: int, now_ms: int) -> Finding:
 
 
 def _written_ms(file: Path) -> int:
-    """When a file was written; 0 if it has been deleted, as Spark does with old ones."""
+    """Reads when a file was written; 0 if it has been deleted, as Spark does with old ones."""
     try:
         return int(file.stat().st_mtime * 1000)
     except FileNotFoundError:
@@ -103,7 +103,7 @@ def _written_ms(file: Path) -> int:
 
 
 def _free(folder: Path, job: JobSettings, engine: EngineSettings) -> bool:
-    """Whether no job uses the checkpoint. Settings that do not match it are reported by
+    """True if no job uses the checkpoint. Settings that do not match it are reported by
     `check_checkpoint`.
     """
     try:
@@ -200,7 +200,7 @@ def check_epochs(job: JobSettings) -> Finding:
 
 
 def _rules_of_epochs(written: Mapping[str, History], ours: int | None) -> Iterator[Rule]:
-    """What may be wrong, the worst first."""
+    """Rules about what may be wrong, the worst first."""
     for cluster, history in written.items():
         # Only clusters that this checkpoint's job has served: other clusters may have other jobs on
         # the same topics.

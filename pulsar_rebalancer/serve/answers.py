@@ -138,7 +138,7 @@ def refusal_of(request: Request, hosts: frozenset[str]) -> Response | None:
 
 
 def _is_foreign(request: Request, host: str) -> bool:
-    """Whether another site's page sent the request. The scheme may differ where a proxy ends
+    """True if another site's page sent the request. The scheme may differ where a proxy ends
     TLS.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")

@@ -87,7 +87,7 @@ class ViewerNews:
 
 @dataclass
 class LivePage:
-    """What the routes need. `snapshot`: the newest one; `now_ms`: the time since the epoch;
+    """State that the routes share. `snapshot`: the newest one; `now_ms`: the time since the epoch;
     `process`: random, so that a viewer notices a restart, after which versions begin again.
     """
 
@@ -197,7 +197,7 @@ async def _events(page: LivePage, request: Request) -> Response:
 
 
 async def _stream(page: LivePage, changed: asyncio.Event) -> AsyncIterator[bytes]:
-    """What is new, in few bytes: the numbers of the newest changes of each cluster."""
+    """Sends what is new, in few bytes: the numbers of the newest changes of each cluster."""
     seen: object = None
     try:
         while not page.news.ended:

@@ -128,7 +128,7 @@ def assembled_page(
 
 
 def plan_settings(settings: Settings, key: SigningKey | None) -> PlanSettings:
-    """Whether plans wait for people, and why the page cannot write their decisions."""
+    """Says whether plans wait for people, and why the page cannot write their decisions."""
     no_key = NO_KEY if key is None else ""
     why_not = no_key if settings.serve.token_file else NO_TOKENS
     return PlanSettings(settings.executor.approval == "required", why_not)

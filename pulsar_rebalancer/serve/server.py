@@ -70,7 +70,7 @@ class StoppableServer(uvicorn.Server):
         yield
 
     async def on_tick(self, counter: int) -> bool:
-        """Whether to end; called ten times a second."""
+        """True if the server is to end; called ten times a second."""
         ends = await super().on_tick(counter) or self._is_stopping()
         if ends:
             self._news.end()

@@ -57,7 +57,7 @@ class Viewer:
 
     @property
     def may_operate(self) -> bool:
-        """Whether the person may approve, deny, pause and resume."""
+        """True if the person may approve, deny, pause and resume."""
         return self.role == "operator"
 
 
@@ -161,7 +161,7 @@ class FailureLimit:
     _failed: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def wait_s(self, address: str) -> int:
-        """How long this address must wait; 0 if it need not."""
+        """Seconds that this address must wait; 0 if it need not."""
         count, until = self._failed.get(address, (0, 0.0))
         left = until - self.clock()
         return int(left) + 1 if count >= _MOST_FAILURES and left > 0 else 0
@@ -186,7 +186,7 @@ class SigningIn:
     secure: bool = False
 
     def viewer_of(self, request: Request) -> Viewer:
-        """Who sent the request. Raises HTTPException with 401 or 429."""
+        """The person who sent the request. Raises HTTPException with 401 or 429."""
         if self.tokens is None:
             return LOCAL_VIEWER
         kind, _, token = request.headers.get("authorization", "").partition(" ")

@@ -79,7 +79,7 @@ class Settings:
 
     @property
     def source(self) -> str:
-        """Where the values come from, as a phrase for people."""
+        """The sources of the values, as a phrase for people."""
         places = [str(self.file) if self.file is not None else "no settings file"]
         nouns: Mapping[Kind, str] = {"env": "environment variable", "flag": "flag"}
         for kind, noun in nouns.items():
@@ -93,7 +93,7 @@ class Settings:
 
     @property
     def release_is_open(self) -> bool:
-        """Whether the telemetry decides on the Pulsar release (`pulsar.version = "auto"`)."""
+        """True if the telemetry decides on the Pulsar release (`pulsar.version = "auto"`)."""
         return bool(self.value(PULSAR_VERSION) == "auto")
 
     def in_release(self, release: PulsarRelease) -> Settings:

@@ -78,7 +78,7 @@ def serve_address(settings: ServeSettings) -> ListenAddress:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
+    """True if only this machine reaches the address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -40,7 +40,7 @@ class WatchFolder:
 
     @property
     def positions(self) -> Path:
-        """Where the watch has read its topics to."""
+        """The folder of the watch's positions on its topics."""
         return self.path / "watch"
 
     def log(self, command: str) -> Path:
@@ -146,7 +146,7 @@ def _changed(cluster: PulsarSettings) -> dict[str, Any]:
 
 
 def settings_of(cluster: DiscoveredCluster) -> dict[str, Any]:
-    """What a discovered cluster adds to the settings."""
+    """The settings that a discovered cluster adds."""
     return {
         "pulsar.cluster": cluster.pulsar.cluster,
         "pulsar.admin_urls": cluster.pulsar.admin_urls,

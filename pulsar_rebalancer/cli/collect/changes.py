@@ -20,8 +20,8 @@ STOCK_INTERVAL_MS = 15 * 60_000
 
 
 class _Written(msgspec.Struct):
-    """When the broker wrote its report to the metadata store; reports of both load managers may
-    lack it.
+    """The time at which a broker wrote its report to the metadata store; reports of both load
+    managers may lack it.
     """
 
     lastUpdate: int | None = None

@@ -245,7 +245,7 @@ def _table(shown: list[tuple[Round, IntentStatus]], now_ms: int) -> console.Shee
 
 
 def _details(status: IntentStatus) -> Iterator[str]:
-    """What a table cannot hold: sentences, and a roll's brokers."""
+    """Lines that a table cannot hold: sentences, and a roll's brokers."""
     if status.state not in (*LASTING, "refused"):
         return
     yield f"{what_of(status)}: {status.text}"

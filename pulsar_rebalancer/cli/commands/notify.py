@@ -142,7 +142,7 @@ def _work(
 
 
 def rules_of(settings: Settings) -> NoticeRules:
-    """What the notices of these settings are about."""
+    """The rules of these settings for notices."""
     given, rounds = settings.notices, settings.engine.round
     return NoticeRules(
         notice_kinds(given),

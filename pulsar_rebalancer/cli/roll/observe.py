@@ -1,4 +1,4 @@
-"""What the process of a roll sees of the cluster. A look takes seconds at most, also where brokers
+"""Observes the cluster for the process of a roll. A look takes seconds at most, also where brokers
 do not answer; what is not seen is no evidence. And why the moves of a roll wait outside of rounds:
 a plan that a person has to approve.
 """
@@ -108,7 +108,7 @@ class ClusterObserver:
         return self._admin.brokers()
 
     def look(self, phases: Mapping[str, RollPhase]) -> Observation:
-        """What is there now. `phases`: of the roll's brokers."""
+        """Observes what is there now. `phases`: of the roll's brokers."""
         now_ms, live = wall_clock_ms(), _ask(self._admin.brokers, None)
         restarting = [name for name, phase in phases.items() if phase == "restarting"]
         others = [name for name in live or () if name not in restarting]
@@ -160,7 +160,7 @@ class ClusterObserver:
         return of_roll and code == "unowned"
 
     def _is_unowned(self, bundle: str) -> bool:
-        """Whether it exists and no broker has it. Where the cluster does not say, it stays as it
+        """True if it exists and no broker has it. Where the cluster does not say, it stays as it
         is.
         """
         namespace, _, range_ = bundle.rpartition("/")

@@ -66,7 +66,7 @@ def in_short(outcome: Outcome) -> str:
 
 
 def _costs(outcome: Outcome) -> str:
-    """What it cost the clients, as far as it was measured."""
+    """The costs for the clients, as far as they were measured."""
     parts = []
     if outcome.cost.topics is not None:
         parts.append(f"{outcome.cost.topics} topics")

@@ -130,7 +130,7 @@ def round_lines(done: Round, log: DecisionLog) -> list[str]:
 
 
 def cost_lines(log: DecisionLog) -> list[str]:
-    """What moves have cost their clients; empty if no executor has measured it."""
+    """The costs of moves for their clients; empty if no executor has measured it."""
     found = move_costs(log.outcomes)
     return ["what moves have cost:", *(f"  {one.line}" for one in found)] if found else []
 
@@ -308,7 +308,7 @@ def _about_broker(broker: str, skip: Skip) -> str | None:
 
 
 def instruction(command: Command) -> str:
-    """What a command orders."""
+    """The order of a command."""
     if command.action == "split":
         return f"split {command.bundle} of {command.source} by {command.algorithm}"
     if command.action == "throttle":
@@ -360,13 +360,13 @@ def expected_usage(command: Command, earlier: int = 0) -> list[str]:
 
 
 def _counting(done: Round) -> list[str]:
-    """What the reasons of a round count as done, as a line."""
+    """A line about what the reasons of a round count as done."""
     return [f"the reasons below: {counted_as_done(done.counted)}"] if done.counted else []
 
 
 def _two_bases(done: Round) -> list[str]:
-    """Why the usages that are expected of brokers do not add up to the expected spread, as a line:
-    a plan estimates the present load from several samples.
+    """Explains why the usages that are expected of brokers do not add up to the expected spread, as
+    a line: a plan estimates the present load from several samples.
     """
     if points(expected_spread(done)) == points(done.spread_after.range):
         return []

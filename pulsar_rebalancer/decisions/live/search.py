@@ -22,8 +22,8 @@ MOST_LINES = 2_000
 def answer(
     one: LiveCluster, subject: str, epoch: int | None = None, *, approval_required: bool = False
 ) -> Document:
-    """What `rebalancer explain` prints for this subject, as lines, the newest round first; or why
-    it cannot.
+    """Answers as `rebalancer explain` does, as lines, the newest round first; or says
+    why it cannot.
 
     `approval_required`: whether plans wait for people. `found`: false if no record mentions the
     subject, or it is ambiguous.

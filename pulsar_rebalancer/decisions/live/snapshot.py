@@ -1,5 +1,6 @@
-"""What a viewer may see at one moment: immutable, and shared by all viewers. Rounds are kept in
-little memory: the names of one are the names of the next, and usages are arrays beside them.
+"""The data that a viewer may see at one moment: immutable, and shared by all viewers. Rounds are
+kept in little memory: the names of one are the names of the next, and usages are arrays beside
+them.
 
 500 rounds of 5,000 brokers took 85 MB as this, and 1,040 MB as they are decoded.
 """
@@ -191,8 +192,8 @@ class LiveCluster:
 
 @dataclass(frozen=True, slots=True)
 class TopicHealth:
-    """Whether a topic is read. `records`: number of records read; `error`: why it is not read, as a
-    sentence, empty if it is; `since_ms`: time of the first failure; `caught_up`: whether all
+    """The state of reading a topic. `records`: number of records read; `error`: why it is not read,
+    as a sentence, empty if it is; `since_ms`: time of the first failure; `caught_up`: whether all
     records that existed at the start were read.
     """
 

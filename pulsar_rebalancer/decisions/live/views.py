@@ -51,7 +51,7 @@ NO_RECORD = (
 
 @dataclass(frozen=True, slots=True)
 class ViewSettings:
-    """What is late: `round` of the job, `pass_interval_ms` of the collector."""
+    """Settings that say what is late: `round` of the job, `pass_interval_ms` of the collector."""
 
     round: RoundSettings = RoundSettings()
     pass_interval_ms: int = 60_000
@@ -144,7 +144,7 @@ def pause_of_cluster(one: LiveCluster) -> PauseOrder | None:
 
 
 def _paused(one: LiveCluster, file: bool | None) -> str:
-    """Who or what pauses the executor, as a sentence; empty if nothing does. `file`: whether the
+    """Says who or what pauses the executor; empty if nothing does. `file`: whether the
     pause file of this machine exists.
     """
     order = pause_of_cluster(one)
@@ -183,7 +183,7 @@ def _newest(newest: Round) -> Document:
 
 
 def _proves(newest: Round) -> list[str]:
-    """What the round proves, after what it counts as done."""
+    """Sentences about what the round proves, after what it counts as done."""
     found = sentences(proof_of(newest))
     if not (found and newest.counted):
         return found
@@ -251,7 +251,7 @@ def _in_history(one: PackedRound, log: DecisionLog, now_ms: int) -> Document:
 
 
 def answer_of(command: Command, log: DecisionLog, now_ms: int) -> Answer:
-    """What happened to a command, in one word."""
+    """Says in one word what happened to a command."""
     outcome = log.outcome_of(command)
     if command.action == "throttle":
         return "advice"
@@ -338,7 +338,7 @@ def _executor_text(one: LiveCluster, newest: Outcome | None, paused: str) -> tup
 
 
 def _answers(log: DecisionLog, command: Command) -> tuple[str, bool]:
-    """What happened to the commands of the round that published this one."""
+    """Says what happened to the commands of the round that published this one."""
     given = [
         outcome
         for other in log.by_round[command.cluster, command.epoch, command.round]

@@ -40,7 +40,7 @@ _MOST_REASONS = 100
 
 @dataclass(frozen=True, slots=True)
 class NoticeRules:
-    """What notices are about. `kinds`: see `sinks.notices.settings.KINDS`; `settle_rounds`: a state
+    """Rules for notices. `kinds`: see `sinks.notices.settings.KINDS`; `settle_rounds`: a state
     lasts after this number of rounds in a row; `silent_ms`: time without a round after which a
     cluster is silent; `quiet_ms`: outcomes of one reason are not repeated within this time.
     """
@@ -71,7 +71,7 @@ class OutcomeNotices(Struct, frozen=True):
 
 
 class ClusterNotices(Struct, frozen=True):
-    """What is remembered of a cluster.
+    """The memory of a cluster.
 
     `epoch`, `round`, `ts`, `picture`, `cause`: of the newest round. `condition`, `since`, `rounds`:
     of the newest rounds in a row. `notified`: the condition of the last notice. `outcomes`: by kind
@@ -94,7 +94,7 @@ class ClusterNotices(Struct, frozen=True):
 
 
 class NoticeMemory(Struct, frozen=True):
-    """What is remembered of all clusters. `begun`: the time (ms) of the first start; older records
+    """The memory of all clusters. `begun`: the time (ms) of the first start; older records
     are remembered and cause no notice by themselves.
     """
 

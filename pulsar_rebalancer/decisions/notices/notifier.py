@@ -55,7 +55,7 @@ class Stored(Struct, frozen=True):
     waiting: list[Notice] = []
 
     def has(self, position: Position) -> bool:
-        """Whether the record was processed."""
+        """True if the record was processed."""
         topic, partition, offset = position
         known = self.places.get(topic, [])
         if _in_segments(topic):
@@ -74,7 +74,7 @@ class Stored(Struct, frozen=True):
 
 
 def _in_segments(topic: str) -> bool:
-    """Whether partitions are segments of a file topic, which are written one after the other."""
+    """True if partitions are segments of a file topic, which are written one after the other."""
     return topic.startswith("file:")
 
 
@@ -108,8 +108,8 @@ class Outbox:
         os.close(self._lock)
 
     def read(self, now_ms: int) -> Stored:
-        """What was written last. At the first start, which is now, a new file, which is on the disk
-        before a record is read: a second start begins there. Raises StateVersionError.
+        """Reads what was written last. At the first start, which is now, a new file, which is on
+        the disk before a record is read: a second start begins there. Raises StateVersionError.
         """
         try:
             stored = msgspec.json.decode(self._file.read_bytes(), type=Stored)

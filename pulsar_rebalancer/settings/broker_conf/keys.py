@@ -235,7 +235,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
 
 
 def looks_like_ours(name: str) -> bool:
-    """Whether the name of a key or variable is like those of load balancing, in any case of
+    """True if the name of a key or variable is like those of load balancing, in any case of
     letters.
     """
     name = name.lower().removeprefix(PREFIX.lower())
@@ -244,7 +244,7 @@ def looks_like_ours(name: str) -> bool:
 
 
 def is_unknown(name: str) -> bool:
-    """Whether a name that is no key of Pulsar's `ServiceConfiguration` is like one of load
+    """True if a name that is no key of Pulsar's `ServiceConfiguration` is like one of load
     balancing: probably a misspelt one.
     """
     if name in SERVICE_CONFIGURATION:

@@ -56,7 +56,7 @@ def as_json(file: Path, conversion: Conversion, upgrade: Upgrade | None = None) 
 
 
 def upgrade_as_json(upgrade: Upgrade) -> dict[str, Any]:
-    """What an upgrade changes, as data for JSON."""
+    """The changes of an upgrade as data for JSON."""
     releases = upgrade.before, upgrade.after
     return {
         "from": upgrade.before,

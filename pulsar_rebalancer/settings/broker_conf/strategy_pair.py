@@ -35,7 +35,7 @@ class StrategyPair:
 
 
 def is_extensible(given: Mapping[str, Value]) -> bool:
-    """Whether a broker.conf selects the extensible load manager. `given`: its keys and values."""
+    """True if a broker.conf selects the extensible load manager. `given`: its keys and values."""
     return str(given.get(LOAD_MANAGER, "")).endswith("ExtensibleLoadManagerImpl")
 
 

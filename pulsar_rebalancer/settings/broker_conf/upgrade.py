@@ -1,5 +1,5 @@
-"""What an upgrade of Pulsar changes for a broker.conf: the keys that it leaves out and whose
-default differs, what this leads to, and the lines that keep today's behaviour.
+"""The changes that an upgrade of Pulsar brings for a broker.conf: the keys that it leaves out and
+whose default differs, what this leads to, and the lines that keep today's behaviour.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class OmittedKey:
 
 @dataclass(frozen=True)
 class Upgrade:
-    """What changes from one release to another for a broker.conf. `given`: its keys and values."""
+    """The changes from one release to another for a broker.conf. `given`: its keys and values."""
 
     given: Mapping[str, Value]
     before: PulsarRelease
@@ -74,7 +74,7 @@ class Upgrade:
 
     @property
     def noun(self) -> str:
-        """What the change is called."""
+        """The name of the change."""
         newer = RELEASES.index(self.after) >= RELEASES.index(self.before)
         return "upgrade" if newer else "downgrade"
 
@@ -123,7 +123,7 @@ class Upgrade:
         return old
 
     def _effect(self, key: str, new: Value | None) -> tuple[bool, str]:
-        """Whether the new default changes something for this file, and what."""
+        """Says whether the new default changes something for this file, and what."""
         if key in _BALANCING and is_extensible(self.given):
             return False, "no effect: the extensible load manager does not use it"
         if key == SHEDDING:
