@@ -17,9 +17,9 @@ from pulsar_rebalancer.lab.report.summary import Summary, count, duration
 from pulsar_rebalancer.lab.report.verdict import FEW_ROUNDS, NextStep, ReportVerdict
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from pulsar_rebalancer.lab.upgrade_preview.planned_runs import PreviewPlan
+from pulsar_rebalancer.settings.broker_conf.keys import class_name
 from pulsar_rebalancer.settings.broker_conf.show import short_value
-from pulsar_rebalancer.settings.broker_conf.strategy_pair import StrategyPair, class_name
-from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
+from pulsar_rebalancer.settings.broker_conf.upgrade import StrategyPair, Upgrade
 from strategies.ordered_sum import ordered_sum
 
 

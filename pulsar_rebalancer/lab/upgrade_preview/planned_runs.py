@@ -17,13 +17,14 @@ from pulsar_rebalancer.settings.broker_conf.convert import (
     refuse_nothing,
 )
 from pulsar_rebalancer.settings.broker_conf.forms import Property
-from pulsar_rebalancer.settings.broker_conf.keys import LOAD_MANAGER, PLACEMENT, SHEDDING
-from pulsar_rebalancer.settings.broker_conf.strategy_pair import (
+from pulsar_rebalancer.settings.broker_conf.keys import (
+    LOAD_MANAGER,
+    PLACEMENT,
+    SHEDDING,
     class_name,
     is_extensible,
-    pair_in,
 )
-from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
+from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade, pair_in
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import Settings, resolved
 from pulsar_rebalancer.settings.sources import Assignment, from_flags

@@ -250,3 +250,13 @@ def is_unknown(name: str) -> bool:
     if name in SERVICE_CONFIGURATION:
         return False
     return looks_like_ours(name) or bool(get_close_matches(name, KEYS, 1, 0.9))
+
+
+def class_name(name: str) -> str:
+    """The last part of the name of a class."""
+    return name.rpartition(".")[2]
+
+
+def is_extensible(given: Mapping[str, Value]) -> bool:
+    """True if a broker.conf selects the extensible load manager. `given`: its keys and values."""
+    return str(given.get(LOAD_MANAGER, "")).endswith("ExtensibleLoadManagerImpl")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_rebalancer.settings.broker_conf.convert import Conversion, KeyOutcome
-from pulsar_rebalancer.settings.broker_conf.strategy_pair import class_name
+from pulsar_rebalancer.settings.broker_conf.keys import class_name
 from pulsar_rebalancer.settings.broker_conf.upgrade import OmittedKey, Upgrade, as_written
 from pulsar_rebalancer.settings.file_text import toml
 

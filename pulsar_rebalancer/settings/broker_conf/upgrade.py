@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from pulsar_rebalancer.settings.broker_conf.keys import PLACEMENT, SHEDDING, Value
-from pulsar_rebalancer.settings.broker_conf.strategy_pair import (
-    StrategyPair,
+from pulsar_rebalancer.settings.broker_conf.keys import (
+    KEYS,
+    PLACEMENT,
+    SHEDDING,
+    Value,
     class_name,
     is_extensible,
-    pair_in,
 )
 from strategies.java.release_defaults import (
     EVENLY,
@@ -21,7 +22,12 @@ from strategies.java.release_defaults import (
     RELEASES,
     PulsarRelease,
 )
-from strategies.shedding.registry import SHEDDERS
+from strategies.placement.registry import PLACERS, pulsars_own
+from strategies.shedding.registry import EXTENSIBLE, SHEDDERS
+
+#: Classes that both shed and place.
+_BOTH = frozenset(entry.pulsar_class for entry in PLACERS.values() if entry.sheds)
+
 
 _MAX_UNLOAD = "maxUnloadPercentage"
 _BUNDLES = "defaultNumberOfNamespaceBundles"
@@ -29,6 +35,73 @@ _BUNDLES = "defaultNumberOfNamespaceBundles"
 _BALANCING = frozenset({SHEDDING, PLACEMENT, _MAX_UNLOAD, EVENLY.key})
 #: Classes that read maxUnloadPercentage.
 _READS_MAX_UNLOAD = frozenset(SHEDDERS[name].pulsar_class for name in ("avg", "uniform"))
+_SHEDDING_EFFECTS: Mapping[str, str] = {
+    "AvgShedder": "the fullest brokers are paired with the emptiest, and each pair shares out its "
+    "difference",
+    "ThresholdShedder": "brokers above the average usage shed, each by itself",
+}
+_PLACEMENT_EFFECTS: Mapping[str, str] = {
+    "AvgShedder": "a bundle that AvgShedder moves goes where it planned, any other one to a random "
+    "broker instead of the one with the lowest message rate",
+    "LeastLongTermMessageRate": "a bundle goes to the broker with the lowest message rate",
+}
+#: Key → what its new value does with any strategy.
+_OTHER_EFFECTS: Mapping[str, str] = {
+    "defaultNumberOfNamespaceBundles": "a new namespace has {} bundles; existing ones keep theirs",
+    "defaultNumberOfSystemNamespaceBundles": "pulsar/system has {} bundles if it is created again",
+    "dispatcherMaxReadBatchSize": "a dispatcher reads up to {} entries at a time",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyPair:
+    """The classes that shed and place. `starts`: whether the load manager starts with them;
+    `remark`: what differs from the two keys, as a sentence, or empty.
+    """
+
+    shedding: str
+    placement: str
+    starts: bool = True
+    remark: str = ""
+
+
+def pair_in(release: PulsarRelease, given: Mapping[str, Value]) -> StrategyPair:
+    """The pair in a release, with its defaults for keys that are not given."""
+    if is_extensible(given):
+        return _extensible(given)
+    sheds, places = (
+        str(given.get(key, KEYS[key].default_in(release))) for key in (SHEDDING, PLACEMENT)
+    )
+    if places in _BOTH and places != sheds:
+        return _replaced(release, sheds, places)
+    if sheds in _BOTH and places != sheds:
+        text = (
+            f"{class_name(sheds)} sheds and {class_name(places)} places: the destinations that "
+            f"{class_name(sheds)} plans are not used"
+        )
+        return StrategyPair(sheds, places, remark=text)
+    return StrategyPair(sheds, places)
+
+
+def _replaced(release: PulsarRelease, sheds: str, places: str) -> StrategyPair:
+    """A placement that sheds too, beside another shedding strategy."""
+    only = f"{class_name(places)} places only where it sheds too, and {class_name(sheds)} sheds"
+    if release == "4.2":
+        return StrategyPair(sheds, places, False, f"{only}: the load manager does not start")
+    instead = PLACERS[pulsars_own("4.2")].pulsar_class
+    return StrategyPair(sheds, instead, remark=f"{only}: {class_name(instead)} places instead")
+
+
+def _extensible(given: Mapping[str, Value]) -> StrategyPair:
+    wanted = str(given.get(SHEDDING, EXTENSIBLE.pulsar_class))
+    kept = EXTENSIBLE.java_class in wanted
+    sheds = class_name(EXTENSIBLE.pulsar_class)
+    remark = f"{class_name(wanted)} is for the modular load manager: {sheds} sheds"
+    return StrategyPair(
+        EXTENSIBLE.pulsar_class,
+        PLACERS["least_resource_usage_extensible"].pulsar_class,
+        remark="" if kept else remark,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,25 +223,6 @@ class Upgrade:
             )
             return True, text
         return False, f"no effect: {class_name(sheds[1])} does not use it"
-
-
-_SHEDDING_EFFECTS: Mapping[str, str] = {
-    "AvgShedder": "the fullest brokers are paired with the emptiest, and each pair shares out its "
-    "difference",
-    "ThresholdShedder": "brokers above the average usage shed, each by itself",
-}
-_PLACEMENT_EFFECTS: Mapping[str, str] = {
-    "AvgShedder": "a bundle that AvgShedder moves goes where it planned, any other one to a random "
-    "broker instead of the one with the lowest message rate",
-    "LeastLongTermMessageRate": "a bundle goes to the broker with the lowest message rate",
-}
-
-#: Key → what its new value does with any strategy.
-_OTHER_EFFECTS: Mapping[str, str] = {
-    "defaultNumberOfNamespaceBundles": "a new namespace has {} bundles; existing ones keep theirs",
-    "defaultNumberOfSystemNamespaceBundles": "pulsar/system has {} bundles if it is created again",
-    "dispatcherMaxReadBatchSize": "a dispatcher reads up to {} entries at a time",
-}
 
 
 def _other_effect(key: str, new: Value | None) -> tuple[bool, str]:
