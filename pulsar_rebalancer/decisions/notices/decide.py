@@ -8,9 +8,10 @@ none. A notice follows when a condition lasts and differs from the one of the la
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -123,15 +124,15 @@ def after_records(
     answers to it, change nothing.
     """
     notices = list[Notice]()
+    after: Mapping[type, Callable[[NoticeMemory, Any, NoticeRules], Decided]] = {
+        Round: after_round,
+        LoggedCommand: after_command,
+        Outcome: after_outcome,
+    }
     for one in records:
-        found = list[Notice]()
-        if isinstance(one, Round):
-            memory, found = after_round(memory, one, rules)
-        elif isinstance(one, LoggedCommand):
-            memory, found = after_command(memory, one, rules)
-        elif isinstance(one, Outcome):
-            memory, found = after_outcome(memory, one, rules)
-        notices += found
+        if type(one) in after:
+            memory, found = after[type(one)](memory, one, rules)
+            notices += found
     return memory, notices
 
 
