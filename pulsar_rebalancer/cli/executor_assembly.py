@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
 from pulsar_rebalancer.settings.load import Settings
@@ -69,24 +69,20 @@ def assembled(
     given, pulsar, config = settings.executor, settings.connections.pulsar, _config(settings, apply)
     with ExitStack() as stack:
         known = KnownBrokers(pulsar, say)
-        admin = PulsarAdmin(pulsar, wait, known=known)
-        stack.callback(admin.close)
+        admin = stack.enter_context(closing(PulsarAdmin(pulsar, wait, known=known)))
         check_cluster_name(pulsar, pulsar.admin_urls, admin.configuration())
         brokers = admin.brokers()
-        journal = Journal(state_folder(given))
-        stack.callback(journal.close)
+        journal = stack.enter_context(closing(Journal(state_folder(given))))
         topics = _topics(settings, stack, with_approvals=config.approvals_key is not None)
         retry = RetryPolicy(given.arrival_timeout_ms, pulsar.attempts, pulsar.backoff_ms)
-        looking = PulsarAdmin(probing(pulsar), wait)
-        stack.callback(looking.close)
-        watch = FreezeWatch(looking)
+        watch = FreezeWatch(stack.enter_context(closing(PulsarAdmin(probing(pulsar), wait))))
         quick = PulsarAdmin(
             probing(pulsar, given.gate_ms or _QUICK_MS),
             wait,
             deadline_name="executor.gate_ms",
             known=known,
         )
-        stack.callback(quick.close)
+        stack.enter_context(closing(quick))
         executor = Executor(
             config,
             topics,
@@ -134,14 +130,14 @@ def _topics(settings: Settings, stack: ExitStack, *, with_approvals: bool) -> Ex
 
     def consumer(topic: TopicUri) -> Consumer:
         # An executor does a few commands at a time; each record may be as large as a broker allows.
-        opened = open_consumer(topic, group, folder, connections.wire, connections.access, ahead=16)
-        stack.callback(opened.close)
-        return opened
+        return stack.enter_context(
+            closing(
+                open_consumer(topic, group, folder, connections.wire, connections.access, ahead=16)
+            )
+        )
 
     def publisher(topic: TopicUri) -> Publisher:
-        opened = open_publisher(topic, connections.access)
-        stack.callback(opened.close)
-        return opened
+        return stack.enter_context(closing(open_publisher(topic, connections.access)))
 
     return ExecutorTopics(
         consumer(uris.commands),

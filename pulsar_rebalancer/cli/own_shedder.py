@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
 from pulsar_rebalancer.cli.service import Level, Line
@@ -68,7 +68,6 @@ def own_shedders(
             admin = PulsarAdmin(
                 single_try(pulsar, collector), keep_open=False, deadline_name=HASTY_DEADLINE
             )
-            stack.callback(admin.close)
-            look = LeaderPoll(admin, wall_clock_ms).run
+            look = LeaderPoll(stack.enter_context(closing(admin)), wall_clock_ms).run
             found.append(OwnShedder(look, consequence, pulsar.cluster))
         yield found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -96,8 +96,7 @@ class ClusterObserver:
 
     def _client(self, settings: PulsarSettings) -> PulsarAdmin:
         client = PulsarAdmin(settings, lambda _: False, known=self._known)
-        self._opened.callback(client.close)
-        return client
+        return self._opened.enter_context(closing(client))
 
     def close(self) -> None:
         """Closes all connections."""
