@@ -21,7 +21,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from pulsar_rebalancer.decisions.live import pictures, plan_views, search, views
+from pulsar_rebalancer.decisions.live import pictures, views
+from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, OnceMade
 from pulsar_rebalancer.serve.answers import Body, json_body, json_error
 from pulsar_rebalancer.serve.deciding import DecisionPublisher
@@ -97,7 +98,7 @@ class LivePage:
     assets: dict[str, Body]
     now_ms: Callable[[], int]
     deciding: DecisionPublisher
-    plans: plan_views.PlanSettings
+    plans: PlanSettings
     news: ViewerNews = field(default_factory=ViewerNews)
     process: str = field(default_factory=lambda: secrets.token_hex(8))
     searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_SEARCHES))
@@ -130,7 +131,7 @@ async def _overview(page: LivePage, request: Request) -> Response:
 
 async def _plans(page: LivePage, request: Request) -> Response:
     one = page.cluster(request)
-    view = partial(plan_views.plans, one, page.plans)
+    view = partial(plans, one, page.plans)
     return await _made_once(request, one.decisions.made, "plans document", view)
 
 
@@ -173,7 +174,7 @@ async def _explain(page: LivePage, request: Request) -> Response:
     one, subject = page.cluster(request), request.query_params.get("subject", "")
     epoch = _number(request, "epoch") or None
     async with page.searches:
-        find = partial(search.answer, approval_required=page.plans.required)
+        find = partial(answer, approval_required=page.plans.required)
         found = await run_in_threadpool(find, one, subject, epoch)
     return json_body(found).answer(request, "no-store")
 

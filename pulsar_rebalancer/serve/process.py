@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from pulsar_rebalancer.decisions.live.follow import LiveTopics
-from pulsar_rebalancer.decisions.live.plan_views import PlanSettings
+from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings
 from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot
 from pulsar_rebalancer.decisions.live.views import ViewSettings
 from pulsar_rebalancer.decisions.status import pause_of

@@ -12,8 +12,7 @@ import orjson
 
 from pulsar_rebalancer.decisions.live import pictures, views
 from pulsar_rebalancer.decisions.live.fold import LiveFold
-from pulsar_rebalancer.decisions.live.plan_views import PlanSettings, plans
-from pulsar_rebalancer.decisions.live.search import answer
+from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, TopicHealth
 from pulsar_rebalancer.decisions.status import TelemetryHead
 from sinks.wire.command_digest import command_digest

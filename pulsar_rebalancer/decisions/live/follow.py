@@ -30,10 +30,8 @@ from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import signing_key
 from strategies.errors import RebalancerError, WireError
 
-#: Telemetry and rejected records published within this time are read.
-_RECENT_MS = 600_000
-#: Other records published within this time are read.
-_HISTORY_MS = 86_400_000
+#: Records published within this time are read; of other topics, those of a day.
+_PAST_MS = {"telemetry": 600_000, "rejected": 600_000}
 #: Rounds per cluster that the page keeps.
 _ROUNDS = 500
 #: Pause (s) after a read that brought nothing, between two snapshots, and between two looks at what
@@ -125,15 +123,13 @@ class LiveTopics:
 
     def _opened(self, name: str, topic: TopicUri) -> Reader:
         given = self._connections
-        short = name in ("telemetry", "rejected")
-        past_ms = _RECENT_MS if short else _HISTORY_MS
         return open_reader(
             topic,
             given.access,
             follow=True,
             limits=given.wire,
             source=given.source if name == "telemetry" else SourceSettings(),
-            since_ms=max(0, self._now_ms() - past_ms),
+            since_ms=max(0, self._now_ms() - _PAST_MS.get(name, 86_400_000)),
         )
 
     def _read(self, name: str, reader: Reader) -> None:

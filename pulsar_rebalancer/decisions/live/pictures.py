@@ -98,7 +98,7 @@ def bundles_over_time(one: LiveCluster) -> Document:
     """
     decisions, rounds = one.decisions, one.decisions.rounds
     count = min(len(rounds), MOST_COLUMNS)
-    edges = [len(rounds) * place // count for place in range(count)] if count else []
+    edges = [len(rounds) * place // count for place in range(count)]
     column_of = _columns(rounds, edges)
     by_bundle: dict[str, list[Command]] = {}
     for command in decisions.log.commands:
