@@ -1,5 +1,6 @@
 """The process of a roll: reads rounds, looks at the cluster, asks for the next step, and takes it.
-It may be killed at any point; another one goes on (decision 0242).
+It may be killed at any point; another one goes on (decision 0242). The restart command of a broker
+runs beside it.
 """
 
 from __future__ import annotations

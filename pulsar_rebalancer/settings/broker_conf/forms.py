@@ -1,6 +1,12 @@
 """Reads the keys of a broker.conf from the files that people have: the broker.conf itself, the
 variables of Pulsar's images (`PULSAR_PREFIX_…`) in any form, YAML of Kubernetes, Helm and Docker
 Compose, and the output of `pulsar-admin brokers get-runtime-config`.
+
+Properties are read like `java.util.Properties` does, with the line number of each key: a line that
+ends with an odd number of backslashes continues on the next. Lines of a shell may stand between
+them, such as `export NAME=value` and `docker run -e NAME=value`. Tables of YAML are searched at any
+depth, because every chart has its own, and values are texts as they are written: `85.0` and `yes`
+stay what they are.
 """
 
 from __future__ import annotations
