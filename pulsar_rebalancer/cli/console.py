@@ -73,6 +73,14 @@ def print_json(kind: str, version: int, body: Mapping[str, Any]) -> None:
     say_json({"kind": kind, "v": version, **body})
 
 
+def answer(kind: str, body: Mapping[str, Any], sentence: str, *, as_json: bool) -> None:
+    """Prints the result of a command as a sentence, or as one JSON document."""
+    if as_json:
+        print_json(kind, 1, body)
+    else:
+        say(sentence)
+
+
 def say_json(tree: Mapping[str, Any]) -> None:
     """Prints an object to standard output, indented."""
     text = json.dumps(

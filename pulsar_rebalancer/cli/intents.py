@@ -218,15 +218,11 @@ def as_object(status: IntentStatus) -> dict[str, Any]:
 
 def say_record(intent: Intent, sentence: str, *, as_json: bool) -> None:
     """Prints that a record is written."""
-    if as_json:
-        console.print_json("intent", 1, {"intent": json.loads(encode_intent(intent))})
-    else:
-        console.say(sentence)
+    body = {"intent": json.loads(encode_intent(intent))}
+    console.answer("intent", body, sentence, as_json=as_json)
 
 
 def say_status(status: IntentStatus, cluster: str, sentence: str, *, as_json: bool) -> None:
     """Prints what a drain or a roll has come to."""
-    if as_json:
-        console.print_json("intent-status", 1, {"cluster": cluster, "intent": as_object(status)})
-    else:
-        console.say(sentence)
+    body = {"cluster": cluster, "intent": as_object(status)}
+    console.answer("intent-status", body, sentence, as_json=as_json)

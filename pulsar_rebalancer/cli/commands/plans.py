@@ -235,10 +235,8 @@ def _order(
 
 
 def _say(approval: Approval, sentence: str, as_json: bool) -> None:
-    if as_json:
-        console.print_json("approval", 1, {"approval": json.loads(encode_approval(approval))})
-    else:
-        console.say(sentence)
+    body = {"approval": json.loads(encode_approval(approval))}
+    console.answer("approval", body, sentence, as_json=as_json)
 
 
 def _read(settings: Settings) -> DecisionLog:

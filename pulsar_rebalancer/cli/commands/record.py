@@ -95,11 +95,13 @@ def record(
                 outage=outage,
             )
     console.warn(unread.lines())
-    if as_json:
-        counts = {"records": done.records, "bytes": done.bytes}
-        console.print_json("recorded", 1, {"file": str(target), "topic": str(copied), **counts})
-    else:
-        console.say(f"{target}: {done.records} records, {done.bytes} bytes uncompressed")
+    counts = {"records": done.records, "bytes": done.bytes}
+    console.answer(
+        "recorded",
+        {"file": str(target), "topic": str(copied), **counts},
+        f"{target}: {done.records} records, {done.bytes} bytes uncompressed",
+        as_json=as_json,
+    )
     if done.lost is not None:
         raise done.lost
     if done.stopped_by == "SIGINT":
@@ -138,14 +140,10 @@ def convert(
         raise typer.BadParameter(f"{target.name}: end the name with {ENDING}", param_hint="FILE")
     options.refuse_existing(target, force)
     done = converted(recording, target, options.settings(config, overrides).connections.wire)
-    if as_json:
-        console.print_json(
-            "converted",
-            1,
-            {"file": str(target), "records": done.records, "bytes": target.stat().st_size},
-        )
-    else:
-        console.say(
-            f"{target}: {done.records} records, {target.stat().st_size} bytes instead of "
-            f"{done.bytes} uncompressed"
-        )
+    size = target.stat().st_size
+    console.answer(
+        "converted",
+        {"file": str(target), "records": done.records, "bytes": size},
+        f"{target}: {done.records} records, {size} bytes instead of {done.bytes} uncompressed",
+        as_json=as_json,
+    )

@@ -65,23 +65,19 @@ def _run_words(config: Path | None, overrides: Sequence[str]) -> list[str]:
 def _ship_environment(file: Path, as_json: bool) -> None:
     manifest = write_environment(file)
     size = file.stat().st_size
-    if as_json:
-        console.print_json(
-            "environment",
-            1,
-            {
-                "file": str(file.absolute()),
-                "bytes": size,
-                "python": manifest.python,
-                "packages": dict(manifest.packages),
-            },
-        )
-    else:
-        console.say(
-            f"{file}: {len(manifest.packages)} packages, {size / 2**20:.0f} MiB, for workers with "
-            f"{python_name()} on {manifest.platform}; "
-            f"use it with: rebalancer run --set job.environment={file.absolute()}"
-        )
+    console.answer(
+        "environment",
+        {
+            "file": str(file.absolute()),
+            "bytes": size,
+            "python": manifest.python,
+            "packages": dict(manifest.packages),
+        },
+        f"{file}: {len(manifest.packages)} packages, {size / 2**20:.0f} MiB, for workers with "
+        f"{python_name()} on {manifest.platform}; "
+        f"use it with: rebalancer run --set job.environment={file.absolute()}",
+        as_json=as_json,
+    )
 
 
 def _lines(made: Application, job: JobSettings, arguments: Sequence[str]) -> dict[str, list[str]]:
