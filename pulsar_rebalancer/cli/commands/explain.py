@@ -117,10 +117,7 @@ def explain(
         limits = [one.as_object() for one in verdicts]
         console.print_json("explanation", 1, _as_json(located) | {"executor_limits": limits})
     else:
-        for line in located_lines(located, last):
-            console.say(line)
-        for verdict in verdicts:
-            console.say(f"  {verdict.line}")
+        console.say(*located_lines(located, last), *(f"  {one.line}" for one in verdicts))
 
 
 def _limits(settings: Settings, log: DecisionLog) -> ExecutorLimits:

@@ -203,8 +203,7 @@ def intents(
         return
     console.show(_table(shown, now_ms))
     for _, one in shown:
-        for line in _details(one):
-            console.say(line)
+        console.say(*_details(one))
 
 
 def _object(done: Round) -> dict[str, object]:

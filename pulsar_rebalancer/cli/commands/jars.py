@@ -48,5 +48,4 @@ def fetch(
             "jars", 1, {"folder": str(folder.absolute()), "files": [file.name for file in files]}
         )
     else:
-        for file in files:
-            console.say(str(file))
+        console.say(*map(str, files))

@@ -81,8 +81,7 @@ def list_command(
         console.show(_table(shown, now_ms))
     else:
         console.say("no plan yet: no round has decided on a command")
-    for line in pause_lines(pauses, now_ms):
-        console.say(line)
+    console.say(*pause_lines(pauses, now_ms))
 
 
 @app.command("show", short_help="Show a plan's commands and decisions.")
@@ -101,8 +100,7 @@ def show_command(
     if as_json:
         console.print_json("plan", 1, {"now_ms": now_ms, "plan": _as_object(found)})
         return
-    for line in plan_lines(found, now_ms):
-        console.say(line)
+    console.say(*plan_lines(found, now_ms))
 
 
 @app.command("approve", short_help="Approve a plan.")

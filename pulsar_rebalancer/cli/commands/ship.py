@@ -96,7 +96,5 @@ def _print_application(
         tree: dict[str, Any] = {"files": [str(file) for file in files], "spark_submit": lines}
         console.print_json("application", 1, tree)
         return
-    for file in files:
-        console.say(f"{file}: {file.stat().st_size / 2**20:.1f} MiB")
-    for mode, words in lines.items():
-        console.say(f"{mode} mode: {shlex.join(words)}")
+    console.say(*(f"{file}: {file.stat().st_size / 2**20:.1f} MiB" for file in files))
+    console.say(*(f"{mode} mode: {shlex.join(words)}" for mode, words in lines.items()))

@@ -72,8 +72,7 @@ def state(
     for cluster, group in groupby(found.brokers, key=lambda row: row.cluster):
         brokers = list(group)
         console.show(f"cluster {cluster}, round {brokers[0].round}", as_table(brokers), "")
-    for one in found.forgotten:
-        console.say(forgotten_line(one))
+    console.say(*map(forgotten_line, found.forgotten))
 
 
 @app.command(_REPARTITION)

@@ -75,8 +75,7 @@ def status(
     if as_json:
         console.print_json("status", 1, as_document(found, pause, now_ms, settings.engine.round))
         return
-    for line in status_lines(found, pause, now_ms, settings.engine.round):
-        console.say(line)
+    console.say(*status_lines(found, pause, now_ms, settings.engine.round))
 
 
 def _only(found: Status, cluster: str) -> Status:

@@ -107,8 +107,7 @@ def create(
         ]
         console.print_json("topics", 1, {"topics": rows})
     else:
-        for name, one in done.items():
-            console.say(f"{served[name]}: {_SENTENCES[one]}")
+        console.say(*(f"{served[name]}: {_SENTENCES[one]}" for name, one in done.items()))
 
 
 def _made(topic: TopicUri, plan: TopicPlan, connections: Connections, update: bool) -> Made:

@@ -92,9 +92,7 @@ def shadow(
         console.print_json("shadow", 1, body)
         return
     console.show(*tables(agreement))
-    for line in wanderings(wanderers):
-        console.say(line)
-    console.say(sentence(agreement))
+    console.say(*wanderings(wanderers), sentence(agreement))
 
 
 def _read_input(

@@ -83,8 +83,7 @@ def trace(
         f"{target}: {len(loads[0].received)} figures {'each ' if len(loads) > 1 else ''}of "
         f"{interval:g} s"
     )
-    for line in scenario_part(target, loads, interval):
-        console.say(line)
+    console.say(*scenario_part(target, loads, interval))
 
 
 def _one(recording: Path, reading: Reading, wanted: str | None) -> Loads:
