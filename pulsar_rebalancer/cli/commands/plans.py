@@ -97,10 +97,8 @@ def show_command(
     now_ms = wall_clock_ms()
     log = _read(options.installation(config, overrides))
     found = plan_named(plans_of(log, now_ms), plan, cluster)
-    if as_json:
-        console.print_json("plan", 1, {"now_ms": now_ms, "plan": _as_object(found)})
-        return
-    console.say(*plan_lines(found, now_ms))
+    body = {"now_ms": now_ms, "plan": _as_object(found)}
+    console.answer("plan", body, *plan_lines(found, now_ms), as_json=as_json)
 
 
 @app.command("approve", short_help="Approve a plan.")

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pulsar_rebalancer.cli import console, options
 from streaming.cluster.application import (
-    Application,
     client_words,
     cluster_words,
     write_application,
 )
 from streaming.cluster.shipping import python_name, write_environment
-from streaming.settings import JobSettings
 
 
 def ship(
@@ -51,8 +49,19 @@ def ship(
     elif application is not None:
         job = options.settings(config, overrides).job
         made = write_application(application, job)
-        lines = _lines(made, job, _run_words(config, overrides or ()))
-        _print_application(made.files(), lines, as_json)
+        arguments = _run_words(config, overrides or ())
+        # The command line of each mode.
+        modes = {"client": client_words(made, job, arguments)}
+        if job.master.startswith("spark://"):
+            modes["cluster"] = cluster_words(made, job, arguments)
+        files = made.files()
+        console.answer(
+            "application",
+            {"files": [str(one) for one in files], "spark_submit": modes},
+            *(f"{one}: {one.stat().st_size / 2**20:.1f} MiB" for one in files),
+            *(f"{mode} mode: {shlex.join(words)}" for mode, words in modes.items()),
+            as_json=as_json,
+        )
 
 
 def _run_words(config: Path | None, overrides: Sequence[str]) -> list[str]:
@@ -78,23 +87,3 @@ def _ship_environment(file: Path, as_json: bool) -> None:
         f"use it with: rebalancer run --set job.environment={file.absolute()}",
         as_json=as_json,
     )
-
-
-def _lines(made: Application, job: JobSettings, arguments: Sequence[str]) -> dict[str, list[str]]:
-    """The command line of each mode."""
-
-    lines = {"client": client_words(made, job, arguments)}
-    if job.master.startswith("spark://"):
-        lines["cluster"] = cluster_words(made, job, arguments)
-    return lines
-
-
-def _print_application(
-    files: Sequence[Path], lines: Mapping[str, Sequence[str]], as_json: bool
-) -> None:
-    if as_json:
-        tree: dict[str, Any] = {"files": [str(file) for file in files], "spark_submit": lines}
-        console.print_json("application", 1, tree)
-        return
-    console.say(*(f"{file}: {file.stat().st_size / 2**20:.1f} MiB" for file in files))
-    console.say(*(f"{mode} mode: {shlex.join(words)}" for mode, words in lines.items()))

@@ -72,10 +72,9 @@ def status(
     if cluster is not None:
         found = _only(found, cluster)
     pause = pause_of(settings.executor)
-    if as_json:
-        console.print_json("status", 1, as_document(found, pause, now_ms, settings.engine.round))
-        return
-    console.say(*status_lines(found, pause, now_ms, settings.engine.round))
+    body = as_document(found, pause, now_ms, settings.engine.round)
+    lines = status_lines(found, pause, now_ms, settings.engine.round)
+    console.answer("status", body, *lines, as_json=as_json)
 
 
 def _only(found: Status, cluster: str) -> Status:
