@@ -97,11 +97,13 @@ class ChildProcess:
             return
         process.terminate()
         try:
-            process.wait(patience)
-        except subprocess.TimeoutExpired:
-            pass
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(patience)
         finally:
-            _kill_session(process)
+            # The process group: of a job, its JVM and its Python workers.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def _ending_with_parent() -> tuple[str, ...]:
@@ -110,13 +112,6 @@ def _ending_with_parent() -> tuple[str, ...]:
     """
     setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
     return () if setpriv is None else (setpriv, "--pdeathsig", "TERM", "--")
-
-
-def _kill_session(process: subprocess.Popen[bytes]) -> None:
-    """Kills the process group: of a job, its JVM and its Python workers."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _environment(environment: Mapping[str, str], short_run: bool) -> dict[str, str]:
@@ -143,7 +138,7 @@ def rebalancer_command(name: str, settings_file: Path) -> tuple[str, ...]:
 
 
 def _end(code: int) -> str:
-    """How a process ended: its exit code, or the signal that Python reports as a negative
+    """The end of a process: its exit code, or the signal that Python reports as a negative
     number.
     """
     return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"

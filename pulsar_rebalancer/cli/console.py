@@ -73,6 +73,14 @@ def print_json(kind: str, version: int, body: Mapping[str, Any]) -> None:
     say_json({"kind": kind, "v": version, **body})
 
 
+def answer(kind: str, body: Mapping[str, Any], *lines: str, as_json: bool) -> None:
+    """Prints the result of a command as lines of text, or as one JSON document."""
+    if as_json:
+        print_json(kind, 1, body)
+    else:
+        say(*lines)
+
+
 def say_json(tree: Mapping[str, Any]) -> None:
     """Prints an object to standard output, indented."""
     text = json.dumps(

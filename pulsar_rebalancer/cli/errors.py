@@ -1,16 +1,24 @@
-"""Converts exceptions to a message on standard error and an exit code. No other module does
-this.
+"""Converts exceptions to a message on standard error and an exit code, which no other module does,
+and ends the process without the interpreter's finalization if a C++ client was used.
+
+Threads of pulsar-client end shortly after `close()` returns, and they hold Python objects: the
+token supplier, callbacks of sent messages. During finalization CPython before 3.14 ends a foreign
+thread that requests the interpreter with `pthread_exit`; C++ answers that with `terminate called
+without an active exception`, and the process aborts with 134.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import tempfile
+import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import typer
 from typer.exceptions import TyperException
@@ -20,9 +28,24 @@ from pulsar_rebalancer.cli.lines import put
 from sinks.disk import is_full, make_room
 from strategies.errors import RebalancerError, SettingsError
 
-_SPARK = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "google"})
-_PAGE = frozenset({"starlette", "uvicorn"})
-_LABORATORY = "pulsar_rebalancer.lab"
+#: Modules that may be missing → what to say of one.
+_PARTS: Mapping[tuple[str, ...], str] = {
+    ("pyspark", "py4j", "pyarrow", "pandas", "google"): (
+        "{} is not installed, the streaming job needs it: pip install 'pulsar-rebalancer[spark]'"
+    ),
+    ("starlette", "uvicorn"): (
+        "{} is not installed, the live page needs it: pip install 'pulsar-rebalancer[serve]'"
+    ),
+    ("pulsar_rebalancer.lab",): (
+        "the laboratory, which this command belongs to, is not installed here, as in the image "
+        "of the executor: use the image of the job (docker/job.Dockerfile), or pip install "
+        "pulsar-rebalancer on another machine"
+    ),
+}
+
+
+#: The compiled part of pulsar-client; importing the Python package alone does not load it.
+_NATIVE = "_pulsar"
 
 
 def _to_stderr(text: str) -> None:
@@ -44,41 +67,25 @@ def reported(debug: bool = False, complain: Callable[[str], None] = _to_stderr) 
         # Otherwise the interpreter reports another error at shutdown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(exit_codes.ERROR) from None
-    except RebalancerError as error:
-        _show_traceback(debug)
-        for text in error.complaints if isinstance(error, SettingsError) else [str(error)]:
-            complain(text)
-        raise typer.Exit(
-            exit_codes.SETTINGS if isinstance(error, SettingsError) else exit_codes.ERROR
-        ) from error
-    except OSError as error:
-        _show_traceback(debug)
-        complain(_sentence(error))
-        raise typer.Exit(exit_codes.ERROR) from error
     except Exception as error:
-        _show_traceback(debug)
-        complain(_unexpected(error))
-        raise typer.Exit(exit_codes.ERROR) from error
+        if debug or os.environ.get("REBALANCER_DEBUG", "") not in ("", "0"):
+            traceback.print_exc()
+        for text in error.complaints if isinstance(error, SettingsError) else [_text(error)]:
+            complain(text)
+        code = exit_codes.SETTINGS if isinstance(error, SettingsError) else exit_codes.ERROR
+        raise typer.Exit(code) from error
 
 
-def _unexpected(error: Exception) -> str:
-    """The message of an unexpected exception: a part that is not installed, or a bug."""
-    if isinstance(error, ModuleNotFoundError) and error.name in _SPARK:
-        return (
-            f"{error.name} is not installed, the streaming job needs it: pip install "
-            "'pulsar-rebalancer[spark]'"
-        )
-    if isinstance(error, ModuleNotFoundError) and error.name in _PAGE:
-        return (
-            f"{error.name} is not installed, the live page needs it: pip install "
-            "'pulsar-rebalancer[serve]'"
-        )
-    if isinstance(error, ModuleNotFoundError) and error.name == _LABORATORY:
-        return (
-            "the laboratory, which this command belongs to, is not installed here, as in the image "
-            "of the executor: use the image of the job (docker/job.Dockerfile), or pip install "
-            "pulsar-rebalancer on another machine"
-        )
+def _text(error: Exception) -> str:
+    """The message of an exception; an unexpected one is a part that is not installed, or a bug."""
+    if isinstance(error, RebalancerError):
+        return str(error)
+    if isinstance(error, OSError):
+        return _sentence(error)
+    if isinstance(error, ModuleNotFoundError):
+        for names, sentence in _PARTS.items():
+            if error.name in names:
+                return sentence.format(error.name)
     return (
         f"this is a bug, please report it with the command you ran: {type(error).__name__}: "
         f"{error} "
@@ -96,6 +103,35 @@ def _sentence(error: OSError) -> str:
     return f"{said}; {make_room(named if error.filename is None else [Path(error.filename)])}"
 
 
-def _show_traceback(debug: bool) -> None:
-    if debug or os.environ.get("REBALANCER_DEBUG", "") not in ("", "0"):
-        traceback.print_exc()
+def leave(code: int) -> NoReturn:
+    """Exits with this code, whatever threads of a C++ client are still doing."""
+    if _NATIVE not in sys.modules:
+        sys.exit(code)
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    abandon(code)
+
+
+def abandon(code: int) -> NoReturn:
+    """Exits at once with this code: threads that still wait for servers are not waited for."""
+    os._exit(code if _flushed() else code or exit_codes.ERROR)
+
+
+def code_of(end: SystemExit) -> int:
+    """The exit code that the interpreter would use; prints a text, as the interpreter does."""
+    if end.code is None or isinstance(end.code, int):
+        return end.code or exit_codes.OK
+    put(str(end.code), sys.stderr)
+    return exit_codes.ERROR
+
+
+def _flushed() -> bool:
+    """Flushes the standard streams; False if a reader has closed the pipe."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        return False
+    return True

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from pulsar_rebalancer.settings.load import Settings
 from sinks.executor.applier import Applier, RetryPolicy
@@ -33,23 +32,18 @@ from sinks.wire.signing import approvals_key, signing_key
 
 #: Deadline of short calls without a gate.
 _QUICK_MS = 5_000
-#: Records that a broker sends ahead.
-_AHEAD = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """An executor that is ready to work, its journal and its pause file, the brokers it has found,
-    and what asks for their leader.
+    """An executor that is ready to work, its journal, the brokers it has found, and what asks for
+    their leader.
     """
 
     executor: Executor
     journal: Journal
-    pause_file: Path
     brokers: tuple[str, ...]
     leader: LeaderPoll
-    signed: bool
-    approval_required: bool
 
 
 @contextmanager
@@ -58,50 +52,30 @@ def assembled(
     apply: bool,
     wait: Callable[[float], bool],
     on_result: Callable[[Result], None],
-    say: Callable[[str], None] = lambda _: None,
+    say: Callable[[str], None],
 ) -> Iterator[Assembled]:
     """Opens everything, asks the cluster who is there, and closes everything again. Raises
     SettingsError, AdminError, SinkError.
 
     `wait` sleeps; True from it means that the program is to end. `say` hears warnings.
     """
-    given, pulsar = settings.executor, settings.connections.pulsar
-    key = signing_key(settings.connections.signing)
-    approvals = approvals_key(settings.connections.signing)
-    check_approval(given, approvals)
-    config = ExecutorConfig(
-        pulsar.cluster,
-        admission_rules(given),
-        apply,
-        key,
-        pause_file(given),
-        given.max_concurrent,
-        settings.connections.wire,
-        approvals,
-        given.approval == "required",
-        guard_rules(given),
-        None if settings.release_is_open else settings.engine.pulsar_version,
-    )
+    given, pulsar, config = settings.executor, settings.connections.pulsar, _config(settings, apply)
     with ExitStack() as stack:
         known = KnownBrokers(pulsar, say)
-        admin = PulsarAdmin(pulsar, wait, known=known)
-        stack.callback(admin.close)
+        admin = stack.enter_context(closing(PulsarAdmin(pulsar, wait, known=known)))
         check_cluster_name(pulsar, pulsar.admin_urls, admin.configuration())
         brokers = admin.brokers()
-        journal = Journal(state_folder(given))
-        stack.callback(journal.close)
-        topics = _topics(settings, stack, with_approvals=approvals is not None)
+        journal = stack.enter_context(closing(Journal(state_folder(given))))
+        topics = _topics(settings, stack, with_approvals=config.approvals_key is not None)
         retry = RetryPolicy(given.arrival_timeout_ms, pulsar.attempts, pulsar.backoff_ms)
-        looking = PulsarAdmin(probing(pulsar), wait)
-        stack.callback(looking.close)
-        watch = FreezeWatch(looking)
+        watch = FreezeWatch(stack.enter_context(closing(PulsarAdmin(probing(pulsar), wait))))
         quick = PulsarAdmin(
             probing(pulsar, given.gate_ms or _QUICK_MS),
             wait,
             deadline_name="executor.gate_ms",
             known=known,
         )
-        stack.callback(quick.close)
+        stack.enter_context(closing(quick))
         executor = Executor(
             config,
             topics,
@@ -114,15 +88,27 @@ def assembled(
             meter=CostMeter(quick, given.measure_ms, wait),
             on_result=on_result,
         )
-        yield Assembled(
-            executor,
-            journal,
-            pause_file(given),
-            brokers,
-            LeaderPoll(quick, wall_clock_ms),
-            key is not None,
-            config.approval_required,
-        )
+        yield Assembled(executor, journal, brokers, LeaderPoll(quick, wall_clock_ms))
+
+
+def _config(settings: Settings, apply: bool) -> ExecutorConfig:
+    """Raises SettingsError."""
+    given, connections = settings.executor, settings.connections
+    approvals = approvals_key(connections.signing)
+    check_approval(given, approvals)
+    return ExecutorConfig(
+        connections.pulsar.cluster,
+        admission_rules(given),
+        apply,
+        signing_key(connections.signing),
+        pause_file(given),
+        given.max_concurrent,
+        connections.wire,
+        approvals,
+        given.approval == "required",
+        guard_rules(given),
+        None if settings.release_is_open else settings.engine.pulsar_version,
+    )
 
 
 def _topics(settings: Settings, stack: ExitStack, *, with_approvals: bool) -> ExecutorTopics:
@@ -134,16 +120,14 @@ def _topics(settings: Settings, stack: ExitStack, *, with_approvals: bool) -> Ex
 
     def consumer(topic: TopicUri) -> Consumer:
         # An executor does a few commands at a time; each record may be as large as a broker allows.
-        opened = open_consumer(
-            topic, group, folder, connections.wire, connections.access, ahead=_AHEAD
+        return stack.enter_context(
+            closing(
+                open_consumer(topic, group, folder, connections.wire, connections.access, ahead=16)
+            )
         )
-        stack.callback(opened.close)
-        return opened
 
     def publisher(topic: TopicUri) -> Publisher:
-        opened = open_publisher(topic, connections.access)
-        stack.callback(opened.close)
-        return opened
+        return stack.enter_context(closing(open_publisher(topic, connections.access)))
 
     return ExecutorTopics(
         consumer(uris.commands),

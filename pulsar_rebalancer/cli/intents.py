@@ -1,5 +1,5 @@
-"""What the commands about drains and rolls share: one person, one cluster, records written and
-answered by rounds.
+"""Parts that the commands about drains and rolls share: one person, one cluster, records written
+and answered by rounds.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from uuid import uuid4
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
-from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
+from pulsar_rebalancer.cli.service import Line, Log, log_of
 from pulsar_rebalancer.decisions.intents import (
     IntentAnswers,
     IntentError,
     check_words,
     judge,
     newest_rounds,
-    publish_intent,
     round_of_cluster,
 )
 from pulsar_rebalancer.decisions.status import late_after_ms
 from pulsar_rebalancer.settings.load import Settings
 from sinks.processes import Stop, stopping, wall_clock_ms
+from sinks.topics.access import open_publisher
 from sinks.wire.operator_records import encode_intent
 from sinks.wire.signing import SigningKey, intents_key
 from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus
@@ -39,7 +39,6 @@ from strategies.figures.describe import age
 LOOK_S = 0.5
 #: Rounds without an answer to a record, after which none is expected any more.
 _UNANSWERED = 5
-_NO_ROUND = "still waits for a round: check with `rebalancer doctor` that job and collector run"
 _DURATIONS = re.compile(r"\b[0-9]+ (?:s|min|h|d)\b")
 
 
@@ -86,8 +85,13 @@ class IntentSession:
         return intent
 
     def write(self, intent: Intent) -> None:
-        """Publishes a record. Raises SettingsError, SinkError."""
-        publish_intent(self.settings.connections, self.key, intent)
+        """Signs a record, if there is a key, and returns when it is on the telemetry topic. The
+        same record may be published again: it counts once. Raises SettingsError, SinkError.
+        """
+        connections, record = self.settings.connections, encode_intent(intent)
+        with closing(open_publisher(connections.topics.telemetry, connections.access)) as publisher:
+            publisher.publish(intent.cluster, record if self.key is None else self.key.sign(record))
+            publisher.flush()
 
     def note(self, text: str, event: str = "note", **fields: Any) -> None:
         """One line of progress to standard error."""
@@ -102,7 +106,11 @@ class IntentSession:
             done = self.answers.rounds()
             if done or time.monotonic() - last >= self.remind_s:
                 if not done:
-                    self.note(_NO_ROUND, "waiting")
+                    self.note(
+                        "still waits for a round: check with `rebalancer doctor` that job and "
+                        "collector run",
+                        "waiting",
+                    )
                 last = time.monotonic()
             yield done
             self.stop.wait(LOOK_S)
@@ -111,9 +119,9 @@ class IntentSession:
     def interrupted(self, sentence: str) -> NoReturn:
         """Ends the command after a signal, before what it waits for is done. Raises typer.Exit."""
         console.progress(sentence)
-        interrupted = self.stop.by == "SIGINT"
-        code = exit_codes.INTERRUPTED if interrupted else exit_codes.TERMINATED
-        raise typer.Exit(code)
+        if self.stop.by == "SIGINT":
+            raise typer.Exit(exit_codes.INTERRUPTED)
+        raise typer.Exit(exit_codes.TERMINATED)
 
     def answered(
         self, intent: Intent, accepted: Callable[[Round], IntentStatus | None] | None = None
@@ -209,15 +217,11 @@ def as_object(status: IntentStatus) -> dict[str, Any]:
 
 def say_record(intent: Intent, sentence: str, *, as_json: bool) -> None:
     """Prints that a record is written."""
-    if as_json:
-        console.print_json("intent", 1, {"intent": json.loads(encode_intent(intent))})
-    else:
-        console.say(sentence)
+    body = {"intent": json.loads(encode_intent(intent))}
+    console.answer("intent", body, sentence, as_json=as_json)
 
 
 def say_status(status: IntentStatus, cluster: str, sentence: str, *, as_json: bool) -> None:
     """Prints what a drain or a roll has come to."""
-    if as_json:
-        console.print_json("intent-status", 1, {"cluster": cluster, "intent": as_object(status)})
-    else:
-        console.say(sentence)
+    body = {"cluster": cluster, "intent": as_object(status)}
+    console.answer("intent-status", body, sentence, as_json=as_json)

@@ -49,10 +49,13 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "Check the requirements and the health of the job.",
 }
 
-#: Command name → the module with its typer application `app`, where that is not
-#: `pulsar_rebalancer.cli.commands.<name>`. As text: these rooms import the command line, not the
-#: reverse.
+#: Command name → its module, where that is not `pulsar_rebalancer.cli.commands.<name>`; after a
+#: colon its function, where several are there. As text: these rooms import the command line, not
+#: the reverse.
 ELSEWHERE: Mapping[str, str] = {
+    "convert": "pulsar_rebalancer.cli.commands.record:convert",
+    "drain": "pulsar_rebalancer.cli.commands.intents:drain",
+    "undrain": "pulsar_rebalancer.cli.commands.intents:undrain",
     "doctor": "pulsar_rebalancer.doctor.command",
     "watch": "pulsar_rebalancer.watch.command",
     "demo": "pulsar_rebalancer.lab.commands.demo",
@@ -66,17 +69,24 @@ ELSEWHERE: Mapping[str, str] = {
     "conformance": "pulsar_rebalancer.lab.commands.conformance",
 }
 
-#: Options that typer adds to every application.
-_ONLY_AT_THE_TOP = frozenset({"install_completion", "show_completion"})
-
 
 def load(name: str) -> Any:
-    """Imports the module of a command and returns the command."""
-    module = ELSEWHERE.get(name, f"pulsar_rebalancer.cli.commands.{name}")
-    command = get_command(importlib.import_module(module).app)
+    """Imports the module of a command and returns the command: its typer application `app` if it
+    has commands of its own, otherwise the function with its name.
+    """
+    place = ELSEWHERE.get(name, f"pulsar_rebalancer.cli.commands.{name}")
+    module, _, function = place.partition(":")
+    loaded = importlib.import_module(module)
+    app = getattr(loaded, "app", None)
+    if app is None:
+        app = typer.Typer()
+        app.command()(getattr(loaded, function or name.replace("-", "_")))
+    command = get_command(app)
     command.name = name
     command.help = command.help or COMMANDS[name]
-    command.params = [param for param in command.params if param.name not in _ONLY_AT_THE_TOP]
+    # Typer adds these to every application.
+    only_at_the_top = ("install_completion", "show_completion")
+    command.params = [param for param in command.params if param.name not in only_at_the_top]
     for part in (command, *getattr(command, "commands", {}).values()):
         part.rich_markup_mode = None
     return command

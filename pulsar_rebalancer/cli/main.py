@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from pulsar_rebalancer.cli.errors import code_of, leave
 from pulsar_rebalancer.cli.lazy import LazyGroup
-from pulsar_rebalancer.cli.process_exit import code_of, leave
 
 app = typer.Typer(
     cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True

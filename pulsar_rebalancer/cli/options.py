@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
-    from pulsar_rebalancer.settings.load import Settings
-    from strategies.java.pulsar_releases import PulsarRelease
+from pulsar_rebalancer.cli import console
+from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
+from pulsar_rebalancer.settings.load import Settings, load
+from strategies.errors import SettingsError
+from strategies.java.pulsar_releases import RELEASES, PulsarRelease, read_version
 
 Config = Annotated[
     Path | None,
@@ -39,13 +41,15 @@ Topic = Annotated[
     typer.Option(metavar="URI", help="Topic, for example file:///folder; overrides the setting."),
 ]
 #: Who decides something, why, and for which cluster.
-Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, for the record.")]
+REASON = typer.Option("--reason", metavar="TEXT", help="Reason, for the record.")
+Why = Annotated[str, REASON]
 Who = Annotated[
     str | None, typer.Option("--by", metavar="NAME", help="Your name; default: your login.")
 ]
 TheCluster = Annotated[
     str | None, typer.Option(metavar="NAME", help="The cluster; default: pulsar.cluster.")
 ]
+OnlyCluster = Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
 
 
@@ -59,7 +63,6 @@ def settings(config: Path | None, overrides: Sequence[str] | None, *more: str) -
     """Checked settings of a command. `more`: `path=value` of its own flags, which win.
     SettingsError has all complaints.
     """
-    from pulsar_rebalancer.settings.load import load
 
     return load(config, os.environ, [*(overrides or ()), *more])
 
@@ -68,7 +71,6 @@ def installation(config: Path | None, overrides: Sequence[str] | None, *more: st
     """As `settings`, for a command about the topics of an installation: names their source on
     standard error, because with other settings the same command answers about other topics.
     """
-    from pulsar_rebalancer.cli import console
 
     found = settings(config, overrides, *more)
     console.progress(f"settings: {found.source}")
@@ -77,7 +79,6 @@ def installation(config: Path | None, overrides: Sequence[str] | None, *more: st
 
 def nothing_found(what: str, settings: Settings) -> UnknownSubject:
     """The error of a command that found no record at all: most likely of other settings."""
-    from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
 
     step = (
         "Start `rebalancer collect` and then `rebalancer run` with the same topics.* settings; "
@@ -95,8 +96,6 @@ def named_release(version: str, flag: str) -> PulsarRelease:
     """The release of a version that a flag names, such as 5.0 or 5.0.1. Raises SettingsError for
     one whose rules and defaults are not known.
     """
-    from strategies.errors import SettingsError
-    from strategies.java.pulsar_releases import RELEASES, read_version
 
     read = read_version(version)
     if read is None or not read.exact:
@@ -110,10 +109,9 @@ def named_release(version: str, flag: str) -> PulsarRelease:
 
 
 def person(by: str | None) -> str:
-    """Who decides something: `by`, otherwise the login of this user. Raises SettingsError."""
-    import getpass
-
-    from strategies.errors import SettingsError
+    """The person who decides something: `by`, otherwise the login of this user. Raises
+    SettingsError.
+    """
 
     try:
         return by or getpass.getuser()
@@ -122,7 +120,7 @@ def person(by: str | None) -> str:
 
 
 def debug(ctx: typer.Context) -> bool:
-    """Whether `rebalancer --debug` is set."""
+    """True if `rebalancer --debug` is set."""
     return bool(ctx.find_root().params.get("debug"))
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
-from pulsar_rebalancer.cli.log_lines import Level, Line
+from pulsar_rebalancer.cli.service import Level, Line
 from sinks.collector.open_cluster import hasty_admin
 from sinks.collector.settings import CollectorSettings
 from sinks.processes import wall_clock_ms
@@ -64,8 +64,7 @@ def own_shedders(
     with ExitStack() as stack:
         found = []
         for pulsar in clusters:
-            admin = hasty_admin(pulsar, collector)
-            stack.callback(admin.close)
+            admin = stack.enter_context(closing(hasty_admin(pulsar, collector)))
             look = LeaderPoll(admin, wall_clock_ms).run
             found.append(OwnShedder(look, consequence, pulsar.cluster))
         yield found

@@ -1,26 +1,106 @@
-"""What `run`, `collect`, `execute`, `notify` and `serve` have in common: the HTTP server of their
-metrics and probes, if the settings turn it on, and their end.
+"""Parts that long-running commands share: log lines, as text with a timestamp or as one JSON
+object per line, the HTTP server of their metrics and probes, if the settings turn it on, and their
+end.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Literal, TextIO, TypeVar
 
 import typer
 from prometheus_client import CollectorRegistry
 
 from pulsar_rebalancer.cli import exit_codes
-from pulsar_rebalancer.cli.log_lines import Line, Log
+from pulsar_rebalancer.cli.errors import reported
+from pulsar_rebalancer.cli.lines import put
 from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.services import LogSettings
 from sinks.metrics.disk import DiskMetrics
 from sinks.metrics.exposition import Liveness, process_registry, serving
 from sinks.metrics.settings import listen_address
 from sinks.processes import Stop
 
+Level = Literal["info", "warning", "error"]
+
+
 M = TypeVar("M")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One log line. `text`: for people; `event`: its kind, for programs; `fields`: the figures and
+    names in the text.
+
+    `cluster`: the cluster it is about, if there are several; otherwise empty.
+    """
+
+    text: str
+    event: str = "note"
+    level: Level = "info"
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    cluster: str = ""
+
+    def __str__(self) -> str:
+        parts = (self.cluster, "" if self.level == "info" else self.level, self.text)
+        return ": ".join(part for part in parts if part)
+
+
+LogLine = Callable[[Line | str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Prints log lines in the format of the settings. `clock`: timestamps."""
+
+    settings: LogSettings
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def write(self, entry: Line | str) -> None:
+        """Prints to standard error; a plain text becomes a note."""
+        self._print(entry if isinstance(entry, Line) else Line(entry), sys.stderr)
+
+    def warn(self, text: str) -> None:
+        """Prints a warning about a cluster's addresses to standard error."""
+        self.write(Line(text, "admin-urls", "warning"))
+
+    def show(self, line: Line) -> None:
+        """Prints to standard output, for lines that are the command's result."""
+        self._print(line, sys.stdout)
+
+    @contextmanager
+    def errors(self, *, debug: bool) -> Iterator[None]:
+        """Logs the error that ends the process; see `pulsar_rebalancer.cli.errors.reported`."""
+        with reported(debug, complain=lambda text: self.write(Line(text, "error", "error"))):
+            yield
+
+    def _print(self, line: Line, file: TextIO) -> None:
+        now = self.clock().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        if self.settings.format == "json":
+            document = {
+                "ts": now,
+                "level": line.level,
+                "event": line.event,
+                "text": line.text,
+                **({"cluster": line.cluster} if line.cluster else {}),
+                **line.fields,
+            }
+            put(json.dumps(document, separators=(",", ":"), default=str), file)
+        else:
+            put(f"{now} {line}", file)
+
+
+def log_of(settings: Settings) -> Log:
+    """The log of a service. Its first line names the source of the settings."""
+    log = Log(settings.log)
+    log.write(Line(f"settings: {settings.source}", "settings", fields={"source": settings.source}))
+    return log
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import msgspec
@@ -14,17 +14,15 @@ import msgspec
 from pulsar_rebalancer.decisions.log import usable_key
 from pulsar_rebalancer.decisions.status import RECENT_MS
 from sinks.topics.access import (
-    Publisher,
     Reader,
     TopicRecord,
-    open_publisher,
     open_reader,
     records_of,
 )
-from sinks.topics.addresses import Connections, TopicAccess, TopicUri
+from sinks.topics.addresses import Connections, TopicUri
 from sinks.topics.readable import check_read
 from sinks.wire.codec import decode_round
-from sinks.wire.operator_records import check_person, encode_intent
+from sinks.wire.operator_records import check_person
 from sinks.wire.signing import SigningKey, signing_key
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.intent_state import from_statuses
@@ -90,7 +88,9 @@ def round_of_cluster(rounds: Mapping[str, Round], wanted: str, topic: TopicUri) 
 
 
 def judge(done: Round, intent: Intent) -> IntentRefusal | None:
-    """Why the job would refuse the record, by the newest round; None if it would accept it."""
+    """The reason why the job would refuse the record, by the newest round; None if it would accept
+    it.
+    """
     excluded = excluded_by(done)
     known = {*done.brokers, *done.usage, *done.stale, *excluded}
     live = {*done.usage, *done.brokers, *excluded} - {*done.stale}
@@ -151,21 +151,6 @@ def until_ms(text: str, now_ms: int) -> int:
     return end_ms
 
 
-def publish_intent(
-    connections: Connections,
-    key: SigningKey | None,
-    intent: Intent,
-    open_: Callable[[TopicUri, TopicAccess], Publisher] = open_publisher,
-) -> None:
-    """Signs the record, if there is a key, and returns when it is on the telemetry topic. The same
-    record may be published again: it counts once. Raises SettingsError, SinkError.
-    """
-    record = encode_intent(intent)
-    with closing(open_(connections.topics.telemetry, connections.access)) as publisher:
-        publisher.publish(intent.cluster, record if key is None else key.sign(record))
-        publisher.flush()
-
-
 class IntentAnswers:
     """Follows the rounds of one cluster after a known one, and the rejected records."""
 
@@ -197,7 +182,7 @@ class IntentAnswers:
         return [found[place] for place in sorted(found)]
 
     def rejection(self, id_: str) -> str | None:
-        """Why a record was rejected before any round saw it; None if it was not."""
+        """The reason why a record was rejected before any round saw it; None if it was not."""
         for record in self._rejected.read():
             with suppress(msgspec.MsgspecError, ValueError):
                 row = _REJECTED.decode(record.value)
@@ -207,7 +192,7 @@ class IntentAnswers:
         return next((text for value, text in self._refused.items() if wanted in value), None)
 
     def answer(self, id_: str, done: Iterable[Round]) -> IntentStatus | str | None:
-        """What became of the record with this id, by these rounds: its status, or why it was
+        """The answer of these rounds to the record with this id: its status, or why it was
         rejected before any round saw it.
         """
         said = (status for one in done for status in one.intents)

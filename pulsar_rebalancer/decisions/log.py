@@ -4,7 +4,7 @@ files, or the folder of a replay. Repeated records count once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -245,9 +245,8 @@ def with_records(
     skipped = Skipped(str(source), kind.removesuffix("s"))
     records = _records(source, access, since_ms)
     if kind == "approvals" and key is not None:
-        records = _signed(records, key)
-        key = None
-    decode = partial(decode_decision, kind, key=key)
+        records = (one for one in records if key.check(one.value) == "signed")
+    decode = partial(decode_decision, kind, key=None if kind == "approvals" else key)
     found = [record for _, record in readable(records, decode, skipped)]
     if skipped.count and not found and isinstance(source, Path):
         raise SinkError(f"{skipped.lines()[0]} The file has no {skipped.kind}; name another file.")
@@ -268,10 +267,6 @@ def with_records(
         answers=(*log.answers, *(one for one in answers if isinstance(one, ApprovalOutcome))),
         skipped=(*log.skipped, *skipped.lines()),
     )
-
-
-def _signed(records: Iterable[TopicRecord], key: SigningKey) -> Iterator[TopicRecord]:
-    return (one for one in records if key.check(one.value) == "signed")
 
 
 def decode_decision(kind: str, value: bytes, key: SigningKey | None = None) -> DecisionRecord:
@@ -312,7 +307,7 @@ def usable_key(
 
 
 def is_there(kind: Kind, source: Source) -> bool:
-    """Whether a source has records of a kind; true for topics on servers, which are not
+    """True if a source has records of a kind; true for topics on servers, which are not
     contacted.
     """
     if isinstance(source, TopicUri):

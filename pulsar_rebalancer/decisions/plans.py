@@ -7,14 +7,14 @@ command, so an approval is for exactly what was shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from pulsar_rebalancer.decisions.log import DecisionLog, read_topics, usable_key
-from sinks.topics.access import Publisher, open_publisher
-from sinks.topics.addresses import Connections, TopicAccess, TopicUri
+from sinks.topics.access import open_publisher
+from sinks.topics.addresses import Connections
 from sinks.wire.codec import encode_approval
 from sinks.wire.operator_records import check_person
 from sinks.wire.signing import SigningKey, approvals_key, signing_key
@@ -105,39 +105,17 @@ class Plan:
     counted: int
 
     @property
-    def moves(self) -> int:
-        """Number of commands that move a bundle."""
-        return sum(1 for one in self.commands if one.command.is_move)
-
-    @property
     def is_undecided(self) -> bool:
-        """Whether it waits for a person."""
+        """True if it waits for a person."""
         return self.state == "waiting" and self.decision is None
 
-    @property
-    def approved_commands(self) -> tuple[ApprovedCommand, ...]:
-        """The commands as an approval names them."""
-        return tuple(ApprovedCommand(one.command.id, one.digest) for one in self.commands)
 
-
-@dataclass(frozen=True, slots=True)
-class Plans:
-    """All plans, the newest first; the newest accepted pause or resume per cluster. `skipped`: one
-    line per kind of record that could not be read; `clusters`: those with a round or a command.
+def read_plans(connections: Connections, since_ms: int | None = None) -> DecisionLog:
+    """Reads what plans are made of; a file topic that does not exist yet is empty. Commands and
+    approvals that are not signed are left out if this user may read the key. `since_ms`: without
+    records that were published before. Raises SettingsError, SinkError.
     """
-
-    plans: tuple[Plan, ...]
-    pauses: Mapping[str, PauseOrder]
-    skipped: tuple[str, ...] = ()
-    clusters: tuple[str, ...] = ()
-
-
-def read_plans(connections: Connections, now_ms: int, since_ms: int | None = None) -> Plans:
-    """Reads the topics; a file topic that does not exist yet is empty. Commands and approvals that
-    are not signed are left out if this user may read the key. `since_ms`: without records that were
-    published before. Raises SettingsError, SinkError.
-    """
-    log = read_topics(
+    return read_topics(
         connections,
         ("rounds", "commands", "outcomes", "approvals"),
         {
@@ -146,7 +124,6 @@ def read_plans(connections: Connections, now_ms: int, since_ms: int | None = Non
         },
         since_ms,
     )
-    return Plans(tuple(plans_of(log, now_ms)), pauses_of(log), log.skipped, tuple(log.clusters))
 
 
 def noted(log: DecisionLog, plans: Iterable[Plan]) -> DecisionLog:
@@ -242,7 +219,7 @@ def plan_named(plans: Iterable[Plan], prefix: str, cluster: str | None = None) -
 
 def approval_for(
     plan: Plan,
-    action: Literal["approve", "deny"],
+    action: ApprovalAction,
     *,
     by: str,
     reason: str,
@@ -259,17 +236,15 @@ def approval_for(
             f"plan {plan.id} is not complete: its round or some of its commands are not on the "
             "topics yet; try again"
         )
-    commands = plan.approved_commands
+    commands, until = _approved(plan.commands), plan.expires_at_ms
     return _checked(
-        Approval(
-            new_id, plan.cluster, action, plan.id, commands, by, reason, now_ms, plan.expires_at_ms
-        )
+        Approval(new_id, plan.cluster, action, plan.id, commands, by, reason, now_ms, until)
     )
 
 
 def pause_for(
     cluster: str,
-    action: Literal["pause", "resume"],
+    action: ApprovalAction,
     *,
     by: str,
     reason: str,
@@ -287,15 +262,19 @@ def publish_approval(
     connections: Connections,
     key: SigningKey,
     approval: Approval,
-    open_: Callable[[TopicUri, TopicAccess], Publisher] = open_publisher,
 ) -> None:
     """Signs the record and returns when it is on the approvals topic. Raises SettingsError,
     SinkError.
     """
     record = key.sign(encode_approval(approval))
-    with closing(open_(connections.topics.approvals, connections.access)) as publisher:
+    with closing(open_publisher(connections.topics.approvals, connections.access)) as publisher:
         publisher.publish(approval.cluster, record)
         publisher.flush()
+
+
+def _approved(commands: Sequence[PlannedCommand]) -> tuple[ApprovedCommand, ...]:
+    """The commands as an approval names them."""
+    return tuple(ApprovedCommand(one.command.id, one.digest) for one in commands)
 
 
 def _checked(approval: Approval) -> Approval:
@@ -327,8 +306,7 @@ def _plan(
         PlannedCommand(one, log.digests.get(one.id, ""), log.outcome_of(one))
         for one in sorted(commands, key=lambda one: places.get(one.id, len(places)))
     )
-    named = [ApprovedCommand(one.command.id, one.digest) for one in planned]
-    id_ = plan_id(first.cluster, first.epoch, first.round, named)
+    id_ = plan_id(first.cluster, first.epoch, first.round, _approved(planned))
     attempts = tuple(decisions.get(id_, ()))
     decision = _valid(attempts)
     expires_at_ms = max(one.expires_at_ms for one in commands)

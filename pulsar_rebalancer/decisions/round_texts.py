@@ -1,16 +1,50 @@
 """Says in words what a round proves, how well its strategy predicts, and what to do where moving
-bundles cannot help.
+bundles cannot help; and the picture of a round: who is above the rest, who is lowest, what would
+move.
 """
 
 from __future__ import annotations
 
-from pulsar_rebalancer.decisions.figure_texts import data_rate, figure, number
-from strategies.cluster.model import Skip
+from itertools import pairwise
+from math import isnan
+
+from strategies.cluster.model import Round, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.figures.describe import (
+    changes,
+    counted,
+    counted_with,
+    expected_spread,
+    first_of,
+    reported_spread,
+    reported_usage,
+)
 from strategies.round.round_record import Proof
 
 #: Gaps below this fraction read as 0.0 points.
 _NOTHING = 0.0005
+#: Brokers above the rest that are named; the others are counted.
+_NAMED = 3
+
+
+def number(count: int, thing: str) -> str:
+    """`1 bundle`, `1,204 bundles`, `no bundles`."""
+    return counted(count, thing) if count else f"no {thing}s"
+
+
+def figure(value: float, unit: str = "") -> str:
+    """One decimal and a unit; a dash for an unknown value."""
+    return "–" if isnan(value) else f"{value:,.1f}{unit}"
+
+
+def data_rate(value: float) -> str:
+    """Bytes/s in the largest fitting unit."""
+    if isnan(value):
+        return "–"
+    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
+        if value >= size:
+            return f"{value / size:,.1f} {unit}"
+    return f"{value:,.0f} B/s"
 
 
 def certificate_text(bounds: Certificate) -> str:
@@ -27,7 +61,7 @@ def certificate_text(bounds: Certificate) -> str:
 
 
 def proves_bound(bounds: Certificate) -> bool:
-    """Whether the lower bound of the spread says more than that no spread is below 0, in the
+    """True if the lower bound of the spread says more than that no spread is below 0, in the
     figures that texts show.
     """
     if bounds.gap is None or bounds.best_spread is None:
@@ -121,3 +155,52 @@ def advice_text(skip: Skip, bounds: Certificate | None) -> str:
     moves = "Further moves" if bounds and bounds.moved else "Moves"
     about = "" if skip.subject == "cluster" else f"{skip.names[0]}: "
     return f"{moves} cannot help [{skip.code}]: {about}{skip.text}."
+
+
+def picture_of(done: Round) -> str:
+    """`3 of 12 brokers above the rest: b1 82 %, b2 79 %, b3 78 %; lowest b9 31 %; 4 commands;
+    spread 51 → 12 points`
+    """
+    ranked = sorted(reported_usage(done).items(), key=lambda one: (-one[1], one[0]))
+    if not ranked:
+        return f"{counted(len(done.stale), 'broker')} without fresh figures; none with usage"
+    commands = [counted(len(done.commands), "command")] if done.commands else []
+    return "; ".join([_heights(ranked), *commands, _spread(done)])
+
+
+def _heights(ranked: list[tuple[str, float]]) -> str:
+    if len(ranked) == 1:
+        return f"1 broker: {_named(*ranked[0])}"
+    above = _above(ranked)
+    named = first_of([_named(*one) for one in above], _NAMED)
+    lowest = _named(*ranked[-1])
+    if not above:
+        return f"highest of {len(ranked)} brokers {_named(*ranked[0])}; lowest {lowest}"
+    return (
+        f"{len(above)} of {counted(len(ranked), 'broker')} above the rest: {named}; lowest {lowest}"
+    )
+
+
+def _above(ranked: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The brokers above the widest gap between two neighbours; empty if they are the majority or
+    there is no gap.
+    """
+    gaps = [higher[1] - lower[1] for higher, lower in pairwise(ranked)]
+    place = max(range(len(gaps)), key=lambda at: gaps[at])
+    many = 2 * (place + 1) > len(ranked)
+    return [] if many or _percent(ranked[0][1]) == _percent(ranked[-1][1]) else ranked[: place + 1]
+
+
+def _named(broker: str, usage: float) -> str:
+    return f"{broker} {_percent(usage)} %"
+
+
+def _spread(done: Round) -> str:
+    now, after = _percent(reported_spread(done)), _percent(expected_spread(done))
+    if not changes(done):
+        return f"spread {now} points"
+    return f"spread {now} → {after} points{counted_with(done.counted)}"
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.0f}"

@@ -1,5 +1,5 @@
 """The present state of each cluster, from the topics: its newest round, reports, commands and
-rejected records.
+rejected records; and the file that pauses an executor on this machine.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
 import msgspec
@@ -19,6 +20,7 @@ from pulsar_rebalancer.decisions.log import (
     state_since,
 )
 from pulsar_rebalancer.decisions.plans import Plan, pauses_of, plans_of
+from sinks.executor.settings import ExecutorSettings, pause_file
 from sinks.topics.access import records_of
 from sinks.topics.addresses import Connections
 from sinks.wire.raw import RawKind, SourceSettings
@@ -44,6 +46,10 @@ class TelemetryHead(msgspec.Struct):
     kind: str = ""
     brokers: list[str] = []
     missing: dict[str, str] = {}
+
+    def as_sweep(self) -> CollectionPass:
+        """The collection pass of a sweep marker."""
+        return CollectionPass(self.ts, tuple(self.brokers), self.missing)
 
 
 class RejectedHead(msgspec.Struct):
@@ -104,7 +110,7 @@ class Status:
 
 
 def late_after_ms(newest: Round, rounds: RoundSettings) -> int:
-    """When the newest round is too old to be the present state (ms since the epoch)."""
+    """The time (ms) from which the newest round is too old to be the present state."""
     return newest.ts + INTERVALS * rounds.interval_ms + rounds.lateness_ms
 
 
@@ -129,7 +135,7 @@ def read_status(
         elif one.kind == "sweep" and (
             one.cluster not in sweeps or one.ts >= sweeps[one.cluster].ts
         ):
-            sweeps[one.cluster] = CollectionPass(one.ts, tuple(one.brokers), one.missing)
+            sweeps[one.cluster] = one.as_sweep()
     rejected: dict[str, Counter[str]] = {}
     for bad in _recent("rejected", RejectedHead, connections, now_ms):
         rejected.setdefault(bad.cluster or "", Counter())[bad.code] += 1
@@ -148,7 +154,7 @@ def read_status(
 
 
 def _decided(name: str, log: DecisionLog, last: int) -> ClusterStatus:
-    """What the rounds and commands of one cluster say."""
+    """The status of one cluster by its rounds and commands."""
     rounds = sorted(log.rounds, key=lambda one: (one.epoch, one.round), reverse=True)
     commands = sorted(log.commands, key=lambda one: (one.epoch, one.round))[-last:]
     since_ms, number = state_since(rounds)
@@ -179,3 +185,20 @@ def _recent(
 def _by_count(counts: Mapping[str, int]) -> dict[str, int]:
     """The most frequent codes first."""
     return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The file that pauses an executor on this machine; `exists`: None = this user may not look."""
+
+    file: Path
+    exists: bool | None
+
+
+def pause_of(settings: ExecutorSettings) -> Pause:
+    """Looks for the pause file. Raises SettingsError for an invalid executor.state."""
+    file = pause_file(settings)
+    try:
+        return Pause(file, file.exists())
+    except OSError:
+        return Pause(file, None)

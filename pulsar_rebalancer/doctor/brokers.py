@@ -13,11 +13,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate
 from pulsar_rebalancer.cli.own_shedder import SWITCH_OFF
+from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate
 from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError, Unauthorized
+from strategies.figures.describe import first_of
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import EXTENSIBLE, SHEDDERS
 
@@ -32,7 +33,7 @@ _MODULAR = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """What one broker reports about itself, or in `why` the error. `runs`: the load manager that
+    """A broker's report about itself, or in `why` the error. `runs`: the load manager that
     answers, empty if unknown.
     """
 
@@ -62,12 +63,12 @@ class Broker:
 
     @property
     def sheds(self) -> bool:
-        """Whether shedding is on."""
+        """True if shedding is on."""
         return self.balances and self.configuration.get("loadBalancerSheddingEnabled") == "true"
 
     @property
     def balances(self) -> bool:
-        """Whether the load balancer is on, without which the broker reports no load."""
+        """True if the load balancer is on, without which the broker reports no load."""
         return self.configuration.get("loadBalancerEnabled") != "false"
 
     def class_of(self, key: str) -> str:
@@ -162,7 +163,6 @@ def check_load_manager(listed: Sequence[Broker], settings: PulsarSettings) -> Fi
 def _fallen_back(fallen: Sequence[Broker]) -> Iterator[Rule]:
     """The rule about the first of these brokers, which do not run what is configured."""
     for first in fallen[:1]:
-        more = f" and {len(fallen) - 1} more" if len(fallen) > 1 else ""
         placement = first.class_of("loadBalancerLoadPlacementStrategy")
         shedding = first.class_of(_SHEDDER)
         why = ""
@@ -171,8 +171,8 @@ def _fallen_back(fallen: Sequence[Broker]) -> Iterator[Rule]:
         yield Rule(
             True,
             "fail",
-            f"{first.name}{more} runs {first.runs}, although {first.configured} is configured: "
-            "its creation, or the change to it, failed",
+            f"{first_of([one.name for one in fallen], 1)} runs {first.runs}, although "
+            f"{first.configured} is configured: its creation, or the change to it, failed",
             "search the broker's log for 'load manager', correct broker.conf and restart the "
             f"broker{why} (Pulsar #26031)",
         )
@@ -245,10 +245,10 @@ def check_rivals(
     rounds yield.
     """
     known = [broker for broker in listed if broker.manager]
-    shedding = _some([broker.name for broker in known if broker.sheds])
+    shedding = first_of([broker.name for broker in known if broker.sheds], 1)
     key = "loadBalancerAutoBundleSplitEnabled"
-    splits = _some(
-        [one.name for one in known if one.balances and one.configuration.get(key) == "true"]
+    splits = first_of(
+        [one.name for one in known if one.balances and one.configuration.get(key) == "true"], 1
     )
     yield evaluate(
         "built-in shedding",
@@ -339,9 +339,3 @@ def _slowest(listed: Sequence[Broker], key: str) -> int:
     """The largest value of a key of broker.conf, 0 if no broker has it."""
     texts = (broker.configuration.get(key, "") for broker in listed)
     return max((int(text) for text in texts if text.isdecimal()), default=0)
-
-
-def _some(brokers: Sequence[str]) -> str:
-    """The first broker and the number of the others; empty without any."""
-    more = f" and {len(brokers) - 1} more" if len(brokers) > 1 else ""
-    return "".join(brokers[:1]) + more

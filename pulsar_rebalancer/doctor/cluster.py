@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from threading import Event
 from typing import TypeVar
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, Status, evaluate, ok
 from pulsar_rebalancer.doctor.brokers import (
     Broker,
     check_brokers,
@@ -25,11 +24,11 @@ from pulsar_rebalancer.doctor.brokers import (
     check_shedder,
     running_manager,
 )
-from pulsar_rebalancer.doctor.check_timeouts import Check
+from pulsar_rebalancer.doctor.credentials import check_expiry
 from pulsar_rebalancer.doctor.disk_and_topics import pulsar_topics
+from pulsar_rebalancer.doctor.finding import Check, Finding, Rule, Status, evaluate, ok
 from pulsar_rebalancer.doctor.policies import check_policies
 from pulsar_rebalancer.doctor.running_release import check_release, used_release
-from pulsar_rebalancer.doctor.token import check_expiry
 from pulsar_rebalancer.settings.load import Settings
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import Source, encode_report
@@ -52,11 +51,6 @@ T = TypeVar("T")
 PATIENCE_S = 10.0
 _SKEW_S = 5
 _AT_ONCE = 16
-_NO_FIGURES = (
-    "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if that "
-    "does not help, see its log"
-)
-_ONE_FOR_ALL = "make all brokers measure one resource, as the other findings say"
 
 
 def check_tokens(settings: Settings) -> list[Finding]:
@@ -190,22 +184,14 @@ def check_clocks(
 def check_figures(source: Source, engine: EngineSettings, patience_s: float) -> Iterator[Finding]:
     """Checks that all brokers have new figures, by which they can be compared."""
     done = run_until_complete(source, patience_s, Event().wait)
-    read = _read(source.cluster, done)
-    yield from _check_reports(done, read)
-    figures = {one.broker: one.figures for one in read.reports if one.figures is not None}
+    reports, rejected = _read(source.cluster, done)
+    yield from _check_reports(done, reports, rejected)
+    figures = {one.broker: one.figures for one in reports if one.figures is not None}
     yield from _check_measured(figures, engine)
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadReports:
+def _read(cluster: str, done: Pass) -> tuple[list[LoadReport], dict[str, str]]:
     """The reports that the job can use, and broker → why it rejects the others."""
-
-    reports: tuple[LoadReport, ...]
-    rejected: Mapping[str, str]
-
-
-def _read(cluster: str, done: Pass) -> _ReadReports:
-    """The reports as the job reads them."""
     reports, rejected = list[LoadReport](), dict[str, str]()
     for report in done.reports:
         try:
@@ -214,26 +200,34 @@ def _read(cluster: str, done: Pass) -> _ReadReports:
             rejected[report.broker] = error.text
         else:
             reports += [record] if isinstance(record, LoadReport) else []
-    return _ReadReports(tuple(reports), rejected)
+    return reports, rejected
 
 
-def _check_reports(done: Pass, read: _ReadReports) -> Iterator[Finding]:
-    usable = len({*done.answered} - read.rejected.keys())
+def _check_reports(
+    done: Pass, reports: Iterable[LoadReport], rejections: Mapping[str, str]
+) -> Iterator[Finding]:
+    usable = len({*done.answered} - rejections.keys())
     text = f"{usable} of {len(done.answered) + len(done.missing)} brokers have figures"
     status: Status = "warn" if usable else "fail"
-    rejected, missing = min(read.rejected, default=""), min(done.missing, default="")
+    rejected, missing = min(rejections, default=""), min(done.missing, default="")
     yield evaluate(
         "reports",
         text,
         Rule(
             bool(rejected),
             status,
-            f"{text}: the reports of {rejected} are rejected: {read.rejected.get(rejected)}",
+            f"{text}: the reports of {rejected} are rejected: {rejections.get(rejected)}",
             "see what its broker reports: pulsar-admin broker-stats load-report",
         ),
-        Rule(bool(missing), status, f"{text}: {done.missing.get(missing)}", _NO_FIGURES),
+        Rule(
+            bool(missing),
+            status,
+            f"{text}: {done.missing.get(missing)}",
+            "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if that "
+            "does not help, see its log",
+        ),
     )
-    left_out = {one.broker: one.left_out for one in read.reports if one.left_out}
+    left_out = {one.broker: one.left_out for one in reports if one.left_out}
     if left_out:
         broker = min(left_out)
         more = f", and some of {len(left_out) - 1} more brokers" if len(left_out) > 1 else ""
@@ -254,7 +248,12 @@ def _check_measured(figures: Mapping[str, Figures], engine: EngineSettings) -> I
     for skip in found.skips:
         remedy = f"set {skip.evidence['set']}" if "set" in skip.evidence else ""
         text = reason_of(skip).replace(f": {remedy}", "")
-        yield Finding("measured", "warn", text, remedy or _ONE_FOR_ALL)
+        yield Finding(
+            "measured",
+            "warn",
+            text,
+            remedy or "make all brokers measure one resource, as the other findings say",
+        )
     if found.nowhere:
         names = ", ".join(found.nowhere)
         text = f"no broker measures {names}, so none is compared by it"

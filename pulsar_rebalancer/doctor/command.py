@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from pulsar_rebalancer.cli import console, exit_codes, options, process_exit
-from pulsar_rebalancer.cli.finding import Finding, ok
-from pulsar_rebalancer.doctor import cluster, disk_and_topics, environment, executor, keys
-from pulsar_rebalancer.doctor.check_timeouts import TimeLimit
-from pulsar_rebalancer.doctor.job import check_epochs, check_job
+from pulsar_rebalancer.cli import console, exit_codes, options
+from pulsar_rebalancer.cli.errors import abandon
+from pulsar_rebalancer.doctor import cluster, credentials, disk_and_topics, environment
+from pulsar_rebalancer.doctor.finding import Finding, TimeLimit, ok
+from pulsar_rebalancer.doctor.processes import check_epochs, check_executor, check_job
 from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
 from pulsar_rebalancer.settings.load import Settings
 from sinks.processes import wall_clock_ms
@@ -24,12 +24,9 @@ from strategies.fold.engine import EngineSettings
 from streaming.large_records import temporary_files
 from streaming.settings import JobSettings
 
-app = typer.Typer()
-
 _STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-@app.command()
 def doctor(
     *,
     config: options.Config = None,
@@ -75,7 +72,7 @@ def doctor(
         exit_codes.ERROR if any(finding.status == "fail" for finding in findings) else exit_codes.OK
     )
     if limit.exceeded:
-        process_exit.abandon(code)
+        abandon(code)
     raise typer.Exit(code)
 
 
@@ -167,12 +164,14 @@ def _of_settings(
         *_of_rounds(job, engine, topics, limit),
         *limit.run(
             "signing key",
-            lambda: [keys.check_signing(settings.connections, wall_clock_ms(), compare=readable)],
+            lambda: [
+                credentials.check_signing(settings.connections, wall_clock_ms(), compare=readable)
+            ],
             "warn",
         ),
-        *limit.run("executor", lambda: [executor.check_executor(settings.executor)]),
-        *keys.check_approvals(settings.executor, settings.connections.signing, engine.round),
-        *keys.check_intents(settings.connections.signing),
+        *limit.run("executor", lambda: [check_executor(settings.executor)]),
+        *credentials.check_approvals(settings.executor, settings.connections.signing, engine.round),
+        *credentials.check_intents(settings.connections.signing),
         *(finding for name, check in clusters for finding in limit.run(name, check)),
     ]
 
@@ -222,7 +221,7 @@ def _settings(
     said = f"{given} of {len(settings.entries)} given ({settings.source})"
     return settings, [
         ok("settings", f"valid, {said}")
-        if settings.is_given
+        if settings.file is not None or given
         else Finding(
             "settings",
             "fail",

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
+from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate, ok
 from sinks.topics.addresses import Connections, Topics, TopicUri
 from sinks.topics.files.segments import segments
 from sinks.topics.kafka.codecs import PACKAGES, broken_codecs
@@ -26,7 +26,6 @@ from streaming.settings import JobSettings, uses_kafka
 from streaming.warm_start import warming
 
 LITTLE_BYTES = 2**30
-TOO_LITTLE_BYTES = 100 * 2**20
 #: A job that was down for this duration must still find all records.
 SHORT_RETENTION_MS = 3_600_000
 
@@ -45,7 +44,7 @@ def check_disk(job: JobSettings) -> Finding:
         "disk",
         text,
         Rule(
-            free < TOO_LITTLE_BYTES,
+            free < 100 * 2**20,
             "fail",
             text,
             "free space, or set job.checkpoint to a folder on another disk",
@@ -95,9 +94,9 @@ def check_checkpoint(job: JobSettings, engine: EngineSettings) -> Finding:
     """
     try:
         folder = checkpoint_folder(job)
-        if (folder / GUARD).exists():
-            return _checkpoint(folder, job, engine)
-        return _new_checkpoint(folder)
+        if not (folder / GUARD).exists():
+            return _new_checkpoint(folder)
+        return _checkpoint(folder, job, engine)
     except SettingsError as error:
         return Finding("checkpoint", "fail", error.complaints[0], error.complaints[-1])
     except RebalancerError as error:
@@ -192,7 +191,7 @@ def existing(folder: Path) -> Path:
 
 
 def writable(folder: Path) -> bool:
-    """Whether this user may create files in it."""
+    """True if this user may create files in it."""
     return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
 
 

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
+from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate, ok
 from strategies.errors import RebalancerError, SettingsError
 from strategies.ordered_sum import ordered_sum
 from streaming.cluster.shipping import check_environment, python_name
@@ -29,7 +29,6 @@ _JAVA_REMEDY = (
     "openjdk-17-jre-headless) or set JAVA_HOME"
 )
 _SPARK_REMEDY = "pip install 'pulsar-rebalancer[spark]'"
-_WORKERS_ANSWER_S = 20.0
 
 
 def check_java(environment: Mapping[str, str]) -> Finding:
@@ -166,7 +165,7 @@ def _start(job: JobSettings, folder: Path) -> Finding:
             "please report this as a bug",
         ),
         Rule(
-            took > _WORKERS_ANSWER_S,
+            took > 20,
             "warn",
             f"a tiny job took {took:.0f} s",
             "the machine is busy or slow: the job will start slowly too",

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
+from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate, ok
 from sinks.collector.collector import collect_policies
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError, Unauthorized

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate
 from pulsar_rebalancer.doctor.brokers import Broker
+from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate
 from pulsar_rebalancer.settings.load import Settings
 from strategies.errors import RebalancerError
 from strategies.java.pulsar_releases import (
@@ -20,8 +20,6 @@ from strategies.java.pulsar_releases import (
 from streaming.checkpoint.guard import checkpoint_folder
 from streaming.checkpoint.guard_file import written_guard
 from streaming.first_start import release_in
-
-_CHECK = "pulsar version"
 
 
 def in_release_of_checkpoint(settings: Settings) -> Settings:
@@ -45,7 +43,7 @@ def check_release(listed: Sequence[Broker], settings: Settings) -> Finding:
     differs = f"{how} the rules and defaults of {used}, but {found.why}"
     known = found.oldest is not None
     return evaluate(
-        _CHECK,
+        "pulsar version",
         fine,
         Rule(
             known and used != found.release,

@@ -1,5 +1,5 @@
 """The routes of the live page: its files, the JSON documents behind it, and the stream of
-changes.
+changes to the viewers who wait for them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from pulsar_rebalancer.decisions.live import pictures, plan_views, search, views
+from pulsar_rebalancer.decisions.live import pictures, views
+from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, OnceMade
+from pulsar_rebalancer.serve.answers import Body, json_body, json_error
 from pulsar_rebalancer.serve.deciding import DecisionPublisher
-from pulsar_rebalancer.serve.documents import Body, json_body
-from pulsar_rebalancer.serve.request_check import json_error
 from pulsar_rebalancer.serve.signing_in import SigningIn, json_of
-from pulsar_rebalancer.serve.viewer_news import ViewerNews
+
+#: Viewers at a time.
+MOST_VIEWERS = 200
+
 
 #: Pause (s) between two messages to a viewer, and after which a silent stream shows that it lives.
 _BETWEEN_S, _ALIVE_S = 1.0, 15.0
@@ -36,11 +39,56 @@ _MOST_SEARCHES = 2
 #: Bytes of a request's body.
 _LARGEST_BODY = 16 * 2**10
 Handler = Callable[["LivePage", Request], Awaitable[Response]]
+_SESSION = "/api/v1/session"
+
+
+class ViewerNews:
+    """The viewers that wait. `open` and `close` are called in the event loop, `announce` in any
+    thread.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, asyncio.Event] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.ended = False
+
+    @property
+    def viewers(self) -> int:
+        """Number of viewers."""
+        return len(self._waiting)
+
+    def open(self) -> asyncio.Event | None:
+        """The event that announces changes to one more viewer; None if there are too many."""
+        self._loop = asyncio.get_running_loop()
+        if len(self._waiting) >= MOST_VIEWERS or self.ended:
+            return None
+        event = asyncio.Event()
+        self._waiting[id(event)] = event
+        return event
+
+    def close(self, event: asyncio.Event) -> None:
+        """Forgets a viewer."""
+        self._waiting.pop(id(event), None)
+
+    def announce(self) -> None:
+        """Wakes all viewers."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._wake)
+
+    def end(self) -> None:
+        """Wakes all viewers for the last time; called in the event loop."""
+        self.ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        for event in self._waiting.values():
+            event.set()
 
 
 @dataclass
 class LivePage:
-    """What the routes need. `snapshot`: the newest one; `now_ms`: the time since the epoch;
+    """State that the routes share. `snapshot`: the newest one; `now_ms`: the time since the epoch;
     `process`: random, so that a viewer notices a restart, after which versions begin again.
     """
 
@@ -50,7 +98,7 @@ class LivePage:
     assets: dict[str, Body]
     now_ms: Callable[[], int]
     deciding: DecisionPublisher
-    plans: plan_views.PlanSettings
+    plans: PlanSettings
     news: ViewerNews = field(default_factory=ViewerNews)
     process: str = field(default_factory=lambda: secrets.token_hex(8))
     searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_SEARCHES))
@@ -83,7 +131,7 @@ async def _overview(page: LivePage, request: Request) -> Response:
 
 async def _plans(page: LivePage, request: Request) -> Response:
     one = page.cluster(request)
-    view = partial(plan_views.plans, one, page.plans)
+    view = partial(plans, one, page.plans)
     return await _made_once(request, one.decisions.made, "plans document", view)
 
 
@@ -98,30 +146,20 @@ async def _decide(page: LivePage, request: Request) -> Response:
     )
 
 
-async def _brokers(page: LivePage, request: Request) -> Response:
-    decisions = page.cluster(request).decisions
-    return await _made_once(request, decisions.made, "brokers", partial(views.brokers, decisions))
-
-
-async def _usage(page: LivePage, request: Request) -> Response:
-    decisions = page.cluster(request).decisions
-    view = partial(pictures.usage_over_time, decisions)
-    return await _made_once(request, decisions.made, "usage", view)
-
-
-async def _bundles(page: LivePage, request: Request) -> Response:
-    one = page.cluster(request)
-    view = partial(pictures.bundles_over_time, one.decisions, one.now_ms)
-    return await _made_once(request, one.decisions.made, "bundles", view)
-
-
 async def _rounds(page: LivePage, request: Request) -> Response:
-    one, after = page.cluster(request), _number(request, "since")
-    if after:
-        document = await run_in_threadpool(views.history, one.decisions, one.now_ms, after)
-        return json_body(document).answer(request)
-    view = partial(views.history, one.decisions, one.now_ms)
-    return await _made_once(request, one.decisions.made, "rounds", view)
+    after = _number(request, "since")
+    if not after:
+        return await _decided(views.history, page, request)
+    document = await run_in_threadpool(views.history, page.cluster(request), after)
+    return json_body(document).answer(request)
+
+
+async def _decided(
+    view: Callable[[LiveCluster], views.Document], page: LivePage, request: Request
+) -> Response:
+    """A document about decisions only, which stays the same until the next one."""
+    one = page.cluster(request)
+    return await _made_once(request, one.decisions.made, view.__name__, partial(view, one))
 
 
 async def _made_once(
@@ -136,7 +174,7 @@ async def _explain(page: LivePage, request: Request) -> Response:
     one, subject = page.cluster(request), request.query_params.get("subject", "")
     epoch = _number(request, "epoch") or None
     async with page.searches:
-        find = partial(search.answer, approval_required=page.plans.required)
+        find = partial(answer, approval_required=page.plans.required)
         found = await run_in_threadpool(find, one, subject, epoch)
     return json_body(found).answer(request, "no-store")
 
@@ -160,7 +198,7 @@ async def _events(page: LivePage, request: Request) -> Response:
 
 
 async def _stream(page: LivePage, changed: asyncio.Event) -> AsyncIterator[bytes]:
-    """What is new, in few bytes: the numbers of the newest changes of each cluster."""
+    """Sends what is new, in few bytes: the numbers of the newest changes of each cluster."""
     seen: object = None
     try:
         while not page.news.ended:
@@ -198,14 +236,13 @@ _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("/api/v1/cluster", "GET", _overview),
     ("/api/v1/plans", "GET", _plans),
     ("/api/v1/plans", "POST", _decide),
-    ("/api/v1/brokers", "GET", _brokers),
-    ("/api/v1/usage", "GET", _usage),
-    ("/api/v1/bundles", "GET", _bundles),
+    ("/api/v1/brokers", "GET", partial(_decided, views.brokers)),
+    ("/api/v1/usage", "GET", partial(_decided, pictures.usage_over_time)),
+    ("/api/v1/bundles", "GET", partial(_decided, pictures.bundles_over_time)),
     ("/api/v1/rounds", "GET", _rounds),
     ("/api/v1/explain", "GET", _explain),
     ("/api/v1/events", "GET", _events),
 )
-_SESSION = "/api/v1/session"
 
 
 def routes_of(page: LivePage, log: Callable[[str], None]) -> Starlette:

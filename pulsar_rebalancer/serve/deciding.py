@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import cast, get_args
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -27,13 +27,12 @@ from pulsar_rebalancer.decisions.plans import (
 from sinks.topics.addresses import Connections
 from sinks.wire.signing import SigningKey
 from strategies.errors import RebalancerError
-from strategies.executor.approvals import DONE, Approval
+from strategies.executor.approvals import DONE, Approval, ApprovalAction
 
 NO_KEY = (
     "The page cannot sign decisions: set signing.approvals_key_file to the key that the executor "
     "has, then start `rebalancer serve` again."
 )
-_ACTIONS = ("approve", "deny", "pause", "resume")
 
 
 @dataclass(frozen=True)
@@ -54,12 +53,16 @@ class DecisionPublisher:
         if self.key is None:
             raise HTTPException(409, NO_KEY)
         action, reason, plan = (body.get(name, "") for name in ("action", "reason", "plan"))
-        if not isinstance(reason, str) or not isinstance(plan, str) or action not in _ACTIONS:
+        if (
+            not isinstance(reason, str)
+            or not isinstance(plan, str)
+            or action not in get_args(ApprovalAction)
+        ):
             raise HTTPException(
                 400, "The body has action (approve, deny, pause, resume), reason and plan as texts."
             )
         try:
-            approval = self._record(one, by, str(action), reason.strip(), plan)
+            approval = self._record(one, by, cast(ApprovalAction, action), reason.strip(), plan)
         except PlanError as error:
             raise HTTPException(409, _sentence(error)) from None
         try:
@@ -77,23 +80,17 @@ class DecisionPublisher:
             del self.published[old]
         self.published.setdefault(plan, []).append(approval)
 
-    def _record(self, one: LiveCluster, by: str, action: str, reason: str, plan: str) -> Approval:
+    def _record(
+        self, one: LiveCluster, by: str, action: ApprovalAction, reason: str, plan: str
+    ) -> Approval:
         now_ms, new_id = self.now_ms(), secrets.token_hex(16)
         if action in ("pause", "resume"):
-            order: Literal["pause", "resume"] = "pause" if action == "pause" else "resume"
-            return pause_for(one.cluster, order, by=by, reason=reason, now_ms=now_ms, new_id=new_id)
-        known = plans_of(one.decisions.log, now_ms)
-        named = plan_named(known, plan, one.cluster)
+            return pause_for(
+                one.cluster, action, by=by, reason=reason, now_ms=now_ms, new_id=new_id
+            )
+        named = plan_named(plans_of(one.decisions.log, now_ms), plan, one.cluster)
         self._check_undecided(named, one)
-        verdict: Literal["approve", "deny"] = "approve" if action == "approve" else "deny"
-        return approval_for(
-            named,
-            verdict,
-            by=by,
-            reason=reason,
-            now_ms=now_ms,
-            new_id=new_id,
-        )
+        return approval_for(named, action, by=by, reason=reason, now_ms=now_ms, new_id=new_id)
 
     def _check_undecided(self, plan: Plan, one: LiveCluster) -> None:
         """Raises PlanError for a plan on which a person has decided, and the executor has not

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
 from pulsar_rebalancer.decisions.live.follow import LiveTopics
+from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings
 from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot
-from pulsar_rebalancer.serve.page import assembled_page
+from pulsar_rebalancer.decisions.live.views import ViewSettings
+from pulsar_rebalancer.decisions.status import pause_of
+from pulsar_rebalancer.serve.answers import LOOPBACK_NAMES, RequestGuard, assets
+from pulsar_rebalancer.serve.app import LivePage, ViewerNews, routes_of
+from pulsar_rebalancer.serve.deciding import NO_KEY, DecisionPublisher
 from pulsar_rebalancer.serve.server import check_certificate, run_server
+from pulsar_rebalancer.serve.signing_in import (
+    NO_TOKENS,
+    FailureLimit,
+    Sessions,
+    SigningIn,
+    read_tokens,
+)
 from pulsar_rebalancer.settings.load import Settings
-from pulsar_rebalancer.settings.serve import serve_address
-from sinks.executor.settings import pause_file
+from pulsar_rebalancer.settings.services import (
+    ServeSettings,
+    is_loopback,
+    serve_address,
+)
 from sinks.metrics.page import PageMetrics
 from sinks.metrics.settings import ListenAddress, listening_socket
 from sinks.processes import wall_clock_ms
+from sinks.wire.signing import SigningKey, approvals_key
 from strategies.errors import SettingsError
 from streaming.checkpoint.guard import checkpoint_folder
 from streaming.starting import read_start_lines
@@ -40,7 +57,7 @@ def run_page(
     topics = LiveTopics(
         settings.connections,
         wall_clock_ms,
-        paused=lambda: is_paused(settings),
+        paused=lambda: pause_of(settings.executor).exists,
         starting=lambda: start_line(settings),
         log=log,
     )
@@ -72,14 +89,6 @@ def noted(snapshot: LiveSnapshot, viewers: int, metrics: PageMetrics) -> None:
     metrics.turned(viewers, topics, newest.items())
 
 
-def is_paused(settings: Settings) -> bool | None:
-    """Whether the pause file of this machine exists; None if this user may not look."""
-    try:
-        return pause_file(settings.executor).exists()
-    except OSError:
-        return None
-
-
 def start_line(settings: Settings) -> str:
     """The newest line of a job of this machine that starts; empty without one, or if its checkpoint
     is elsewhere.
@@ -87,3 +96,50 @@ def start_line(settings: Settings) -> str:
     with suppress(SettingsError):
         return "".join(read_start_lines(checkpoint_folder(settings.job))[-1:])
     return ""
+
+
+def assembled_page(
+    settings: Settings,
+    snapshot: Callable[[], LiveSnapshot],
+    now_ms: Callable[[], int],
+    *,
+    answered: Callable[[str, int], None],
+    log: Callable[[str], None],
+) -> tuple[RequestGuard, ViewerNews]:
+    """The page of these settings, and what announces changes to its viewers. Raises SettingsError
+    for an invalid token file or signing key.
+    """
+    serve, key = settings.serve, approvals_key(settings.connections.signing)
+    page = LivePage(
+        snapshot,
+        ViewSettings(settings.engine.round, settings.collector.pass_interval_ms),
+        SigningIn(
+            read_tokens(serve.token_file) if serve.token_file else None,
+            Sessions(time.monotonic),
+            FailureLimit(time.monotonic),
+            secure=bool(serve.tls_cert),
+        ),
+        assets(),
+        now_ms,
+        DecisionPublisher(settings.connections, key, now_ms),
+        plan_settings(settings, key),
+    )
+    return RequestGuard(routes_of(page, log), allowed_hosts(serve), answered), page.news
+
+
+def plan_settings(settings: Settings, key: SigningKey | None) -> PlanSettings:
+    """Says whether plans wait for people, and why the page cannot write their decisions."""
+    no_key = NO_KEY if key is None else ""
+    why_not = no_key if settings.serve.token_file else NO_TOKENS
+    return PlanSettings(settings.executor.approval == "required", why_not)
+
+
+def allowed_hosts(serve: ServeSettings) -> frozenset[str]:
+    """The names that requests may be for; empty = any. Without tokens only names of this machine
+    are safe: a foreign site's name may lead here, too.
+    """
+    host = serve_address(serve).host
+    named = [name.strip().lower() for name in serve.hosts.split(",") if name.strip()]
+    if serve.token_file and not named and not is_loopback(host):
+        return frozenset()
+    return frozenset({*LOOPBACK_NAMES, host.lower(), *named})

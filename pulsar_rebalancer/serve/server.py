@@ -13,8 +13,8 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from pulsar_rebalancer.serve.request_check import RequestGuard
-from pulsar_rebalancer.serve.viewer_news import ViewerNews
+from pulsar_rebalancer.serve.answers import RequestGuard
+from pulsar_rebalancer.serve.app import ViewerNews
 from strategies.errors import SettingsError
 
 #: Connections at a time; more get 503.
@@ -70,7 +70,7 @@ class StoppableServer(uvicorn.Server):
         yield
 
     async def on_tick(self, counter: int) -> bool:
-        """Whether to end; called ten times a second."""
+        """True if the server is to end; called ten times a second."""
         ends = await super().on_tick(counter) or self._is_stopping()
         if ends:
             self._news.end()

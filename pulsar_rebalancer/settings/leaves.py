@@ -12,22 +12,12 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
 
-from pulsar_rebalancer.settings.log import LogSettings
-from pulsar_rebalancer.settings.serve import ServeSettings
+from pulsar_rebalancer.settings.services import LogSettings, ServeSettings
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings
 from sinks.metrics.settings import MetricsSettings
 from sinks.notices.settings import NoticeSettings
 from sinks.topics.addresses import Connections, TopicUri
-from sinks.wire.signing import SigningSettings
-from strategies.cluster.rule_settings import (
-    BulkheadSettings,
-    DrainSettings,
-    LimitSettings,
-    RivalSettings,
-)
-from strategies.dispatch_limits.throttle_advice import AdviceSettings
-from strategies.filters.pipeline import FilterSettings
 from strategies.fold.engine import EngineSettings
 from strategies.java.pulsar_releases import (
     PULSAR_VERSION,
@@ -36,15 +26,11 @@ from strategies.java.pulsar_releases import (
     default_in,
     follows_release,
 )
-from strategies.placement.destination_rules import DestinationSettings
 from strategies.placement.registry import PLACERS
 from strategies.registry import Registry
-from strategies.round.measured import CapacitySettings
-from strategies.settings import Mode, RoundSettings, Setting, Weights
+from strategies.settings import Mode, Setting
 from strategies.shedding.contract import SheddingStrategy
 from strategies.shedding.registry import SHEDDERS
-from strategies.splitting.limits import SplitSettings
-from streaming.jars.locked_jars import JarSettings
 from streaming.settings import JobSettings
 
 Shedders = Registry[SheddingStrategy]
@@ -87,24 +73,18 @@ class Leaf:
 @cache
 def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
     """Dotted table name → the class that its keys build, in reading order."""
+    engine, connections = dict(nested(EngineSettings)), dict(nested(Connections))
     tables = {
-        "round": RoundSettings,
-        "weights": Weights,
+        "round": engine.pop("round"),
+        "weights": engine.pop("weights"),
         **{f"shedding.{name}": entry.settings for name, entry in shedders.items()},
-        "placement": DestinationSettings,
+        "placement": engine.pop("destinations"),
         **{f"placement.{name}": entry.settings for name, entry in PLACERS.items()},
-        "filters": FilterSettings,
-        "limits": LimitSettings,
-        "splitting": SplitSettings,
-        "throttling": AdviceSettings,
-        "drains": DrainSettings,
-        "rivals": RivalSettings,
-        "bulkhead": BulkheadSettings,
-        "capacities": CapacitySettings,
+        **engine,
         # In the order of the settings file: [jars] is before [signing].
-        **{name: cls for name, cls in nested(Connections).items() if name != "signing"},
-        "jars": JarSettings,
-        "signing": SigningSettings,
+        **{name: cls for name, cls in connections.items() if name != "signing"},
+        "jars": nested(JobSettings)["jars"],
+        "signing": connections["signing"],
         "job": JobSettings,
         "collector": CollectorSettings,
         "executor": ExecutorSettings,

@@ -11,8 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pulsar_rebalancer.settings import complaints
-from pulsar_rebalancer.settings.clusters import named_complaint, split_by_cluster
+from pulsar_rebalancer.settings.checks import about_paths, about_value, checked, shown
 from pulsar_rebalancer.settings.leaves import (
     Leaf,
     Shedders,
@@ -20,16 +19,16 @@ from pulsar_rebalancer.settings.leaves import (
     nested,
     sections,
 )
-from pulsar_rebalancer.settings.log import LogSettings
-from pulsar_rebalancer.settings.serve import ServeSettings, serve_address
+from pulsar_rebalancer.settings.services import LogSettings, ServeSettings, serve_address
 from pulsar_rebalancer.settings.sources import (
     Assignment,
     Kind,
     from_environment,
     from_file,
     from_flags,
+    named_complaint,
+    split_by_cluster,
 )
-from pulsar_rebalancer.settings.tree import checked
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings, admission_rules
 from sinks.metrics.settings import MetricsSettings, listen_address
@@ -78,7 +77,7 @@ class Settings:
 
     @property
     def source(self) -> str:
-        """Where the values come from, as a phrase for people."""
+        """The sources of the values, as a phrase for people."""
         places = [str(self.file) if self.file is not None else "no settings file"]
         nouns: Mapping[Kind, str] = {"env": "environment variable", "flag": "flag"}
         for kind, noun in nouns.items():
@@ -86,18 +85,13 @@ class Settings:
             places += [counted(number, noun)] if number else []
         return ", ".join(places)
 
-    @property
-    def is_given(self) -> bool:
-        """Whether anybody has given settings: a file, or a value of another source."""
-        return self.file is not None or any(entry.kind != "default" for entry in self.entries)
-
     def value(self, path: str) -> Any:
         """The value of a setting by its dotted path. Raises KeyError for unknown paths."""
         return {entry.leaf.path: entry.value for entry in self.entries}[path]
 
     @property
     def release_is_open(self) -> bool:
-        """Whether the telemetry decides on the Pulsar release (`pulsar.version = "auto"`)."""
+        """True if the telemetry decides on the Pulsar release (`pulsar.version = "auto"`)."""
         return bool(self.value(PULSAR_VERSION) == "auto")
 
     def in_release(self, release: PulsarRelease) -> Settings:
@@ -124,9 +118,9 @@ class Settings:
         if wanted in ("auto", placed_by):
             return []
         return [
-            f"placement.strategy = {complaints.shown(wanted)} has no effect: from Pulsar "
+            f"placement.strategy = {shown(wanted)} has no effect: from Pulsar "
             f"{self.engine.pulsar_version} on it places only where the same class sheds, otherwise "
-            f"{placed_by} places; set placement.strategy = {complaints.shown(placed_by)}"
+            f"{placed_by} places; set placement.strategy = {shown(placed_by)}"
         ]
 
     def _of_strategies(self) -> list[str]:
@@ -138,9 +132,9 @@ class Settings:
             entry.leaf.section for entry in self.entries if entry.kind != "default"
         )
         return [
-            f"{table} has no effect: shedding.strategy is {complaints.shown(self.engine.strategy)},"
+            f"{table} has no effect: shedding.strategy is {shown(self.engine.strategy)},"
             f" the default; to use {table}, set shedding.strategy = "
-            f"{complaints.shown(others[table])}"
+            f"{shown(others[table])}"
             for table in tables
             if table in others and others[table] != self.engine.strategy
         ]
@@ -174,7 +168,7 @@ def resolved(
     """
     leaves = all_leaves(shedders)
     common, named = split_by_cluster(given)
-    found = [*complaints.about_paths(common, leaves), *complained]
+    found = [*about_paths(common, leaves), *complained]
     release = _release(common)
     entries, wrong = _merge(common, leaves, release)
     found += wrong or _broken_rules(entries, shedders, release)
@@ -182,10 +176,6 @@ def resolved(
     clusters = [_cluster(name, common, own, found) for name, own in named.items()]
     if found:
         raise SettingsError(found)
-    collector, executor, metrics, notices, log, serve = (
-        _build(section, entries)
-        for section in ("collector", "executor", "metrics", "notices", "log", "serve")
-    )
     job = _build("job", entries, jars=_build("jars", entries))
     lossless = {"fail_on_data_loss": job.fail_on_data_loss}
     loss = dict.fromkeys(("files", "kafka", "pulsar"), lossless)
@@ -197,20 +187,17 @@ def resolved(
             if name != "topics"
         },
     )
-    job = replace(job, connections=connections)
     known = tuple(cluster for cluster in clusters if cluster is not None) or (connections.pulsar,)
     return Settings(
         entries,
         _engine(entries, shedders, release),
         connections,
-        job,
-        collector,
-        executor,
-        metrics,
-        notices,
-        log,
-        serve,
-        known,
+        replace(job, connections=connections),
+        clusters=known,
+        **{
+            section: _build(section, entries)
+            for section in ("collector", "executor", "metrics", "notices", "log", "serve")
+        },
     )
 
 
@@ -227,7 +214,7 @@ def _cluster(
             ", or run a job of its own for clusters of another version"
         )
         own = [one for one in own if one.path != PULSAR_VERSION]
-    wrong = complaints.about_paths(own, leaves)
+    wrong = about_paths(own, leaves)
     entries, values = _merge(
         [*(one for one in common if one.path.startswith("pulsar.")), *own], leaves, RELEASES[0]
     )
@@ -250,7 +237,7 @@ def _merge(
         try:
             entries.append(SettingEntry(leaf, checked(leaf, one.value), one.kind, one.source))
         except ValidationError as error:
-            wrong.append(complaints.about_value(error, leaf, one.source))
+            wrong.append(about_value(error, leaf, one.source))
     if wrong:
         return (), wrong
     return tuple(entries), []

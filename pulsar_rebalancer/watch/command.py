@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
+from pulsar_rebalancer.cli.own_shedder import own_shedders
 from pulsar_rebalancer.doctor.environment import check_java
 from pulsar_rebalancer.settings.load import Settings, load
-from pulsar_rebalancer.settings.serve import serve_address
+from pulsar_rebalancer.settings.services import serve_address
 from pulsar_rebalancer.watch.folder import (
     DEFAULT_FOLDER,
     DEMO_FOLDER,
@@ -22,16 +23,26 @@ from pulsar_rebalancer.watch.folder import (
     settings_of,
     write_settings,
 )
-from pulsar_rebalancer.watch.screen import WatchScreen
+from pulsar_rebalancer.watch.follow import (
+    GROUP,
+    DryRuns,
+    WatchScreen,
+    follow,
+    modelled_cluster,
+    started,
+    with_port,
+)
+from sinks.collector.open_cluster import discovered
 from sinks.processes import Stop, stopping, wall_clock_ms
+from sinks.topics.access import open_consumer
 from strategies.errors import SettingsError
+from streaming.checkpoint.guard import checkpoint_folder
+from streaming.starting import StartNews
 
-app = typer.Typer()
 #: What Pulsar's own shedder means for a user who watches.
 _WATCHED = "it moves bundles while you watch, and rounds yield to many such moves"
 
 
-@app.command()
 def watch(
     *,
     admin_url: Annotated[
@@ -79,41 +90,35 @@ def watch(
         serve__listen=listen,
     )
     settings = options.settings(config, overrides, *places)
-    if not modelled:
-        _check_named(settings)
-    elif admin_url or token_file:
-        raise SettingsError(
-            ["--demo: watches a modelled cluster; omit --admin-url and --token-file, or --demo"]
-        )
-    _check_java()
+    _check(settings, modelled, named=bool(admin_url or token_file))
     wanted = folder or (DEMO_FOLDER if modelled else DEFAULT_FOLDER)
     with stopping() as stop, opened_folder(wanted, empty=modelled) as used:
         console.progress("Asking the cluster …" if not modelled else "Preparing the cluster …")
         subjects = _prepare(used, settings, stop, modelled)
         _watch(used, subjects, stop, modelled, open_page)
-    again = (
-        "the next demo starts from the beginning"
-        if modelled
-        else "the same command continues this watch"
-    )
+    again = "the same command continues this watch"
+    if modelled:
+        again = "the next demo starts from the beginning"
     console.progress(f"stopped ({stop.by}); {again}")
     if stop.by == "SIGINT":
         raise typer.Exit(exit_codes.INTERRUPTED)
 
 
-def _check_named(settings: Settings) -> None:
-    """Raises SettingsError if nothing says which cluster to watch."""
-    if not any(cluster.admin_urls for cluster in settings.clusters):
+def _check(settings: Settings, modelled: bool, *, named: bool) -> None:
+    """Raises SettingsError, before anything is written, if nothing says which cluster to watch, or
+    if Spark would find no Java. `named`: a flag names the cluster.
+    """
+    if modelled and named:
+        raise SettingsError(
+            ["--demo: watches a modelled cluster; omit --admin-url and --token-file, or --demo"]
+        )
+    if not modelled and not any(cluster.admin_urls for cluster in settings.clusters):
         raise SettingsError(
             [
                 "pulsar.admin_urls: is empty; name the web service of a broker (rebalancer watch "
                 "--admin-url http://broker:8080), or watch a modelled cluster (--demo)"
             ]
         )
-
-
-def _check_java() -> None:
-    """Raises SettingsError if Spark would find no Java, before anything is written."""
     found = check_java(os.environ)
     if found.status == "fail":
         raise SettingsError([f"java: {found.text}; {found.remedy}"])
@@ -121,8 +126,6 @@ def _check_java() -> None:
 
 def _prepare(used: WatchFolder, settings: Settings, stop: Stop, modelled: bool) -> list[str]:
     """Writes the settings file, and describes each cluster. Raises AdminError, SettingsError."""
-    from pulsar_rebalancer.watch.processes import with_port
-    from sinks.collector.open_cluster import discovered
 
     page = {"serve.listen": str(with_port(serve_address(settings.serve)))}
     if modelled:
@@ -143,12 +146,6 @@ def _prepare(used: WatchFolder, settings: Settings, stop: Stop, modelled: bool) 
 def _watch(
     used: WatchFolder, subjects: list[str], stop: Stop, modelled: bool, open_page: bool
 ) -> None:
-    from pulsar_rebalancer.cli.own_shedder import own_shedders
-    from pulsar_rebalancer.watch.follow import GROUP, DryRuns, follow, modelled_cluster
-    from pulsar_rebalancer.watch.processes import started
-    from sinks.topics.access import open_consumer
-    from streaming.checkpoint.guard import checkpoint_folder
-    from streaming.starting import StartNews
 
     settings = load(used.settings_file)
     topics = settings.connections.topics

@@ -39,7 +39,7 @@ class WatchFolder:
 
     @property
     def positions(self) -> Path:
-        """Where the watch has read its topics to."""
+        """The folder of the watch's positions on its topics."""
         return self.path / "watch"
 
     def log(self, command: str) -> Path:
@@ -72,10 +72,17 @@ def opened_folder(wanted: Path, *, empty: bool = False) -> Iterator[WatchFolder]
     path.mkdir(parents=True, exist_ok=True)
     lock = os.open(path / ".watch", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        _lock(lock, path)
-        if empty:
-            for entry in path.iterdir():
-                _delete(entry)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise SettingsError(
+                [f"--folder: another watch uses {path}; stop it, or name another folder"]
+            ) from error
+        for entry in path.iterdir() if empty else ():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif entry.name != ".watch":
+                entry.unlink()
         (path / "logs").mkdir(exist_ok=True)
         (path / ".gitignore").write_text("*\n", encoding="utf-8")
         yield folder
@@ -91,23 +98,6 @@ def _check_ours(folder: WatchFolder) -> None:
         raise SettingsError(
             [f"--folder: {path} has files that no watch has written; name an empty or a new folder"]
         )
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise SettingsError(
-            [f"--folder: another watch uses {path}; stop it, or name another folder"]
-        ) from error
-
-
-def _delete(entry: Path) -> None:
-    """Deletes everything but the lock."""
-    if entry.is_dir():
-        shutil.rmtree(entry)
-    elif entry.name != ".watch":
-        entry.unlink()
 
 
 def check_same_clusters(folder: WatchFolder, names: Sequence[str]) -> None:
@@ -155,7 +145,7 @@ def _changed(cluster: PulsarSettings) -> dict[str, Any]:
 
 
 def settings_of(cluster: DiscoveredCluster) -> dict[str, Any]:
-    """What a discovered cluster adds to the settings."""
+    """The settings that a discovered cluster adds."""
     return {
         "pulsar.cluster": cluster.pulsar.cluster,
         "pulsar.admin_urls": cluster.pulsar.admin_urls,

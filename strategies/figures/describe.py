@@ -4,7 +4,7 @@ two spreads if its usages count moves as done before reports do: the reported an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Round, Skip
@@ -24,10 +24,9 @@ def counted_with(moves: int) -> str:
 
 def describe_skip(skip: Skip) -> str:
     """`left alone broker a:1, b:1 [below-threshold]: …`"""
-    names = ", ".join(skip.names[:_NAMES])
-    more = f" and {len(skip.names) - _NAMES} more" if len(skip.names) > _NAMES else ""
+    names = first_of(skip.names, _NAMES)
     on = f" on {skip.broker}" if skip.broker else ""
-    return f"left alone {skip.subject} {names}{more}{on} [{skip.code}]: {skip.text}"
+    return f"left alone {skip.subject} {names}{on} [{skip.code}]: {skip.text}"
 
 
 def describe_intent(status: IntentStatus) -> str:
@@ -50,6 +49,12 @@ def describe_intent(status: IntentStatus) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 bundle`, `5,000 bundles`."""
     return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """`a, b, c and 2 more`, with at most `most` names."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def age(ms: int) -> str:

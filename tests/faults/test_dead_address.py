@@ -26,7 +26,7 @@ COMMANDS = ("run", "collect", "execute")
 LATE_SUPPLIER = """
 import contextlib, os, socket, sys, threading, time
 import pulsar
-from pulsar_rebalancer.cli.process_exit import leave
+from pulsar_rebalancer.cli.errors import leave
 
 server, asked = socket.create_server(("127.0.0.1", 0)), threading.Event()
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pulsar_rebalancer.cli.finding import Finding
 from pulsar_rebalancer.doctor.brokers import (
     Broker,
     check_brokers,
@@ -25,6 +24,12 @@ from pulsar_rebalancer.doctor.brokers import (
     check_samples,
     check_shedder,
 )
+from pulsar_rebalancer.doctor.credentials import (
+    check_approvals,
+    check_expiry,
+    check_intents,
+    check_signing,
+)
 from pulsar_rebalancer.doctor.disk_and_topics import (
     check_checkpoint,
     check_disk,
@@ -32,12 +37,10 @@ from pulsar_rebalancer.doctor.disk_and_topics import (
     check_topics,
 )
 from pulsar_rebalancer.doctor.environment import check_java, check_python
-from pulsar_rebalancer.doctor.executor import check_executor
-from pulsar_rebalancer.doctor.job import check_epochs
-from pulsar_rebalancer.doctor.keys import check_approvals, check_intents, check_signing
+from pulsar_rebalancer.doctor.finding import Finding
 from pulsar_rebalancer.doctor.policies import check_domains, check_groups, check_isolation
+from pulsar_rebalancer.doctor.processes import check_epochs, check_executor
 from pulsar_rebalancer.doctor.running_release import check_release
-from pulsar_rebalancer.doctor.token import check_expiry
 from pulsar_rebalancer.settings.load import load
 from sinks.executor.journal import Journal, Received
 from sinks.executor.settings import ExecutorSettings

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli.commands.status import status_lines
-from pulsar_rebalancer.cli.pause import Pause
-from pulsar_rebalancer.decisions.status import read_status
+from pulsar_rebalancer.decisions.status import Pause, read_status
 from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.codec import decode_command, decode_round, encode_round

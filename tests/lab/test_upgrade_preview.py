@@ -15,7 +15,7 @@ import pytest
 
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
 from pulsar_rebalancer.lab.upgrade_preview.page import RunEffects, details, headline
-from pulsar_rebalancer.settings.broker_conf.upgrade import upgrade_of
+from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
 from tests.lab.test_columnar_fold import an_hour
 from tests.separate_back_tests import DAY_MS, MINUTE_MS, check_defaults
 from tests.unit.command_line import Answer, rebalancer
@@ -284,7 +284,7 @@ _APART = "percentage points of load apart on average with"
     ids=["more", "from-nothing", "same", "nothing"],
 )
 def test_the_first_sentence(before: Timeline, after: Timeline, moves: str, points: str) -> None:
-    upgrade = upgrade_of({}, "4.2", "5.0")
+    upgrade = Upgrade({}, "4.2", "5.0")
     said = headline(upgrade, "default settings", RunEffects(before), RunEffects(after))
     assert said == (
         "In a simulation of the recorded 2 days of your cluster, with default settings, "
@@ -293,7 +293,7 @@ def test_the_first_sentence(before: Timeline, after: Timeline, moves: str, point
 
 
 def test_clients_that_no_report_counts_are_not_guessed() -> None:
-    upgrade, unknown = upgrade_of({}, "4.2", "5.0"), RunEffects(timeline(5, 2, clients=np.nan))
+    upgrade, unknown = Upgrade({}, "4.2", "5.0"), RunEffects(timeline(5, 2, clients=np.nan))
     assert "reconnect" not in details(upgrade, unknown, unknown)
     assert unknown.as_json()["clients_disturbed"] is None
     counted = RunEffects(timeline(5, 2))

@@ -21,15 +21,15 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from pulsar_rebalancer.cli.commands.status import as_document
-from pulsar_rebalancer.cli.pause import Pause
 from pulsar_rebalancer.decisions.plans import (
     Plan,
     approval_for,
     plan_named,
+    plans_of,
     publish_approval,
     read_plans,
 )
-from pulsar_rebalancer.decisions.status import read_status
+from pulsar_rebalancer.decisions.status import Pause, read_status
 from pulsar_rebalancer.settings.load import Settings, load
 from sinks.wire.signing import approvals_key
 from strategies.cluster.model import Outcome
@@ -94,7 +94,7 @@ class Ann:
             print("the page said:", self.page.locator("#plan-problem").inner_text())
 
     def plan(self, id_: str) -> Plan:
-        return plan_named(read_plans(self.settings.connections, now_ms()).plans, id_)
+        return plan_named(plans_of(read_plans(self.settings.connections), now_ms()), id_)
 
     def waiting_plan(self) -> Plan:
         """The next one, as soon as it is complete."""
@@ -103,7 +103,7 @@ class Ann:
         def there() -> bool:
             found[:] = [
                 plan
-                for plan in read_plans(self.settings.connections, now_ms()).plans
+                for plan in plans_of(read_plans(self.settings.connections), now_ms())
                 if plan.state == "waiting" and plan.complete
             ]
             return bool(found)
@@ -202,7 +202,7 @@ def an_undecided_plan_is_the_state(ann: Ann) -> bool:
     assert not codes & {"balanced", "cannot-help"}
     waiting = [
         one.id
-        for one in read_plans(ann.settings.connections, now_ms()).plans
+        for one in plans_of(read_plans(ann.settings.connections), now_ms())
         if one.state == "waiting"
     ]
     found = read_status(ann.settings.connections, now_ms(), approval_required=True)

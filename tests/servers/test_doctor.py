@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from pulsar_rebalancer.cli.finding import Finding
 from pulsar_rebalancer.doctor.cluster import check_cluster
-from pulsar_rebalancer.doctor.token import check_expiry
+from pulsar_rebalancer.doctor.credentials import check_expiry
+from pulsar_rebalancer.doctor.finding import Finding
 from pulsar_rebalancer.settings.load import Settings, load
 from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.epochs import newest_rounds

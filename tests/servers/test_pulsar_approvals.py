@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from pulsar_rebalancer.decisions.plans import Plan, approval_for, read_plans
+from pulsar_rebalancer.decisions.plans import Plan, approval_for, plans_of, read_plans
 from pulsar_rebalancer.settings.load import load
 from sinks.executor.journal import unfinished_commands
 from sinks.secret_file import Secret
@@ -69,7 +69,7 @@ class Operations:
     def plan(self, round_: int) -> Plan:
         """The plan of a round, as every reader of the topics sees it."""
         flags = [f"{name}={value}" for name, value in self.settings.items()]
-        found = read_plans(load(flags=flags).connections, now_ms()).plans
+        found = plans_of(read_plans(load(flags=flags).connections), now_ms())
         return next(one for one in found if one.round == round_)
 
     def held(self, number: int) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pulsar_rebalancer.cli.finding import Finding
 from pulsar_rebalancer.doctor.disk_and_topics import check_topics
+from pulsar_rebalancer.doctor.finding import Finding
 from pulsar_rebalancer.settings.load import load
 from tests.control_topic import TOPICS
 from tests.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of

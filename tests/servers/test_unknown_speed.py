@@ -10,8 +10,8 @@ from threading import Event
 
 import pytest
 
-from pulsar_rebalancer.cli.finding import Finding
 from pulsar_rebalancer.doctor.cluster import check_cluster
+from pulsar_rebalancer.doctor.finding import Finding
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.load import load
 from sinks.collector.collector import encode_report, encode_sweep

@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.addresses import Connections, file_topic_uri

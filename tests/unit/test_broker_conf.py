@@ -16,9 +16,8 @@ from typer.testing import CliRunner, Result
 
 from pulsar_rebalancer.cli.main import app
 from pulsar_rebalancer.settings.broker_conf.convert import Conversion, convert
-from pulsar_rebalancer.settings.broker_conf.forms import read_conf
+from pulsar_rebalancer.settings.broker_conf.forms import Property, properties_in, read_conf
 from pulsar_rebalancer.settings.broker_conf.keys import KEYS
-from pulsar_rebalancer.settings.broker_conf.properties import Property, properties_in
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import load
 from strategies.errors import SettingsError

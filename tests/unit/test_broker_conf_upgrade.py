@@ -10,11 +10,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.settings.broker_conf.convert import Conversion, convert
-from pulsar_rebalancer.settings.broker_conf.upgrade import (
-    Upgrade,
-    as_written,
-    upgrade_of,
-)
+from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade, as_written
 from pulsar_rebalancer.settings.load import resolved
 from pulsar_rebalancer.settings.sources import Assignment
 from strategies.fold.engine import EngineSettings, placement_of
@@ -43,7 +39,7 @@ def converted(folder: Path, *lines: str, release: PulsarRelease = "4.2") -> Conv
 
 
 def upgrade(folder: Path, *lines: str) -> Upgrade:
-    return upgrade_of(converted(folder, *lines).given, "4.2", "5.0")
+    return Upgrade(converted(folder, *lines).given, "4.2", "5.0")
 
 
 def test_a_key_that_the_file_sets_survives_whatever_its_value(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_rebalancer.doctor.credentials import check_signing
 from pulsar_rebalancer.doctor.disk_and_topics import (
     check_checkpoint,
 )
-from pulsar_rebalancer.doctor.keys import check_signing
 from sinks.processes import wall_clock_ms
 from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.kafka.settings import KafkaSettings

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pulsar_rebalancer.settings.checks import json_schema
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import load
-from pulsar_rebalancer.settings.removed import REMOVED
-from pulsar_rebalancer.settings.tree import json_schema
+from pulsar_rebalancer.settings.sources import REMOVED
 from sinks.topics.addresses import Connections
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings

@@ -12,8 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from pulsar_rebalancer.cli.roll.observe import ClusterObserver
-from pulsar_rebalancer.cli.roll.obstacles import WaitingPlans
+from pulsar_rebalancer.cli.roll.observe import ClusterObserver, WaitingPlans
 from pulsar_rebalancer.settings.load import Settings, load
 from sinks.wire.codec import encode_outcome
 from strategies.cluster.intent_contract import RollPhase

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.cli.finding import Finding
 from pulsar_rebalancer.doctor.cluster import check_clocks, cluster_checks
+from pulsar_rebalancer.doctor.finding import Finding
 from pulsar_rebalancer.settings.load import Settings, load
 from sinks.pulsar_api.access import PulsarSettings
 from tests.pulsar_fake.model import Answer, Cluster

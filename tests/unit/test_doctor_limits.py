@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.cli.finding import Finding, ok
-from pulsar_rebalancer.doctor.check_timeouts import TimeLimit
 from pulsar_rebalancer.doctor.command import examine
+from pulsar_rebalancer.doctor.finding import Finding, TimeLimit, ok
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.command_line import rebalancer
@@ -185,10 +184,10 @@ def test_a_cluster_that_does_not_answer_takes_no_longer_than_its_part_of_the_tim
 def test_the_process_ends_although_threads_wait() -> None:
     program = """
 import threading, time
-from pulsar_rebalancer.cli import process_exit
+from pulsar_rebalancer.cli.errors import abandon
 threading.Thread(target=time.sleep, args=(600,)).start()
 print("the table")
-process_exit.abandon(1)
+abandon(1)
 """
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from pulsar_rebalancer.cli.finding import Finding
-from pulsar_rebalancer.doctor.job import check_job
+from pulsar_rebalancer.doctor.finding import Finding
+from pulsar_rebalancer.doctor.processes import check_job
 from sinks.topics.addresses import Connections
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.fold.engine import EngineSettings

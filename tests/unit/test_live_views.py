@@ -12,10 +12,9 @@ import orjson
 
 from pulsar_rebalancer.decisions.live import pictures, views
 from pulsar_rebalancer.decisions.live.fold import LiveFold
-from pulsar_rebalancer.decisions.live.plan_views import PlanSettings, plans
-from pulsar_rebalancer.decisions.live.search import answer
+from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, TopicHealth
-from pulsar_rebalancer.decisions.status import CollectionPass
+from pulsar_rebalancer.decisions.status import TelemetryHead
 from sinks.wire.encoding import encode_command
 from sinks.wire.operator_records import command_digest
 from strategies.cluster.intent_contract import IntentStatus
@@ -45,7 +44,7 @@ def folded(made: MadeUpCluster) -> LiveFold:
 def test_the_page_shows_the_newest_attempt_of_a_job_that_starts() -> None:
     said = "attempt 2 failed after 14 s"
     before = LiveFold()
-    before.add_sweep("c", CollectionPass(NOW, ("a:1",), {}))
+    before.add_telemetry(TelemetryHead("c", NOW, "sweep", ["a:1"]))
     (one,) = before.clusters(NOW).values()
     first = views.overview(one, SETTINGS, False, said)
     assert first["empty"] == "No round yet. The job starts: attempt 2 failed after 14 s."
@@ -77,7 +76,7 @@ def test_the_first_screen_has_state_advice_and_time() -> None:
 
 def test_without_a_round_the_page_says_what_is_missing_and_what_to_do() -> None:
     fold = LiveFold()
-    fold.add_sweep("c", CollectionPass(NOW, ("a:1",), {"b:1": "timed out"}))
+    fold.add_telemetry(TelemetryHead("c", NOW, "sweep", ["a:1"], {"b:1": "timed out"}))
     (one,) = fold.clusters(NOW).values()
 
     found = views.overview(one, SETTINGS, None)
@@ -91,9 +90,9 @@ def test_without_a_round_the_page_says_what_is_missing_and_what_to_do() -> None:
     assert collector["doubt"]
     assert job["late"] == found["empty"]
     assert executor["fresh"].startswith("No outcome yet")
-    assert views.brokers(one.decisions)["names"] == []
-    assert pictures.usage_over_time(one.decisions)["times"] == []
-    assert pictures.bundles_over_time(one.decisions, NOW)["rows"] == []
+    assert views.brokers(one)["names"] == []
+    assert pictures.usage_over_time(one)["times"] == []
+    assert pictures.bundles_over_time(one)["rows"] == []
     empty = views.clusters(LiveSnapshot(topics=(TopicHealth("rounds", "file:///x"),)), SETTINGS)
     assert "No cluster yet. Start `rebalancer collect`" in empty["empty"]
 
@@ -102,7 +101,7 @@ def test_brokers_are_listed_by_usage_with_what_is_expected() -> None:
     one = cluster(MadeUpCluster(NOW, brokers=20))
     newest = one.decisions.rounds[-1].round
 
-    found = views.brokers(one.decisions)
+    found = views.brokers(one)
 
     assert found["usage"] == sorted(found["usage"], reverse=True)
     assert set(found["names"]) == set(newest.brokers)
@@ -115,7 +114,7 @@ def test_brokers_are_listed_by_usage_with_what_is_expected() -> None:
 def test_the_map_of_usage_has_a_row_per_broker_and_a_column_per_round() -> None:
     one = cluster(MadeUpCluster(NOW, brokers=12, rounds=30))
 
-    found = pictures.usage_over_time(one.decisions)
+    found = pictures.usage_over_time(one)
 
     cells = np.frombuffer(b64decode(found["cells"]), np.uint8).reshape(12, 30)
     assert [row["name"].split(".")[0] for row in found["rows"]] == [
@@ -130,7 +129,7 @@ def test_the_map_of_usage_has_a_row_per_broker_and_a_column_per_round() -> None:
 def test_the_map_of_many_brokers_shows_the_highest_of_each_group_and_stays_small() -> None:
     one = cluster(MadeUpCluster(NOW, brokers=1_000, rounds=12))
 
-    found = pictures.usage_over_time(one.decisions)
+    found = pictures.usage_over_time(one)
 
     cells = np.frombuffer(b64decode(found["cells"]), np.uint8).reshape(pictures.MOST_ROWS, 12)
     assert sum(row["count"] for row in found["rows"]) == 1_000
@@ -150,7 +149,7 @@ def test_an_unknown_usage_is_no_zero() -> None:
     fold.add_round(replace(made[1], brokers=tuple(usage), usage=usage, usage_after=usage))
     (one,) = fold.clusters(NOW).values()
 
-    cells = b64decode(pictures.usage_over_time(one.decisions)["cells"])
+    cells = b64decode(pictures.usage_over_time(one)["cells"])
 
     assert cells[3] == pictures.UNKNOWN
     assert pictures.UNKNOWN not in (cells[2], cells[4], cells[5])
@@ -163,14 +162,14 @@ def test_figures_that_no_browser_can_read_do_not_break_the_page() -> None:
     fold.add_round(replace(made[0], usage=usage, usage_after=usage))
     (one,) = fold.clusters(NOW).values()
 
-    for found in (views.brokers(one.decisions), pictures.usage_over_time(one.decisions)):
+    for found in (views.brokers(one), pictures.usage_over_time(one)):
         assert b"Infinity" not in orjson.dumps(found)
 
 
 def test_bundles_are_listed_by_their_newest_command_with_the_answer() -> None:
     one = cluster(MadeUpCluster(NOW, brokers=12, rounds=300))
 
-    found = pictures.bundles_over_time(one.decisions, NOW)
+    found = pictures.bundles_over_time(one)
 
     assert len(found["columns"]) == pictures.MOST_COLUMNS
     newest = {one.bundle for one in one.decisions.log.commands if one.round == 300}
@@ -185,14 +184,14 @@ def test_bundles_are_listed_by_their_newest_command_with_the_answer() -> None:
 def test_history_is_newest_first_and_counts_answers() -> None:
     one = cluster(MadeUpCluster(NOW, brokers=12, rounds=60))
 
-    found = views.history(one.decisions, NOW)
+    found = views.history(one)
 
     assert [row["round"] for row in found["rounds"]] == list(range(60, 0, -1))
     assert found["rounds"][0]["answers"] == {"open": 6}
     acted = found["rounds"][15]
     assert sum(acted["answers"].values()) == acted["commands"] == 6
     assert set(acted["answers"]) == {"applied", "refused", "dry-run"}
-    assert views.history(one.decisions, NOW, found["version"])["rounds"] == []
+    assert views.history(one, found["version"])["rounds"] == []
 
 
 def test_a_search_answers_with_the_words_of_explain() -> None:

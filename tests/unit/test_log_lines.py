@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.cli.log_lines import Line, Log
-from pulsar_rebalancer.settings.log import LogSettings
+from pulsar_rebalancer.cli.service import Line, Log
+from pulsar_rebalancer.settings.services import LogSettings
 from strategies.errors import SettingsError
 from tests.control_topic import TOPICS, Control, command
 from tests.pulsar_fake.model import Cluster

@@ -17,9 +17,9 @@ from pulsar_rebalancer.lab.replay.decisions import timelines
 from pulsar_rebalancer.lab.report.page import render
 from pulsar_rebalancer.lab.runs import checked, make, run_requests
 from pulsar_rebalancer.lab.tune.search import drawn, search
+from pulsar_rebalancer.settings.checks import json_schema
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import Settings, load
-from pulsar_rebalancer.settings.tree import json_schema
 from sinks.recordings.recorder import of_recording
 from sinks.wire.codec import decode_command, decode_round
 from strategies.errors import SettingsError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pulsar_rebalancer.decisions.explain.answers import in_short
-from pulsar_rebalancer.decisions.move_costs import move_costs
+from pulsar_rebalancer.decisions.explain.answers import in_short, move_costs
 from strategies.cluster.model import Outcome
 from strategies.cluster.move_cost import MoveCost
 

@@ -17,7 +17,7 @@ from pulsar_rebalancer.decisions.notices.decide import (
     after_records,
     after_silence,
 )
-from pulsar_rebalancer.decisions.notices.picture import picture_of
+from pulsar_rebalancer.decisions.round_texts import picture_of
 from sinks.notices.delivery import Notice
 from sinks.notices.settings import NoticeSettings, notice_kinds
 from strategies.cluster.model import Outcome, OutcomeStatus, Round

@@ -14,8 +14,7 @@ import pytest
 
 from pulsar_rebalancer.decisions.log import Kind
 from pulsar_rebalancer.decisions.notices.decide import NoticeMemory, NoticeRules
-from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier
-from pulsar_rebalancer.decisions.notices.outbox import Outbox, Stored
+from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier, Outbox, Stored
 from sinks.notices.delivery import Delivery, Fate, Notice
 from sinks.notices.settings import NoticeSettings, webhook
 from sinks.topics.access import Consumer, TopicRecord, open_consumer

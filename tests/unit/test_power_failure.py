@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pulsar_rebalancer.decisions.notices.outbox import Outbox
+from pulsar_rebalancer.decisions.notices.notifier import Outbox
 from sinks.disk import make_folder, write_durably
 from sinks.executor.journal import Journal
 from sinks.topics.files.consumer import FileConsumer

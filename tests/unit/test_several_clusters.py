@@ -12,7 +12,7 @@ import pytest
 
 from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.cli.collect.several_clusters import collect_all
-from pulsar_rebalancer.cli.log_lines import Line
+from pulsar_rebalancer.cli.service import Line
 from pulsar_rebalancer.settings.load import Settings, load
 from sinks.pulsar_api.access import KnownBrokers
 from sinks.topics.access import Publisher, open_publisher

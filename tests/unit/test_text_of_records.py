@@ -19,8 +19,8 @@ import pytest
 from pulsar_rebalancer.cli.console import Sheet, show
 from pulsar_rebalancer.cli.lazy import COMMANDS
 from pulsar_rebalancer.cli.lines import put
-from pulsar_rebalancer.cli.log_lines import Line, Log
-from pulsar_rebalancer.settings.log import LogSettings
+from pulsar_rebalancer.cli.service import Line, Log
+from pulsar_rebalancer.settings.services import LogSettings
 from sinks.printable import printable
 from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter

@@ -12,15 +12,14 @@ import pytest
 
 from pulsar_rebalancer.cli.commands.plans import plan_lines
 from pulsar_rebalancer.cli.commands.status import as_document, status_lines
-from pulsar_rebalancer.cli.pause import Pause
 from pulsar_rebalancer.decisions.explain.sentences import broker_lines, command_lines, round_lines
 from pulsar_rebalancer.decisions.live import views
 from pulsar_rebalancer.decisions.live.fold import LiveFold
 from pulsar_rebalancer.decisions.live.views import Document
 from pulsar_rebalancer.decisions.log import DecisionLog
-from pulsar_rebalancer.decisions.notices.picture import picture_of
 from pulsar_rebalancer.decisions.plans import approval_for, plans_of
-from pulsar_rebalancer.decisions.status import ClusterStatus, Status, read_status
+from pulsar_rebalancer.decisions.round_texts import picture_of
+from pulsar_rebalancer.decisions.status import ClusterStatus, Pause, Status, read_status
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.load import load
 from sinks.topics.addresses import Connections, file_topic_uri
@@ -189,7 +188,7 @@ def test_the_live_page_has_bars_of_what_reports_show() -> None:
     (found,) = fold.clusters(rounds[-1].ts).values()
     newest = rounds[-1]
 
-    bars = views.brokers(found.decisions)
+    bars = views.brokers(found)
     assert bars["names"] == ["hot:1", "idle:1"]
     assert bars["usage"] == [round(1_000 * newest.measured[name]) for name in bars["names"]]
     assert bars["after"] == [round(1_000 * newest.usage_after[name]) for name in bars["names"]]

@@ -30,9 +30,7 @@ from pulsar_rebalancer.watch.folder import (
     settings_of,
     write_settings,
 )
-from pulsar_rebalancer.watch.follow import DryRuns, follow
-from pulsar_rebalancer.watch.processes import Processes
-from pulsar_rebalancer.watch.screen import WatchScreen
+from pulsar_rebalancer.watch.follow import DryRuns, Processes, WatchScreen, follow
 from sinks.collector.open_cluster import DiscoveredCluster, discovered
 from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.access import open_consumer

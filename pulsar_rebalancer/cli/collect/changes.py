@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from pulsar_rebalancer.cli.log_lines import Level, Line
+from pulsar_rebalancer.cli.service import Level, Line
 from sinks.collector.broker_poll import Pass, Report
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError
@@ -20,8 +20,8 @@ STOCK_INTERVAL_MS = 15 * 60_000
 
 
 class _Written(msgspec.Struct):
-    """When the broker wrote its report to the metadata store; reports of both load managers may
-    lack it.
+    """The time at which a broker wrote its report to the metadata store; reports of both load
+    managers may lack it.
     """
 
     lastUpdate: int | None = None

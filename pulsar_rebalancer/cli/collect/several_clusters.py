@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 
 from pulsar_rebalancer.cli.collect.changes import Changes, standstill_ms
-from pulsar_rebalancer.cli.log_lines import Line, LogLine
+from pulsar_rebalancer.cli.service import Line, LogLine
 from sinks.collector.collector import Collector, PublishPass, Source, StepResult
 from sinks.collector.open_cluster import opened
 from sinks.collector.settings import CollectorSettings

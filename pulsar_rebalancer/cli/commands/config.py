@@ -14,10 +14,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.settings.complaints import shown
+from pulsar_rebalancer.settings.broker_conf import show as shown_as
+from pulsar_rebalancer.settings.broker_conf.convert import convert, refuse_nothing
+from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
+from pulsar_rebalancer.settings.checks import json_schema, shown
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import SettingEntry, load
-from pulsar_rebalancer.settings.tree import json_schema
+from strategies.java.pulsar_releases import RELEASES
 
 #: Minimum width for the table.
 _WIDE = 100
@@ -100,16 +103,12 @@ def from_broker_conf(
     Keys without effect are reported on standard error with their lines. Exit code 2 if a value is
     invalid.
     """
-    from pulsar_rebalancer.settings.broker_conf import show as shown_as
-    from pulsar_rebalancer.settings.broker_conf.convert import convert, refuse_nothing
-    from pulsar_rebalancer.settings.broker_conf.upgrade import upgrade_of
-    from strategies.java.pulsar_releases import RELEASES
 
     release = None if pulsar is None else options.named_release(pulsar, "--pulsar")
     conversion = convert(file)
     console.warn(conversion.warnings)
     refuse_nothing(file, conversion)
-    upgrade = None if release is None else upgrade_of(conversion.given, RELEASES[0], release)
+    upgrade = None if release is None else Upgrade(conversion.given, RELEASES[0], release)
     if as_json:
         console.print_json("broker-conf", 1, shown_as.as_json(file, conversion, upgrade))
     else:

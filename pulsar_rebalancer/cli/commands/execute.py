@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -14,9 +14,8 @@ import typer
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.cli.executor_assembly import Assembled, assembled
 from pulsar_rebalancer.cli.lines import put
-from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
 from pulsar_rebalancer.cli.own_shedder import OwnShedder
-from pulsar_rebalancer.cli.service import end, measured
+from pulsar_rebalancer.cli.service import Line, Log, end, log_of, measured
 from pulsar_rebalancer.settings.load import Settings
 from sinks.executor.executor import Stopped
 from sinks.executor.settings import state_folder
@@ -30,13 +29,11 @@ from sinks.wire.codec import encode_outcome
 from strategies.errors import SinkError
 from strategies.executor.approvals import ApprovalOutcome
 
-app = typer.Typer()
 _WIDEST_STATUS = len("already-done")
 #: What calls to Pulsar, with their repetitions, may take at most in one step.
 _STILL_S = 300.0
 
 
-@app.command()
 def execute(
     ctx: typer.Context,
     *,
@@ -64,65 +61,60 @@ def execute(
         config, overrides, *options.flags(topics__commands=commands, topics__outcomes=outcomes)
     )
     log = log_of(settings)
-    held = 0
-    connections = settings.connections
     with stopping() as stop, log.errors(debug=options.debug(ctx)), ExitStack() as stack:
-        topics = file_topics(connections.topics, dict(connections.topics.named()))
+        topics = dict(
+            file_topics(settings.connections.topics, dict(settings.connections.topics.named()))
+        )
+        cluster = settings.connections.pulsar.cluster
         metrics = stack.enter_context(
             measured(
                 settings,
                 log,
                 stop,
-                lambda registry, liveness: ExecutorMetrics(
-                    registry, connections.pulsar.cluster, liveness
-                ),
+                lambda registry, liveness: ExecutorMetrics(registry, cluster, liveness),
                 still_s=_still_s(settings),
                 ready_after="a step",
                 folders={"executor.state": state_folder(settings.executor), **topics},
             )
         )
         reports = _Reports(log, metrics, as_json)
-        wait = metrics.liveness.turning(stop.wait)
-        outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
-        begun = False
-        while not stop.is_set():
-            try:
-                with assembled(
-                    settings,
-                    apply,
-                    stop.wait,
-                    reports.add,
-                    log.warn,
-                ) as ready:
-                    if not begun:
-                        log.write(
-                            Line(
-                                _what_it_does(ready, apply, connections.pulsar.cluster),
-                                "starting",
-                                fields={"apply": apply},
-                            )
-                        )
-                        stack.enter_context(
-                            watched(
-                                used_topics(settings),
-                                connections.access,
-                                outage,
-                            )
-                        )
-                    begun = True
-                    report_shedder = _shedder_reporter(ready, log) if apply else _report_nothing
-                    _work(ready, stop, once, outage, metrics, report_shedder=report_shedder)
-                    held = ready.executor.held
-                break
-            except SinkError as error:
-                if not begun:
-                    raise
-                # Unfinished commands are read again from the topics and the journal, as after a
-                # restart.
-                outage.wait_or_raise(error)
+        held = _execute(settings, stop, reports, stack, apply=apply, once=once)
     waiting = f"; {held} commands wait for approval" if held else ""
     what = f" after {summary(reports.counts)}{waiting}"
     end(log, stop.by or "all done", what, outcomes=dict(reports.counts), held=held)
+
+
+def _execute(
+    settings: Settings,
+    stop: Stop,
+    reports: _Reports,
+    stack: ExitStack,
+    *,
+    apply: bool,
+    once: bool,
+) -> int:
+    """Works until it is done or stopped; the number of commands that wait for approval."""
+    log, metrics, connections = reports.log, reports.metrics, settings.connections
+    wait = metrics.liveness.turning(stop.wait)
+    outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
+    begun = False
+    while not stop.is_set():
+        try:
+            with assembled(settings, apply, stop.wait, reports.add, log.warn) as ready:
+                if not begun:
+                    text = _what_it_does(settings, ready, apply)
+                    log.write(Line(text, "starting", fields={"apply": apply}))
+                    stack.enter_context(watched(used_topics(settings), connections.access, outage))
+                begun = True
+                _work(ready, stop, once, outage, reports, news=_shedder_news(ready, apply))
+                return ready.executor.held
+        except SinkError as error:
+            if not begun:
+                raise
+            # Unfinished commands are read again from the topics and the journal, as after a
+            # restart.
+            outage.wait_or_raise(error)
+    return 0
 
 
 @dataclass(frozen=True)
@@ -152,10 +144,12 @@ class _Reports:
             self.log.show(line)
 
 
-def _what_it_does(ready: Assembled, apply: bool, cluster: str) -> str:
+def _what_it_does(settings: Settings, ready: Assembled, apply: bool) -> str:
+    cluster, signing = settings.connections.pulsar.cluster, settings.connections.signing
     mode = "applying" if apply else "dry run, nothing is changed (add --apply): reading"
-    keyed = "signed commands only" if ready.signed else "signatures are not checked"
-    waits = ", each plan waits for approval" if ready.approval_required else ""
+    keyed = "signed commands only" if signing.key_file else "signatures are not checked"
+    needed = settings.executor.approval == "required"
+    waits = ", each plan waits for approval" if needed else ""
     return f"{mode} commands for {cluster}, {len(ready.brokers)} brokers, {keyed}{waits}"
 
 
@@ -179,19 +173,13 @@ def _still_s(settings: Settings) -> float:
     return _STILL_S + turns_s + (2 * given.arrival_timeout_ms + given.measure_ms) / 1000
 
 
-def _report_nothing() -> None:
-    """Of a dry run: nothing of ours moves bundles."""
-
-
-def _shedder_reporter(ready: Assembled, log: Log) -> Callable[[], None]:
-    """Logs that Pulsar's own shedder is on, whenever that is due."""
-    shedder = OwnShedder(ready.leader.run, "it and this executor move the same bundles")
-
-    def report_shedder() -> None:
-        for line in shedder.news():
-            log.write(line)
-
-    return report_shedder
+def _shedder_news(ready: Assembled, apply: bool) -> Callable[[], Iterable[Line]]:
+    """Says that Pulsar's own shedder is on, whenever that is due. In a dry run nothing of ours
+    moves bundles.
+    """
+    if not apply:
+        return tuple
+    return OwnShedder(ready.leader.run, "it and this executor move the same bundles").news
 
 
 def _work(
@@ -199,11 +187,11 @@ def _work(
     stop: Stop,
     once: bool,
     outage: RetryBackoff,
-    metrics: ExecutorMetrics,
+    reports: _Reports,
     *,
-    report_shedder: Callable[[], None],
+    news: Callable[[], Iterable[Line]],
 ) -> None:
-    executor = ready.executor
+    executor, metrics, log = ready.executor, reports.metrics, reports.log
     metrics.follow(
         lambda: executor.in_flight,
         lambda: executor.is_paused,
@@ -213,10 +201,12 @@ def _work(
         breaker=lambda: executor.guard.breaker.state().code,
     )
     try:
-        report_shedder()
+        for line in news():
+            log.write(line)
         executor.recover()
         while not stop.is_set():
-            report_shedder()
+            for line in news():
+                log.write(line)
             done = executor.step()
             outage.succeeded()
             metrics.stepped()
@@ -241,18 +231,15 @@ def outcome_line(done: Done) -> Line:
     text = (
         f"{outcome.status:<{_WIDEST_STATUS}}  {command.action} {command.bundle}: {where}{took}{why}"
     )
-    names = {
-        "command": command.id,
-        "action": command.action,
-        "bundle": command.bundle,
-        "from": command.source,
-        "to": command.destination,
-    }
     return Line(
         text,
         "outcome",
         fields={
-            **names,
+            "command": command.id,
+            "action": command.action,
+            "bundle": command.bundle,
+            "from": command.source,
+            "to": command.destination,
             "status": outcome.status,
             "reason": outcome.reason,
             "took_ms": outcome.took_ms,

@@ -6,19 +6,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.cli.pause import pause_of
 from pulsar_rebalancer.decisions.explain.executor_limits import (
     ExecutorLimits,
     LimitsVerdict,
     limits_verdicts,
 )
-from pulsar_rebalancer.decisions.explain.owners import owners_in
 from pulsar_rebalancer.decisions.explain.sentences import broker_lines, bundle_lines, located_lines
 from pulsar_rebalancer.decisions.explain.subject import (
     FORMS,
@@ -40,16 +39,17 @@ from pulsar_rebalancer.decisions.log import (
 )
 from pulsar_rebalancer.decisions.plans import noted, pauses_of, plans_of
 from pulsar_rebalancer.decisions.round_texts import sentences
+from pulsar_rebalancer.decisions.status import pause_of
 from pulsar_rebalancer.settings.load import Settings
 from sinks.executor.settings import admission_rules
 from sinks.processes import wall_clock_ms
-from sinks.topics.addresses import NO_SECURITY, TopicAccess, TopicUri
+from sinks.topics.access import NO_SECURITY, TopicAccess
+from sinks.topics.addresses import TopicUri
+from sinks.wire.codec import decode
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
-from strategies.cluster.model import Command, Round
-from strategies.errors import SinkError
+from strategies.cluster.model import Command, LoadReport, Owned, Round
+from strategies.errors import SinkError, WireError
 from strategies.round.round_record import proof_of
-
-app = typer.Typer()
 
 SourceOption = Annotated[
     str | None,
@@ -61,8 +61,7 @@ SourceOption = Annotated[
 Sources = dict[str, Source]
 
 
-@app.command("explain")
-def explain_command(
+def explain(
     word: Annotated[
         str, typer.Argument(metavar="[SUBJECT]", help=f"{FORMS[0].upper()}{FORMS[1:]}.")
     ] = LATEST,
@@ -78,7 +77,7 @@ def explain_command(
         str | None,
         typer.Option(metavar="SOURCE", help="Load reports, for bundles that no round names."),
     ] = None,
-    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
+    cluster: options.OnlyCluster = None,
     epoch: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="This epoch, not the newest one with the subject."),
@@ -118,15 +117,12 @@ def explain_command(
         limits = [one.as_object() for one in verdicts]
         console.print_json("explanation", 1, _as_json(located) | {"executor_limits": limits})
     else:
-        for line in located_lines(located, last):
-            console.say(line)
-        for verdict in verdicts:
-            console.say(f"  {verdict.line}")
+        console.say(*located_lines(located, last), *(f"  {one.line}" for one in verdicts))
 
 
 def _limits(settings: Settings, log: DecisionLog) -> ExecutorLimits:
     """The limits of an executor with these settings on this machine, now."""
-    pause = pause_of(settings)
+    pause = pause_of(settings.executor)
     if pause.exists is None:
         console.progress(f"warning: the executor may be paused: this user may not see {pause.file}")
     paused_by = {
@@ -187,10 +183,23 @@ def _read(sources: Sources, access: TopicAccess, *, named: Collection[str]) -> D
 
 
 def _owners(sources: Sources, access: TopicAccess, cluster: str | None) -> dict[str, str]:
+    """Bundle → the broker that listed it last, by load reports and the collector's notes. Ignores
+    records that are not telemetry.
+    """
+    found: dict[str, str] = {}
     source = sources.get("telemetry")
     if source is None or not is_there("telemetry", source):
-        return {}
-    return owners_in(values_of("telemetry", source, access), cluster)
+        return found
+    for line in values_of("telemetry", source, access):
+        with suppress(WireError):
+            record = decode(line, b"")
+            if cluster not in (None, record.cluster):
+                continue
+            if isinstance(record, LoadReport) and record.bundles is not None:
+                found |= dict.fromkeys(record.bundles.names, record.broker)
+            elif isinstance(record, Owned):
+                found |= dict.fromkeys(record.bundles, record.broker)
+    return found
 
 
 def _of_cluster(log: DecisionLog, cluster: str | None) -> DecisionLog:

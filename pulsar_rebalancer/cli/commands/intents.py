@@ -1,28 +1,183 @@
-"""`rebalancer intents`: drains and rolls, as the newest rounds say."""
+"""`rebalancer drain`: moves all bundles off a broker, and keeps it empty; `rebalancer undrain` ends
+that; `rebalancer intents`: drains and rolls, as the newest rounds say.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated
 
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.cli.intents import as_object, left_of
+from pulsar_rebalancer.cli.intents import (
+    IntentSession,
+    as_object,
+    intent_session,
+    left_of,
+    progress_of,
+    say_record,
+    say_status,
+    without_durations,
+)
 from pulsar_rebalancer.decisions.explain.sentences import when
-from pulsar_rebalancer.decisions.intents import newest_rounds, round_of_cluster, what_of
+from pulsar_rebalancer.decisions.intents import (
+    IntentError,
+    newest_rounds,
+    round_of_cluster,
+    until_ms,
+    what_of,
+)
 from sinks.processes import wall_clock_ms
-from strategies.cluster.intent_contract import LASTING, IntentStatus
+from strategies.cluster.intent_contract import ENDED, LASTING, Intent, IntentStatus
 from strategies.cluster.model import Round
 from strategies.figures.describe import age
 
-app = typer.Typer()
+#: Rounds in a row that do not know a drain any more, after which it has ended.
+_UNKNOWN = 5
 
 
-@app.command("intents", short_help="Show drains and rolls.")
-def intents_command(
+def drain(
+    broker: Annotated[str, typer.Argument(metavar="BROKER", help="The broker, host:port.")],
     *,
-    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
+    reason: options.Why,
+    by: options.Who = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="When the drain ends by itself: after 90min, 2h, 1d, or at a time (UTC).",
+        ),
+    ] = None,
+    together: Annotated[
+        bool, typer.Option("--together", help="Drain it also while another broker is drained.")
+    ] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Do not wait until the broker is drained.")
+    ] = False,
+    cluster: options.TheCluster = None,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    as_json: options.Json = False,
+) -> None:
+    """Move all bundles off a broker, within the limits of moves. The broker takes no bundle until
+    `rebalancer undrain`, or the time of --until.
+
+    Waits until the broker is drained. Ctrl-C ends the command, not the drain. Exit code 1 if the
+    drain is refused, and nothing has changed; or if it has ended before the broker was drained.
+    """
+    settings = options.settings(config, overrides)
+    end_ms = None if until is None else until_ms(until, wall_clock_ms())
+    with intent_session(settings, cluster, by, reason) as session:
+        record = session.record("drain", broker, until_ms=end_ms, together=together)
+        session.write(session.judged(record))
+        if no_wait:
+            what = f"asked to drain {broker} as {record.by}; its progress: rebalancer intents"
+            say_record(record, what, as_json=as_json)
+            return
+        session.note(f"asked to drain {broker} as {record.by}; waits for the next round", "asked")
+        status = _drained(session, record)
+        _end(status, session.cluster, record, as_json=as_json)
+
+
+def _drained(session: IntentSession, record: Intent) -> IntentStatus:
+    """Shows the progress of a drain until it is drained, or has ended. Raises IntentError if rounds
+    refuse it or know it no more, typer.Exit after a signal.
+    """
+    last = ""
+    how = f"the drain goes on; its progress: rebalancer intents; to end it: {_undrain(record)}"
+    for status in chain([session.answered(record)], _statuses(session, record, how)):
+        if status.state in ("drained", *ENDED):
+            return status
+        line = progress_of(status)
+        if (news := without_durations(line)) != last:
+            session.note(line, status.state, left=status.left, total=status.total)
+            last = news
+    raise AssertionError("rounds have no end")
+
+
+def _statuses(session: IntentSession, record: Intent, how: str) -> Iterator[IntentStatus]:
+    """The status of a drain in each new round. Raises IntentError if rounds know it no more."""
+    known_ms, without = record.ts, 0
+    for done in session.rounds(how):
+        for one in done:
+            found = [status for status in one.intents if status.id == record.id]
+            if found:
+                known_ms, without = max(known_ms, one.ts), 0
+            else:
+                # A new checkpoint first repeats rounds from before the record.
+                without += one.ts > known_ms
+            yield from found
+        if without >= _UNKNOWN:
+            raise IntentError(
+                f"{_UNKNOWN} rounds do not know the drain of {record.broker} any more: the job may "
+                "have a new checkpoint. `rebalancer intents` shows what lasts; if the drain is "
+                "not among it, ask for the drain again."
+            )
+
+
+def _end(status: IntentStatus, cluster: str, record: Intent, *, as_json: bool) -> None:
+    broker, took = record.broker, age(status.since_ms - status.asked_ms)
+    if status.state == "refused":  # by a later round than that which accepted the record
+        raise IntentError(f"refused: {status.text}. {status.advice}")
+    if status.state == "cancelled":
+        raise IntentError(f"the drain of {broker} has ended before it was drained: {status.text}")
+    keeps = f"It takes no bundle until `{_undrain(record)}`."
+    sentence = f"{broker} is drained after {took}: {status.text}. {keeps}"
+    if status.state == "done":
+        sentence = f"{broker} was drained, and the drain has ended: {status.text}."
+    say_status(status, cluster, sentence, as_json=as_json)
+
+
+def _undrain(record: Intent) -> str:
+    return f"rebalancer undrain {record.broker}"
+
+
+def undrain(
+    broker: Annotated[str, typer.Argument(metavar="BROKER", help="The broker, host:port.")],
+    *,
+    reason: options.Why = "no longer needed",
+    by: options.Who = None,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Do not wait until the drain has ended.")
+    ] = False,
+    cluster: options.TheCluster = None,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    as_json: options.Json = False,
+) -> None:
+    """End a drain: the broker may take bundles again. Bundles that have left do not come back by
+    themselves: rounds give it load as to any other broker.
+
+    Exit code 1 if the broker is not being drained, or belongs to a roll.
+    """
+    settings = options.settings(config, overrides)
+    with intent_session(settings, cluster, by, reason) as session:
+        record = session.record("undrain", broker)
+        session.write(session.judged(record))
+        what = f"asked to end the drain of {broker} as {record.by}"
+        if no_wait:
+            say_record(record, f"{what}; its answer: rebalancer intents", as_json=as_json)
+            return
+        session.note(f"{what}; waits for the next round", "asked")
+
+        def ended(done: Round) -> IntentStatus | None:
+            """The drain, once it has ended."""
+            of_broker = [
+                one for one in done.intents if (one.action, one.broker) == ("drain", broker)
+            ]
+            lasts = any(one.state in LASTING for one in of_broker)
+            return None if lasts or not of_broker else of_broker[-1]
+
+        status = session.answered(record, ended)
+        sentence = f"the drain of {broker} has ended ({status.state}): {status.text}"
+        say_status(status, session.cluster, sentence, as_json=as_json)
+
+
+def intents(
+    *,
+    cluster: options.OnlyCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
@@ -48,8 +203,7 @@ def intents_command(
         return
     console.show(_table(shown, now_ms))
     for _, one in shown:
-        for line in _details(one):
-            console.say(line)
+        console.say(*_details(one))
 
 
 def _object(done: Round) -> dict[str, object]:
@@ -90,7 +244,7 @@ def _table(shown: list[tuple[Round, IntentStatus]], now_ms: int) -> console.Shee
 
 
 def _details(status: IntentStatus) -> Iterator[str]:
-    """What a table cannot hold: sentences, and a roll's brokers."""
+    """Lines that a table cannot hold: sentences, and a roll's brokers."""
     if status.state not in (*LASTING, "refused"):
         return
     yield f"{what_of(status)}: {status.text}"

@@ -42,10 +42,5 @@ def fetch(
         console.progress,
     )
     files = present(connector_jars(), folder)
-    if as_json:
-        console.print_json(
-            "jars", 1, {"folder": str(folder.absolute()), "files": [file.name for file in files]}
-        )
-    else:
-        for file in files:
-            console.say(str(file))
+    body = {"folder": str(folder.absolute()), "files": [file.name for file in files]}
+    console.answer("jars", body, *map(str, files), as_json=as_json)

@@ -10,12 +10,10 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import exit_codes, options
-from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
-from pulsar_rebalancer.cli.service import end, measured
+from pulsar_rebalancer.cli.service import Line, Log, end, log_of, measured
 from pulsar_rebalancer.decisions.log import Kind
 from pulsar_rebalancer.decisions.notices.decide import PLAN, NoticeRules
-from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier
-from pulsar_rebalancer.decisions.notices.outbox import Outbox
+from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier, Outbox
 from pulsar_rebalancer.settings.load import Settings
 from sinks.metrics.services import NotifierMetrics
 from sinks.notices.delivery import Attempt, Delivery, Notice, NoticeCause
@@ -27,8 +25,6 @@ from sinks.topics.outages import RetryBackoff, watched
 from sinks.wire.signing import signing_key
 from strategies.errors import SinkError
 
-app = typer.Typer()
-
 _GROUP = "rebalancer-notify"
 _POLL_S = 1.0
 #: A cluster without a round for this number of `round.interval_ms` is silent.
@@ -38,7 +34,6 @@ _STILL_S = 300.0
 _TURN_S = 60.0
 
 
-@app.command()
 def notify(
     ctx: typer.Context,
     *,
@@ -144,7 +139,7 @@ def _work(
 
 
 def rules_of(settings: Settings) -> NoticeRules:
-    """What the notices of these settings are about."""
+    """The rules of these settings for notices."""
     given, rounds = settings.notices, settings.engine.round
     return NoticeRules(
         notice_kinds(given),

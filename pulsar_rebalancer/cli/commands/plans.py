@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import uuid4
 
 import typer
@@ -14,14 +14,16 @@ from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.decisions.explain.answers import in_short
 from pulsar_rebalancer.decisions.explain.sentences import expected_usage, instruction, points, when
 from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
+from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.plans import (
     Plan,
     PlanDecision,
     PlannedCommand,
-    Plans,
     approval_for,
     pause_for,
+    pauses_of,
     plan_named,
+    plans_of,
     publish_approval,
     read_plans,
 )
@@ -31,7 +33,7 @@ from sinks.wire.codec import encode_approval
 from sinks.wire.encoding import encode_command, encode_outcome
 from sinks.wire.signing import SigningKey, approvals_key
 from strategies.errors import SettingsError
-from strategies.executor.approvals import DONE, Approval
+from strategies.executor.approvals import DONE, Approval, ApprovalAction, PauseOrder
 from strategies.figures.describe import age, counted, counted_with
 
 app = typer.Typer(
@@ -41,7 +43,6 @@ app = typer.Typer(
 PlanName = Annotated[
     str, typer.Argument(metavar="PLAN", help="Id of the plan, or the beginning of it.")
 ]
-OfCluster = Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")]
 
 
 @app.callback()
@@ -56,7 +57,7 @@ def root() -> None:
 @app.command("list", short_help="List the newest plans.")
 def list_command(
     *,
-    cluster: OfCluster = None,
+    cluster: options.OnlyCluster = None,
     last: Annotated[int, typer.Option(metavar="N", min=1, help="Show the newest N plans.")] = 20,
     config: options.Config = None,
     overrides: options.Overrides = None,
@@ -64,42 +65,40 @@ def list_command(
 ) -> None:
     """List the newest plans with their state, the newest first, and pauses by record."""
     now_ms = wall_clock_ms()
-    found = _read(options.installation(config, overrides), now_ms)
-    if cluster is not None and cluster not in {*found.clusters, *found.pauses}:
+    log = _read(options.installation(config, overrides))
+    pauses = pauses_of(log)
+    known = {*log.clusters, *pauses}
+    if cluster is not None and cluster not in known:
         raise UnknownSubject(
-            f"{cluster}: no record names this cluster; there are "
-            f"{', '.join(sorted({*found.clusters, *found.pauses}))}"
+            f"{cluster}: no record names this cluster; there are {', '.join(sorted(known))}"
         )
-    shown = [one for one in found.plans if cluster in (None, one.cluster)][:last]
+    shown = [one for one in plans_of(log, now_ms) if cluster in (None, one.cluster)][:last]
     if as_json:
         body = {"now_ms": now_ms, "plans": [_as_object(one) for one in shown]}
-        console.print_json("plans", 1, {**body, "pauses": _pauses(found)})
+        console.print_json("plans", 1, {**body, "pauses": _pauses(pauses)})
         return
     if shown:
         console.show(_table(shown, now_ms))
     else:
         console.say("no plan yet: no round has decided on a command")
-    for line in pause_lines(found, now_ms):
-        console.say(line)
+    console.say(*pause_lines(pauses, now_ms))
 
 
 @app.command("show", short_help="Show a plan's commands and decisions.")
 def show_command(
     plan: PlanName,
     *,
-    cluster: OfCluster = None,
+    cluster: options.OnlyCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
     """Show the commands of a plan with reason, expected effect and outcome, and who decided."""
     now_ms = wall_clock_ms()
-    found = plan_named(_read(options.installation(config, overrides), now_ms).plans, plan, cluster)
-    if as_json:
-        console.print_json("plan", 1, {"now_ms": now_ms, "plan": _as_object(found)})
-        return
-    for line in plan_lines(found, now_ms):
-        console.say(line)
+    log = _read(options.installation(config, overrides))
+    found = plan_named(plans_of(log, now_ms), plan, cluster)
+    body = {"now_ms": now_ms, "plan": _as_object(found)}
+    console.answer("plan", body, *plan_lines(found, now_ms), as_json=as_json)
 
 
 @app.command("approve", short_help="Approve a plan.")
@@ -108,7 +107,7 @@ def approve_command(
     *,
     reason: options.Why,
     by: options.Who = None,
-    cluster: OfCluster = None,
+    cluster: options.OnlyCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
@@ -128,7 +127,7 @@ def deny_command(
     *,
     reason: options.Why,
     by: options.Who = None,
-    cluster: OfCluster = None,
+    cluster: options.OnlyCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
@@ -173,7 +172,7 @@ def resume_command(
 
 
 def _decide(
-    action: Literal["approve", "deny"],
+    action: ApprovalAction,
     name: str,
     settings: Settings,
     *,
@@ -183,7 +182,7 @@ def _decide(
     as_json: bool,
 ) -> None:
     key, now_ms = _key(settings), wall_clock_ms()
-    plan = plan_named(_read(settings, now_ms).plans, name, cluster)
+    plan = plan_named(plans_of(_read(settings), now_ms), name, cluster)
     approval = approval_for(
         plan, action, by=options.person(by), reason=reason, now_ms=now_ms, new_id=uuid4().hex
     )
@@ -202,7 +201,7 @@ def _decide(
 
 
 def _order(
-    action: Literal["pause", "resume"],
+    action: ApprovalAction,
     settings: Settings,
     *,
     reason: str,
@@ -232,18 +231,16 @@ def _order(
 
 
 def _say(approval: Approval, sentence: str, as_json: bool) -> None:
-    if as_json:
-        console.print_json("approval", 1, {"approval": json.loads(encode_approval(approval))})
-    else:
-        console.say(sentence)
+    body = {"approval": json.loads(encode_approval(approval))}
+    console.answer("approval", body, sentence, as_json=as_json)
 
 
-def _read(settings: Settings, now_ms: int) -> Plans:
-    found = read_plans(settings.connections, now_ms)
-    console.warn(found.skipped)
-    if not found.clusters and not found.pauses:
+def _read(settings: Settings) -> DecisionLog:
+    log = read_plans(settings.connections)
+    console.warn(log.skipped)
+    if not log.clusters and not pauses_of(log):
         raise options.nothing_found("round, command or pause", settings)
-    return found
+    return log
 
 
 def _key(settings: Settings) -> SigningKey:
@@ -340,9 +337,9 @@ def _decision_line(decision: PlanDecision) -> str:
     return f"{_decided(decision)}, {when(decision.ts)}{why}; {answer}{because}"
 
 
-def pause_lines(plans: Plans, now_ms: int) -> Iterator[str]:
+def pause_lines(pauses: Mapping[str, PauseOrder], now_ms: int) -> Iterator[str]:
     """One line per cluster whose executor a record pauses. `now_ms`: since the epoch."""
-    for cluster, order in sorted(plans.pauses.items()):
+    for cluster, order in sorted(pauses.items()):
         if order.paused:
             why = f": {order.reason}" if order.reason else ""
             yield (
@@ -351,10 +348,10 @@ def pause_lines(plans: Plans, now_ms: int) -> Iterator[str]:
             )
 
 
-def _pauses(found: Plans) -> dict[str, Any]:
+def _pauses(pauses: Mapping[str, PauseOrder]) -> dict[str, Any]:
     return {
         cluster: {"by": one.by, "reason": one.reason, "ts": one.ts}
-        for cluster, one in sorted(found.pauses.items())
+        for cluster, one in sorted(pauses.items())
         if one.paused
     }
 

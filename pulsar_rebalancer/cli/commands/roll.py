@@ -17,66 +17,64 @@ from sinks.processes import wall_clock_ms
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.roll.roll_state import EndProcess, RollRules, RollState, known_brokers
 
-app = typer.Typer()
-
+_RestartCommand = Annotated[
+    str,
+    typer.Option(
+        metavar="COMMAND",
+        help="Restarts a broker: run with sh -c; the broker is $1 and $REBALANCER_BROKER. "
+        "Without it, the terminal asks you to restart it.",
+    ),
+]
+_RestartTimeout = Annotated[
+    int, typer.Option(metavar="SECONDS", min=1, help="Halt if a broker is not back by then.")
+]
+_EvenRounds = Annotated[
+    int,
+    typer.Option(
+        metavar="N", min=1, max=1_000, help="Even rounds in a row to wait for at the end."
+    ),
+]
+_Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Go on with the active or halted roll. Name --restart-command and "
+        "--max-unavailable again.",
+    ),
+]
+_RestartAgain = Annotated[
+    list[str] | None,
+    typer.Option(metavar="BROKER", help="With --resume: run its restart once more. Repeatable."),
+]
+_Cancel = Annotated[
+    bool, typer.Option("--cancel", help="End the active roll; its brokers take bundles again.")
+]
 _GO_ON = (
     "the roll stays as it is: a broker that is being drained is drained on, and none is restarted. "
     "To go on: rebalancer roll --resume; to give up: rebalancer roll --cancel"
 )
 
 
-@app.command("roll", short_help="Restart brokers one after another.")
-def roll_command(
+def roll(
     brokers: Annotated[
         list[str] | None,
         typer.Argument(metavar="BROKER", help="Brokers, host:port; default: all."),
     ] = None,
     *,
-    reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help="Reason, for the record.")
-    ] = None,
+    reason: Annotated[str | None, options.REASON] = None,
     by: options.Who = None,
-    restart_command: Annotated[
-        str,
-        typer.Option(
-            metavar="COMMAND",
-            help="Restarts a broker: run with sh -c; the broker is $1 and $REBALANCER_BROKER. "
-            "Without it, the terminal asks you to restart it.",
-        ),
-    ] = "",
+    restart_command: _RestartCommand = "",
     max_unavailable: Annotated[
         int, typer.Option(metavar="N", min=1, max=1_000, help="Brokers out of service at a time.")
     ] = 1,
-    restart_timeout: Annotated[
-        int,
-        typer.Option(metavar="SECONDS", min=1, help="Halt if a broker is not back by then."),
-    ] = 600,
+    restart_timeout: _RestartTimeout = 600,
     no_even: Annotated[
         bool, typer.Option("--no-even", help="Do not wait at the end until the load is even.")
     ] = False,
-    even_rounds: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=1, max=1_000, help="Even rounds in a row to wait for at the end."
-        ),
-    ] = RollRules().even_rounds,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Go on with the active or halted roll. Name --restart-command and "
-            "--max-unavailable again.",
-        ),
-    ] = False,
-    restart_again: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="BROKER", help="With --resume: run its restart once more. Repeatable."
-        ),
-    ] = None,
-    cancel: Annotated[
-        bool, typer.Option("--cancel", help="End the active roll; its brokers take bundles again.")
-    ] = False,
+    even_rounds: _EvenRounds = RollRules().even_rounds,
+    resume: _Resume = False,
+    restart_again: _RestartAgain = None,
+    cancel: _Cancel = False,
     cluster: options.TheCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
-from pulsar_rebalancer.cli.service import end, measured
+from pulsar_rebalancer.cli.service import Line, Log, end, log_of, measured
 from pulsar_rebalancer.settings.load import Settings
 from sinks.metrics.disk import file_topics
 from sinks.processes import Stop, stopping
 from strategies.fold.engine import EngineSettings
 from strategies.java.pulsar_releases import PulsarRelease
+from streaming.checkpoint.guard import checkpoint_folder
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from streaming.job import JobResult
     from streaming.progress import BatchProgress
 
-app = typer.Typer()
 #: Longest time between two turns of a loop that works: Spark starts, or its topics do not answer.
 _STILL_S = 300.0
 
 
-@app.command()
 def run(
     ctx: typer.Context,
     *,
@@ -79,7 +77,6 @@ def run(
 
 
 def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
-    from streaming.checkpoint.guard import checkpoint_folder
     from streaming.job import run_job
     from streaming.job_metrics import JobMetrics
     from streaming.outputs.facts import KINDS

@@ -5,18 +5,15 @@ from __future__ import annotations
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.cli.log_lines import Line, Log, log_of
-from pulsar_rebalancer.cli.service import end, measured
+from pulsar_rebalancer.cli.service import Line, Log, end, log_of, measured
 from pulsar_rebalancer.settings.load import Settings
 from sinks.metrics.page import PageMetrics
 from sinks.processes import Stop, stopping
 
-app = typer.Typer()
 #: Longest time between two snapshots, s.
 _STILL_S = 60.0
 
 
-@app.command()
 def serve(
     ctx: typer.Context,
     *,

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from streaming.cluster.shipping import python_name, write_environment
+from streaming.cluster.shipping import (
+    client_words,
+    cluster_words,
+    python_name,
+    write_application,
+    write_environment,
+)
 
-if TYPE_CHECKING:
-    from streaming.cluster.shipping import Application
-    from streaming.settings import JobSettings
 
-app = typer.Typer()
-
-
-@app.command()
 def ship(
     file: Annotated[
         Path | None,
@@ -49,12 +48,21 @@ def ship(
     if file is not None:
         _ship_environment(file, as_json)
     elif application is not None:
-        from streaming.cluster.shipping import write_application
-
         job = options.settings(config, overrides).job
         made = write_application(application, job)
-        lines = _lines(made, job, _run_words(config, overrides or ()))
-        _print_application(made.files(), lines, as_json)
+        arguments = _run_words(config, overrides or ())
+        # The command line of each mode.
+        modes = {"client": client_words(made, job, arguments)}
+        if job.master.startswith("spark://"):
+            modes["cluster"] = cluster_words(made, job, arguments)
+        files = made.files()
+        console.answer(
+            "application",
+            {"files": [str(one) for one in files], "spark_submit": modes},
+            *(f"{one}: {one.stat().st_size / 2**20:.1f} MiB" for one in files),
+            *(f"{mode} mode: {shlex.join(words)}" for mode, words in modes.items()),
+            as_json=as_json,
+        )
 
 
 def _run_words(config: Path | None, overrides: Sequence[str]) -> list[str]:
@@ -67,43 +75,16 @@ def _run_words(config: Path | None, overrides: Sequence[str]) -> list[str]:
 def _ship_environment(file: Path, as_json: bool) -> None:
     manifest = write_environment(file)
     size = file.stat().st_size
-    if as_json:
-        console.print_json(
-            "environment",
-            1,
-            {
-                "file": str(file.absolute()),
-                "bytes": size,
-                "python": manifest.python,
-                "packages": dict(manifest.packages),
-            },
-        )
-    else:
-        console.say(
-            f"{file}: {len(manifest.packages)} packages, {size / 2**20:.0f} MiB, for workers with "
-            f"{python_name()} on {manifest.platform}; "
-            f"use it with: rebalancer run --set job.environment={file.absolute()}"
-        )
-
-
-def _lines(made: Application, job: JobSettings, arguments: Sequence[str]) -> dict[str, list[str]]:
-    """The command line of each mode."""
-    from streaming.cluster.shipping import client_words, cluster_words
-
-    lines = {"client": client_words(made, job, arguments)}
-    if job.master.startswith("spark://"):
-        lines["cluster"] = cluster_words(made, job, arguments)
-    return lines
-
-
-def _print_application(
-    files: Sequence[Path], lines: Mapping[str, Sequence[str]], as_json: bool
-) -> None:
-    if as_json:
-        tree: dict[str, Any] = {"files": [str(file) for file in files], "spark_submit": lines}
-        console.print_json("application", 1, tree)
-        return
-    for file in files:
-        console.say(f"{file}: {file.stat().st_size / 2**20:.1f} MiB")
-    for mode, words in lines.items():
-        console.say(f"{mode} mode: {shlex.join(words)}")
+    console.answer(
+        "environment",
+        {
+            "file": str(file.absolute()),
+            "bytes": size,
+            "python": manifest.python,
+            "packages": dict(manifest.packages),
+        },
+        f"{file}: {len(manifest.packages)} packages, {size / 2**20:.0f} MiB, for workers with "
+        f"{python_name()} on {manifest.platform}; "
+        f"use it with: rebalancer run --set job.environment={file.absolute()}",
+        as_json=as_json,
+    )

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from pulsar_rebalancer.cli import console, options
+from streaming.checkpoint.guard import checkpoint_folder
 
 if TYPE_CHECKING:
     from streaming.checkpoint_state.reader import BrokerStateRow, ForgottenRow
@@ -71,8 +72,7 @@ def state(
     for cluster, group in groupby(found.brokers, key=lambda row: row.cluster):
         brokers = list(group)
         console.show(f"cluster {cluster}, round {brokers[0].round}", as_table(brokers), "")
-    for one in found.forgotten:
-        console.say(forgotten_line(one))
+    console.say(*map(forgotten_line, found.forgotten))
 
 
 @app.command(_REPARTITION)
@@ -101,7 +101,6 @@ def repartition(
     job.shuffle_partitions = N (or "auto").
     """
     settings = options.installation(config, overrides)
-    from streaming.checkpoint.guard import checkpoint_folder
     from streaming.checkpoint_state.repartition import repartition as copy
 
     job = settings.job if checkpoint is None else replace(settings.job, checkpoint=checkpoint)

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.cli.pause import Pause, pause_of
 from pulsar_rebalancer.decisions.explain.answers import in_short
 from pulsar_rebalancer.decisions.explain.sentences import points, when
 from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
@@ -18,8 +17,10 @@ from pulsar_rebalancer.decisions.plans import Plan
 from pulsar_rebalancer.decisions.round_texts import proves_bound
 from pulsar_rebalancer.decisions.status import (
     ClusterStatus,
+    Pause,
     Status,
     late_after_ms,
+    pause_of,
     read_status,
 )
 from sinks.processes import wall_clock_ms
@@ -36,21 +37,16 @@ from strategies.figures.describe import (
     counted_with,
     describe_intent,
     expected_spread,
+    first_of,
     reported_spread,
 )
 from strategies.ordered_sum import ordered_sum
 from strategies.round.screening import TO_MEND
 from strategies.settings import RoundSettings
 
-app = typer.Typer()
-
 _NO_ROUND = (
     "no round yet. Start `rebalancer run`, or wait for its first round: the first sweep closes it; "
     "`rebalancer doctor` checks the job."
-)
-_NO_REPORT = (
-    "no report published in the last hour. Start `rebalancer collect`; `rebalancer doctor` checks "
-    "the brokers."
 )
 _LATE = "no newer round: check with `rebalancer doctor` that `rebalancer run` and `collect` run"
 #: Brokers that did not answer, and codes of rejected records, that a line names.
@@ -59,10 +55,9 @@ _NAMED = 3
 _AHEAD_MS = 60_000
 
 
-@app.command("status")
-def status_command(
+def status(
     *,
-    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
+    cluster: options.OnlyCluster = None,
     last: Annotated[
         int, typer.Option(metavar="N", min=1, help="Show the newest N commands of a cluster.")
     ] = 5,
@@ -84,12 +79,10 @@ def status_command(
         raise options.nothing_found("round, report or command", settings)
     if cluster is not None:
         found = _only(found, cluster)
-    pause = pause_of(settings)
-    if as_json:
-        console.print_json("status", 1, as_document(found, pause, now_ms, settings.engine.round))
-        return
-    for line in status_lines(found, pause, now_ms, settings.engine.round):
-        console.say(line)
+    pause = pause_of(settings.executor)
+    body = as_document(found, pause, now_ms, settings.engine.round)
+    lines = status_lines(found, pause, now_ms, settings.engine.round)
+    console.answer("status", body, *lines, as_json=as_json)
 
 
 def _only(found: Status, cluster: str) -> Status:
@@ -194,14 +187,15 @@ def _spread(newest: Round) -> str:
 
 def _reports(one: ClusterStatus, now_ms: int) -> str:
     if one.report_ms is None and one.sweep is None:
-        return _NO_REPORT
+        return (
+            "no report published in the last hour. Start `rebalancer collect`; `rebalancer doctor` "
+            "checks the brokers."
+        )
     report = "no report" if one.report_ms is None else f"report {_ago(one.report_ms, now_ms)}"
     if one.sweep is None:
         return f"newest {report}; no sweep in the last hour"
     missing = [f"{name} ({why})" for name, why in sorted(one.sweep.missing.items())]
-    named = ", ".join(missing[:_NAMED])
-    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-    absent = f", without an answer: {named}{more}" if missing else ""
+    absent = f", without an answer: {first_of(missing, _NAMED)}" if missing else ""
     answered = counted(len(one.sweep.brokers), "broker")
     return f"newest {report}; newest sweep {_ago(one.sweep.ts, now_ms)}: {answered}{absent}"
 

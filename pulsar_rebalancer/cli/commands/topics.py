@@ -93,20 +93,17 @@ def create(
         name: _made(topic, plans.get(name, plan), connections, update)
         for name, topic in served.items()
     }
-    if as_json:
-        rows = [
-            {
-                "name": n,
-                "uri": str(served[n]),
-                "created": one == "created",
-                "updated": one == "updated",
-            }
-            for n, one in done.items()
-        ]
-        console.print_json("topics", 1, {"topics": rows})
-    else:
-        for name, one in done.items():
-            console.say(f"{served[name]}: {_SENTENCES[one]}")
+    rows = [
+        {
+            "name": name,
+            "uri": str(served[name]),
+            "created": one == "created",
+            "updated": one == "updated",
+        }
+        for name, one in done.items()
+    ]
+    lines = (f"{served[name]}: {_SENTENCES[one]}" for name, one in done.items())
+    console.answer("topics", {"topics": rows}, *lines, as_json=as_json)
 
 
 def _made(topic: TopicUri, plan: TopicPlan, connections: Connections, update: bool) -> Made:

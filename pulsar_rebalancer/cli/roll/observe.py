@@ -1,17 +1,19 @@
-"""What the process of a roll sees of the cluster. A look takes seconds at most, also where brokers
-do not answer; what is not seen is no evidence.
+"""Observes the cluster for the process of a roll. A look takes seconds at most, also where brokers
+do not answer; what is not seen is no evidence. And why the moves of a roll wait outside of rounds:
+a plan that a person has to approve.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from pulsar_rebalancer.cli.roll.obstacles import WaitingPlans
 from pulsar_rebalancer.decisions.intents import FollowedTopic
+from pulsar_rebalancer.decisions.plans import plans_of, read_plans
 from pulsar_rebalancer.settings.load import Settings
 from sinks.processes import wall_clock_ms
 from sinks.pulsar_api.access import KnownBrokers, PulsarSettings
@@ -21,8 +23,12 @@ from sinks.topics.readable import check_read
 from sinks.wire.codec import decode_answer
 from strategies.cluster.intent_contract import RollPhase
 from strategies.cluster.model import Outcome
-from strategies.errors import AdminError, Unauthorized, WireError
+from strategies.errors import AdminError, RebalancerError, Unauthorized, WireError
 from strategies.roll.roll_state import Observation
+
+#: Pause between two reads of the plans (s): each opens four topics.
+_EVERY_S = 15.0
+
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -30,9 +36,38 @@ U = TypeVar("U")
 _LOOK_MS, _PROBE_MS = 5_000, 10_000
 #: Brokers that are asked for a read of metadata, until one answers.
 _READERS = 2
-#: Code of outcomes after which a bundle has no owner though it had clients.
-_UNOWNED = "unowned"
 _MOST_UNOWNED = 20
+
+
+class WaitingPlans:
+    """The plan of a cluster that waits for approval, looked for at intervals."""
+
+    def __init__(self, settings: Settings, cluster: str) -> None:
+        self._settings, self._cluster = settings, cluster
+        self._due = 0.0
+        self._found: str | None = None
+
+    def obstacle(self) -> str | None:
+        """A sentence about the oldest plan that waits; None without one."""
+        if self._settings.executor.approval == "required" and time.monotonic() >= self._due:
+            self._due = time.monotonic() + _EVERY_S
+            with suppress(RebalancerError):
+                self._found = _waiting_plan(self._settings, self._cluster)
+        return self._found
+
+
+def _waiting_plan(settings: Settings, cluster: str) -> str | None:
+    connections, rounds, now_ms = settings.connections, settings.engine.round, wall_clock_ms()
+    # The roll's next look must not wait until servers that are away come back.
+    connections = replace(connections, kafka=replace(connections.kafka, outage_ms=0))
+    # The commands of older records have expired: their plans wait no longer.
+    since_ms = now_ms - rounds.command_ttl_ms - rounds.max_clock_jump_ms
+    plans = plans_of(read_plans(connections, since_ms), now_ms)
+    waiting = [one.id for one in plans if (one.cluster, one.state) == (cluster, "waiting")]
+    if not waiting:
+        return None
+    id_ = waiting[-1]
+    return f"plan {id_} waits for approval: `rebalancer plans approve {id_} --reason TEXT`"
 
 
 class ClusterObserver:
@@ -60,8 +95,7 @@ class ClusterObserver:
 
     def _client(self, settings: PulsarSettings) -> PulsarAdmin:
         client = PulsarAdmin(settings, lambda _: False, known=self._known)
-        self._opened.callback(client.close)
-        return client
+        return self._opened.enter_context(closing(client))
 
     def close(self) -> None:
         """Closes all connections."""
@@ -72,7 +106,7 @@ class ClusterObserver:
         return self._admin.brokers()
 
     def look(self, phases: Mapping[str, RollPhase]) -> Observation:
-        """What is there now. `phases`: of the roll's brokers."""
+        """Observes what is there now. `phases`: of the roll's brokers."""
         now_ms, live = wall_clock_ms(), _ask(self._admin.brokers, None)
         restarting = [name for name, phase in phases.items() if phase == "restarting"]
         others = [name for name in live or () if name not in restarting]
@@ -121,10 +155,10 @@ class ClusterObserver:
     def _is_lost(self, outcome: Outcome, phases: Mapping[str, RollPhase]) -> bool:
         code = (outcome.reason or "").partition(":")[0]
         of_roll = outcome.cluster == self._cluster and outcome.owner_before in phases
-        return of_roll and code == _UNOWNED
+        return of_roll and code == "unowned"
 
     def _is_unowned(self, bundle: str) -> bool:
-        """Whether it exists and no broker has it. Where the cluster does not say, it stays as it
+        """True if it exists and no broker has it. Where the cluster does not say, it stays as it
         is.
         """
         namespace, _, range_ = bundle.rpartition("/")

@@ -1,15 +1,19 @@
 """The process of a roll: reads rounds, looks at the cluster, asks for the next step, and takes it.
-It may be killed at any point; another one goes on (decision 0242).
+It may be killed at any point; another one goes on (decision 0242). The restart command of a broker
+runs beside it.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from pulsar_rebalancer.cli.intents import IntentSession, without_durations
 from pulsar_rebalancer.cli.roll.observe import ClusterObserver
-from pulsar_rebalancer.cli.roll.restarts import RestartCommands
+from sinks.processes import wall_clock_ms
 from sinks.topics.outages import RetryBackoff
 from sinks.wire.contracts.execution import LONGEST_REASON
 from strategies.cluster.intent_contract import Intent
@@ -28,7 +32,6 @@ from strategies.roll.roll_state import (
 
 #: Pause between two looks, and after which the same wait is reported again (s).
 LOOK_S, _AGAIN_S = 0.5, 60.0
-
 #: What the process says when it writes a record.
 _DOES: Mapping[str, str] = {
     "drain": "drains {}",
@@ -38,8 +41,48 @@ _DOES: Mapping[str, str] = {
 }
 #: Phases of a broker that it reports when a round has them.
 _REPORTED = ("drained", "restarted")
-
 RollEnd = HaltRoll | EndProcess
+
+
+@dataclass
+class RestartCommands:
+    """The commands that run, by broker. `command`: for `sh -c`; empty = a person restarts."""
+
+    command: str
+    state: RollState
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def begin(self, broker: str) -> None:
+        """Starts the command in a session of its own: it outlives this process, so that a restart
+        is never half done because a terminal was closed.
+        """
+        failed = None
+        if self.command:
+            try:
+                self.running[broker] = subprocess.Popen(
+                    ["sh", "-c", self.command, "sh", broker],
+                    env={**os.environ, "REBALANCER_BROKER": broker},
+                    stdin=subprocess.DEVNULL,
+                    stdout=2,  # standard output is the roll's own result
+                    start_new_session=True,
+                )
+            except OSError as error:
+                failed = f"the command cannot be started ({error.strerror or error})"
+        self.state.begin_restart(broker, wall_clock_ms(), failed)
+
+    def poll(self) -> None:
+        """Notes the commands that have ended."""
+        for broker, process in list(self.running.items()):
+            code = process.poll()
+            if code is not None:
+                del self.running[broker]
+                self.state.end_command(broker, _failure(code))
+
+
+def _failure(code: int) -> str | None:
+    if code < 0:
+        return f"its command was ended by signal {-code}"
+    return f"its command ended with exit code {code}" if code else None
 
 
 class RollProcess:

@@ -1,5 +1,5 @@
-"""What an executor with given settings would answer now to commands for a bundle: to those on the
-control topic, and to those that no round has issued.
+"""The answers that an executor with given settings would give now to commands for a bundle: to
+those on the control topic, and to those that no round has issued.
 
 The verdicts are those of `strategies/executor/admission.py`, which the executor asks too. The owner
 and the destination are looked up by the executor only; no verdict here depends on them.
@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pulsar_rebalancer.decisions.explain.subject import Located
 from pulsar_rebalancer.decisions.log import DecisionLog
-from strategies.cluster.model import Command, Expected, OutcomeStatus
+from strategies.cluster.model import Command, Expected
 from strategies.executor.admission import AdmissionRules, CommandFacts, Objection, may_be_considered
 
 Action = Literal["unload", "transfer", "split"]
@@ -36,7 +36,7 @@ class ExecutorLimits:
     approval: bool = False
 
     def objection(self, command: Command, newest_epoch: int = 0) -> Objection | None:
-        """What the executor would object to now, without its cluster, its key and its journal."""
+        """The executor's objection now, without its cluster, its key and its journal."""
         facts = CommandFacts(
             self.now_ms,
             newest_epoch=newest_epoch,
@@ -128,10 +128,9 @@ def _on_topic(command: Command, whole: DecisionLog, limits: ExecutorLimits) -> L
 
 
 def _is_open(command: Command, whole: DecisionLog) -> bool:
-    """Whether the command has no outcome yet, or only that of a dry run."""
+    """True if the command has no outcome yet, or only that of a dry run."""
     outcome = whole.outcome_of(command)
-    status: OutcomeStatus | None = None if outcome is None else outcome.status
-    return status in (None, "dry-run")
+    return outcome is None or outcome.status == "dry-run"
 
 
 def _issued_now(bundle: str, cluster: str, action: Action, now_ms: int) -> Command:

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 from pulsar_rebalancer.decisions.explain.answers import (
     in_short,
+    move_costs,
     verdict_counts,
     verdict_words,
     why_missing,
 )
 from pulsar_rebalancer.decisions.explain.subject import ExplainedSubject, Located
 from pulsar_rebalancer.decisions.log import DecisionLog
-from pulsar_rebalancer.decisions.move_costs import move_costs
 from pulsar_rebalancer.decisions.round_texts import sentences
 from strategies.cluster.model import Command, Evidence, Round, Skip
 from strategies.cluster.round_state import counted_as_done
@@ -24,6 +24,7 @@ from strategies.figures.describe import (
     describe_intent,
     describe_skip,
     expected_spread,
+    first_of,
     reported_spread,
     reported_usage,
 )
@@ -132,7 +133,7 @@ def round_lines(done: Round, log: DecisionLog) -> list[str]:
 
 
 def cost_lines(log: DecisionLog) -> list[str]:
-    """What moves have cost their clients; empty if no executor has measured it."""
+    """The costs of moves for their clients; empty if no executor has measured it."""
     found = move_costs(log.outcomes)
     return ["what moves have cost:", *(f"  {one.line}" for one in found)] if found else []
 
@@ -291,9 +292,7 @@ def _goods(group: Sequence[Command]) -> str:
     """The bundle, or the number of bundles with the first names."""
     if len(group) == 1:
         return group[0].bundle
-    names = ", ".join(one.bundle for one in group[:_NAMES])
-    more = f" and {len(group) - _NAMES} more" if len(group) > _NAMES else ""
-    return f"{len(group)} bundles ({names}{more})"
+    return f"{len(group)} bundles ({first_of([one.bundle for one in group], _NAMES)})"
 
 
 def _destination(command: Command) -> str:
@@ -312,7 +311,7 @@ def _about_broker(broker: str, skip: Skip) -> str | None:
 
 
 def instruction(command: Command) -> str:
-    """What a command orders."""
+    """The order of a command."""
     if command.action == "split":
         return f"split {command.bundle} of {command.source} by {command.algorithm}"
     if command.action == "throttle":
@@ -364,13 +363,13 @@ def expected_usage(command: Command, earlier: int = 0) -> list[str]:
 
 
 def _counting(done: Round) -> list[str]:
-    """What the reasons of a round count as done, as a line."""
+    """A line about what the reasons of a round count as done."""
     return [f"the reasons below: {counted_as_done(done.counted)}"] if done.counted else []
 
 
 def _two_bases(done: Round) -> list[str]:
-    """Why the usages that are expected of brokers do not add up to the expected spread, as a line:
-    a plan estimates the present load from several samples.
+    """Explains why the usages that are expected of brokers do not add up to the expected spread, as
+    a line: a plan estimates the present load from several samples.
     """
     if points(expected_spread(done)) == points(done.spread_after.range):
         return []

@@ -13,8 +13,8 @@ from typing import Literal
 from pulsar_rebalancer.decisions.log import DecisionLog
 from strategies.bundles import namespace_of, parse_bundle, topic_hash
 from strategies.errors import RebalancerError
+from strategies.figures.describe import first_of
 
-Owners = Mapping[str, str]
 Kind = Literal["latest", "round", "command", "broker", "bundle"]
 LATEST = "latest"
 #: Accepted forms of the argument, for messages.
@@ -61,7 +61,7 @@ def locate(
     word: str,
     log: DecisionLog,
     epoch: int | None = None,
-    owners: Callable[[], Owners] = dict,
+    owners: Callable[[], Mapping[str, str]] = dict,
 ) -> Located:
     """Locates the word in the newest epoch that mentions it, or in the given one. Raises
     UnknownSubject.
@@ -198,9 +198,7 @@ def _of_topic(word: str, known: Iterable[str]) -> ExplainedSubject | None:
 def _only(kind: Kind, word: str, candidates: list[str]) -> ExplainedSubject | None:
     """The only candidate, or None. Raises UnknownSubject with all of them if there are several."""
     if len(candidates) > 1:
-        named = ", ".join(candidates[:_MOST_NAMED]) + (
-            f" and {len(candidates) - _MOST_NAMED} more" if len(candidates) > _MOST_NAMED else ""
-        )
+        named = first_of(candidates, _MOST_NAMED)
         raise UnknownSubject(
             f"{word} matches {len(candidates)} {kind}s: {named}; name one of them."
         )

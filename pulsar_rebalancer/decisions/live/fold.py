@@ -11,10 +11,14 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from pulsar_rebalancer.decisions.live.packed import PackedRound, packed
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveDecisions
+from pulsar_rebalancer.decisions.live.snapshot import (
+    LiveCluster,
+    LiveDecisions,
+    PackedRound,
+    packed,
+)
 from pulsar_rebalancer.decisions.log import DecisionLog, DecisionRecord, LoggedCommand
-from pulsar_rebalancer.decisions.status import CollectionPass
+from pulsar_rebalancer.decisions.status import REPORT_KINDS, CollectionPass, TelemetryHead
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.executor.approvals import Approval, ApprovalOutcome
 
@@ -136,18 +140,19 @@ class LiveFold:
             self._decided(found)
             _add_bounded(found.answers, answer, None)
 
-    def add_report(self, cluster: str, ts: int) -> None:
-        """Notes the time of a broker's report. `ts`: ms since the epoch."""
-        found = self._of(cluster)
-        if found is not None and (found.report_ms is None or ts > found.report_ms):
-            found.report_ms = ts
+    def add_telemetry(self, head: TelemetryHead) -> None:
+        """Notes the time of a broker's report, and the newest collection pass."""
+        reports = head.kind in REPORT_KINDS
+        if not reports and head.kind != "sweep":
+            return
+        found = self._of(head.cluster)
+        if found is None:
+            return
+        if reports and (found.report_ms is None or head.ts > found.report_ms):
+            found.report_ms = head.ts
             self._changed(found)
-
-    def add_sweep(self, cluster: str, sweep: CollectionPass) -> None:
-        """Notes the newest collection pass."""
-        found = self._of(cluster)
-        if found is not None and (found.sweep is None or sweep.ts >= found.sweep.ts):
-            found.sweep = sweep
+        if not reports and (found.sweep is None or head.ts >= found.sweep.ts):
+            found.sweep = head.as_sweep()
             self._changed(found)
 
     def add_rejected(self, cluster: str, code: str) -> None:

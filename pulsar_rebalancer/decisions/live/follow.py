@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -17,8 +18,6 @@ from pulsar_rebalancer.decisions.live.fold import LiveFold
 from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot, TopicHealth
 from pulsar_rebalancer.decisions.log import decode_decision, usable_key
 from pulsar_rebalancer.decisions.status import (
-    REPORT_KINDS,
-    CollectionPass,
     RejectedHead,
     TelemetryHead,
 )
@@ -30,10 +29,8 @@ from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import signing_key
 from strategies.errors import RebalancerError, WireError
 
-#: Telemetry and rejected records published within this time are read.
-_RECENT_MS = 600_000
-#: Other records published within this time are read.
-_HISTORY_MS = 86_400_000
+#: Records published within this time are read; of other topics, those of a day.
+_PAST_MS = {"telemetry": 600_000, "rejected": 600_000}
 #: Rounds per cluster that the page keeps.
 _ROUNDS = 500
 #: Pause (s) after a read that brought nothing, between two snapshots, and between two looks at what
@@ -42,24 +39,6 @@ _IDLE_S, _SNAPSHOT_S, _TICK_S = 0.3, 0.5, 5.0
 _FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0
 _TELEMETRY = msgspec.json.Decoder(TelemetryHead)
 _REJECTED = msgspec.json.Decoder(RejectedHead)
-#: What reading a topic raises: also errors of client libraries that no module of ours expects.
-_Failure = Exception
-
-
-def _telemetry(fold: LiveFold, value: bytes) -> None:
-    head = _TELEMETRY.decode(value)
-    if not is_cluster(head.cluster):
-        return
-    if head.kind in REPORT_KINDS:
-        fold.add_report(head.cluster, head.ts)
-    elif head.kind == "sweep":
-        sweep = CollectionPass(head.ts, tuple(head.brokers), head.missing)
-        fold.add_sweep(head.cluster, sweep)
-
-
-def _rejected(fold: LiveFold, value: bytes) -> None:
-    head = _REJECTED.decode(value)
-    fold.add_rejected(head.cluster or "", head.code)
 
 
 class LiveTopics:
@@ -135,22 +114,21 @@ class LiveTopics:
                 finally:
                     with suppress(RebalancerError):
                         reader.close()
-            except _Failure as error:
+            # Client libraries raise errors that no module of ours expects.
+            except Exception as error:
                 self._lost(name, error)
                 self._stop.wait(pause_s)
                 pause_s = min(2 * pause_s, _LAST_RETRY_S)
 
     def _opened(self, name: str, topic: TopicUri) -> Reader:
         given = self._connections
-        short = name in ("telemetry", "rejected")
-        past_ms = _RECENT_MS if short else _HISTORY_MS
         return open_reader(
             topic,
             given.access,
             follow=True,
             limits=given.wire,
             source=given.source if name == "telemetry" else SourceSettings(),
-            since_ms=max(0, self._now_ms() - past_ms),
+            since_ms=max(0, self._now_ms() - _PAST_MS.get(name, 86_400_000)),
         )
 
     def _read(self, name: str, reader: Reader) -> None:
@@ -170,17 +148,17 @@ class LiveTopics:
                     self._add_record(name, record.value)
                 except (WireError, ValueError, RecursionError):
                     self._skipped += 1
-        with self._lock:
-            health = self._health[name]
-            self._health[name] = replace(health, records=health.records + len(records))
-        self._dirty.set()
+        self._note(name, records=self._health[name].records + len(records))
 
     def _add_record(self, name: str, value: bytes) -> None:
         match name:
             case "telemetry":
-                _telemetry(self._fold, value)
+                head = _TELEMETRY.decode(value)
+                if is_cluster(head.cluster):
+                    self._fold.add_telemetry(head)
             case "rejected":
-                _rejected(self._fold, value)
+                rejected = _REJECTED.decode(value)
+                self._fold.add_rejected(rejected.cluster or "", rejected.code)
             case _:
                 self._fold.add(decode_decision(name, value, self._keys.get(name)))
 
@@ -189,20 +167,19 @@ class LiveTopics:
         if health.error:
             self._log(f"topics.{name} is read again")
         if health.error or (caught_up and not health.caught_up):
-            with self._lock:
-                self._health[name] = replace(
-                    health, error="", since_ms=None, caught_up=caught_up or health.caught_up
-                )
-            self._dirty.set()
+            self._note(name, error="", since_ms=None, caught_up=caught_up or health.caught_up)
 
     def _lost(self, name: str, error: Exception) -> None:
         health = self._health[name]
         text = str(error) or type(error).__name__
         if not health.error:
             self._log(f"topics.{name} cannot be read, trying again: {text}")
+        self._note(name, error=text, since_ms=health.since_ms or self._now_ms())
+
+    def _note(self, name: str, **changes: Any) -> None:
+        """Changes the health of a topic, which only the topic's own thread does."""
         with self._lock:
-            since_ms = health.since_ms or self._now_ms()
-            self._health[name] = replace(health, error=text, since_ms=since_ms)
+            self._health[name] = replace(self._health[name], **changes)
         self._dirty.set()
 
     def _keep(self, on_turn: Callable[[LiveSnapshot], None]) -> None:

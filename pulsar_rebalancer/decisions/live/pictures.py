@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsar_rebalancer.decisions.live.packed import PackedRound
-from pulsar_rebalancer.decisions.live.snapshot import LiveDecisions
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, PackedRound
 from pulsar_rebalancer.decisions.live.views import ANSWERS, Document, answer_of, names_of
 from strategies.bundles import Floats
 from strategies.cluster.model import Command
@@ -31,24 +30,24 @@ STEPS, UNKNOWN = 200, 255
 _DIGITS = re.compile(r"(\d+)")
 
 
-def usage_over_time(decisions: LiveDecisions) -> Document:
+def usage_over_time(one: LiveCluster) -> Document:
     """Usage per broker (or group of brokers) and round. `cells`: base64 of one byte per cell, row
     by row: usage × 200, 254 = more, 255 = unknown. `levels`: permille per round, or null.
     """
-    rounds = decisions.rounds
+    rounds = one.decisions.rounds
     names = sorted(names_of(rounds), key=natural)
     groups = _groups(names)
     table = _table(rounds, names)
     return {
-        "version": decisions.version,
-        "times": [one.round.ts for one in rounds],
-        "rounds": [[one.round.epoch, one.round.round] for one in rounds],
+        "version": one.decisions.version,
+        "times": [packed.round.ts for packed in rounds],
+        "rounds": [[packed.round.epoch, packed.round.round] for packed in rounds],
         "rows": [
             {"name": names[begin], "last": names[end - 1], "count": end - begin}
             for begin, end in groups
         ],
         "cells": b64encode(_cells(table, groups).tobytes()).decode(),
-        "levels": [_permilles(one.levels) for one in rounds],
+        "levels": [_permilles(packed.levels) for packed in rounds],
         "lines": [_permilles(row) for row in table] if len(names) <= MOST_LINES else [],
     }
 
@@ -93,25 +92,25 @@ def _permilles(values: Sequence[float] | Floats | None) -> list[int | None] | No
     return [None if isnan(value) else round(1_000 * min(float(value), 1e6)) for value in values]
 
 
-def bundles_over_time(decisions: LiveDecisions, now_ms: int) -> Document:
+def bundles_over_time(one: LiveCluster) -> Document:
     """Commands per bundle and time, the bundles with the newest command first. `cells`: row,
     column, number of commands, and the answer to the newest of them, as a place in `answers`.
     """
-    rounds = decisions.rounds
+    decisions, rounds = one.decisions, one.decisions.rounds
     count = min(len(rounds), MOST_COLUMNS)
-    edges = [len(rounds) * place // count for place in range(count)] if count else []
+    edges = [len(rounds) * place // count for place in range(count)]
     column_of = _columns(rounds, edges)
     by_bundle: dict[str, list[Command]] = {}
-    for one in decisions.log.commands:
-        if (one.epoch, one.round) in column_of:
-            by_bundle.setdefault(one.bundle, []).append(one)
+    for command in decisions.log.commands:
+        if (command.epoch, command.round) in column_of:
+            by_bundle.setdefault(command.bundle, []).append(command)
     newest = sorted(by_bundle.items(), key=lambda item: (-item[1][-1].issued_at_ms, item[0]))
     cells: dict[tuple[int, int], list[int]] = {}
     for row, (_, commands) in enumerate(newest[:MOST_BUNDLES]):
-        for one in commands:
-            cell = cells.setdefault((row, column_of[one.epoch, one.round]), [0, 0])
+        for command in commands:
+            cell = cells.setdefault((row, column_of[command.epoch, command.round]), [0, 0])
             cell[0] += 1
-            cell[1] = ANSWERS.index(answer_of(one, decisions.log, now_ms))
+            cell[1] = ANSWERS.index(answer_of(command, decisions.log, one.now_ms))
     return {
         "version": decisions.version,
         "answers": list(ANSWERS),

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import isnan
 from typing import Any, Literal
 
 from pulsar_rebalancer.decisions.explain.answers import in_short
 from pulsar_rebalancer.decisions.intents import what_of
-from pulsar_rebalancer.decisions.live.packed import PackedRound
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveDecisions, LiveSnapshot
+from pulsar_rebalancer.decisions.live.snapshot import (
+    LiveCluster,
+    LiveDecisions,
+    LiveSnapshot,
+    PackedRound,
+)
 from pulsar_rebalancer.decisions.log import DecisionLog, state_since
 from pulsar_rebalancer.decisions.plans import pauses_of
 from pulsar_rebalancer.decisions.round_texts import proves_bound, sentences
@@ -46,7 +50,7 @@ NO_RECORD = (
 
 @dataclass(frozen=True, slots=True)
 class ViewSettings:
-    """What is late: `round` of the job, `pass_interval_ms` of the collector."""
+    """Settings that say what is late: `round` of the job, `pass_interval_ms` of the collector."""
 
     round: RoundSettings = RoundSettings()
     pass_interval_ms: int = 60_000
@@ -57,17 +61,7 @@ def clusters(snapshot: LiveSnapshot, settings: ViewSettings) -> Document:
     return {
         "version": snapshot.version,
         "clusters": [_in_list(one, settings) for one in snapshot.clusters.values()],
-        "topics": [
-            {
-                "name": one.name,
-                "uri": one.uri,
-                "records": one.records,
-                "error": one.error,
-                "since_ms": one.since_ms,
-                "caught_up": one.caught_up,
-            }
-            for one in snapshot.topics
-        ],
+        "topics": [asdict(one) for one in snapshot.topics],
         "empty": f"{NO_RECORD} {_starts(snapshot.starting)}" if snapshot.starting else NO_RECORD,
         "left_out": snapshot.left_out,
         "skipped": snapshot.skipped,
@@ -149,7 +143,7 @@ def pause_of_cluster(one: LiveCluster) -> PauseOrder | None:
 
 
 def _paused(one: LiveCluster, file: bool | None) -> str:
-    """Who or what pauses the executor, as a sentence; empty if nothing does. `file`: whether the
+    """Says who or what pauses the executor; empty if nothing does. `file`: whether the
     pause file of this machine exists.
     """
     order = pause_of_cluster(one)
@@ -188,17 +182,18 @@ def _newest(newest: Round) -> Document:
 
 
 def _proves(newest: Round) -> list[str]:
-    """What the round proves, after what it counts as done."""
+    """Sentences about what the round proves, after what it counts as done."""
     found = sentences(proof_of(newest))
     if not (found and newest.counted):
         return found
     return [f"In this round, {counted_as_done(newest.counted)}.", *found]
 
 
-def brokers(decisions: LiveDecisions) -> Document:
+def brokers(one: LiveCluster) -> Document:
     """The brokers of the newest round, the busiest first, in permille of their limits: `usage` as
     reported, `after` as expected, with `counted` earlier moves that reports do not show yet.
     """
+    decisions = one.decisions
     if not decisions.rounds:
         return {"version": decisions.version, "names": [], "usage": [], "after": [], "stale": {}}
     newest = decisions.rounds[-1]
@@ -207,7 +202,7 @@ def brokers(decisions: LiveDecisions) -> Document:
         for name, usage, after in zip(newest.places.names, newest.usage, newest.after, strict=True)
         if not isnan(usage)
     ]
-    judged.sort(key=lambda one: (-one[0], one[2]))
+    judged.sort(key=lambda row: (-row[0], row[2]))
     return {
         "version": decisions.version,
         "round": newest.round.round,
@@ -224,14 +219,15 @@ def _permille(usage: float) -> int:
     return round(1_000 * min(max(usage, 0.0), 1e6))
 
 
-def history(decisions: LiveDecisions, now_ms: int, after: int = 0) -> Document:
+def history(one: LiveCluster, after: int = 0) -> Document:
     """The rounds that changed after version `after`, newest first."""
-    changed = [one for one in reversed(decisions.rounds) if one.changed > after]
+    decisions = one.decisions
+    changed = [packed for packed in reversed(decisions.rounds) if packed.changed > after]
     oldest = decisions.rounds[0].key if decisions.rounds else None
     return {
         "version": decisions.version,
         "oldest": oldest,
-        "rounds": [_in_history(one, decisions.log, now_ms) for one in changed],
+        "rounds": [_in_history(packed, decisions.log, one.now_ms) for packed in changed],
     }
 
 
@@ -254,7 +250,7 @@ def _in_history(one: PackedRound, log: DecisionLog, now_ms: int) -> Document:
 
 
 def answer_of(command: Command, log: DecisionLog, now_ms: int) -> Answer:
-    """What happened to a command, in one word."""
+    """Says in one word what happened to a command."""
     outcome = log.outcome_of(command)
     if command.action == "throttle":
         return "advice"
@@ -341,7 +337,7 @@ def _executor_text(one: LiveCluster, newest: Outcome | None, paused: str) -> tup
 
 
 def _answers(log: DecisionLog, command: Command) -> tuple[str, bool]:
-    """What happened to the commands of the round that published this one."""
+    """Says what happened to the commands of the round that published this one."""
     given = [
         outcome
         for other in log.by_round[command.cluster, command.epoch, command.round]

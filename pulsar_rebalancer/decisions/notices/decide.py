@@ -8,16 +8,17 @@ none. A notice follows when a condition lasts and differs from the one of the la
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from pulsar_rebalancer.decisions.explain.sentences import when
 from pulsar_rebalancer.decisions.log import DecisionRecord, LoggedCommand
-from pulsar_rebalancer.decisions.notices.picture import picture_of
+from pulsar_rebalancer.decisions.round_texts import picture_of
 from sinks.metrics.exposition import code_of
 from sinks.notices.delivery import Notice, NoticeCause
 from strategies.cluster.model import Outcome, OutcomeStatus, Round
@@ -28,11 +29,6 @@ from strategies.figures.describe import counted
 QUIET = ""
 SILENT = "silent"
 PLAN = "plan"
-_LOST = "elsewhere"
-_SILENT_ADVICE = (
-    "Check with `rebalancer doctor` that `rebalancer run` and `rebalancer collect` run."
-)
-_OUTCOME_ADVICE = "See `rebalancer explain` with the command's id, and the executor's log."
 #: Clusters that are remembered; of more, those with the oldest rounds are forgotten.
 MOST_CLUSTERS = 1_000
 #: Clusters whose last round was this long before the first start are not silent, but gone.
@@ -45,7 +41,7 @@ _MOST_REASONS = 100
 
 @dataclass(frozen=True, slots=True)
 class NoticeRules:
-    """What notices are about. `kinds`: see `sinks.notices.settings.KINDS`; `settle_rounds`: a state
+    """Rules for notices. `kinds`: see `sinks.notices.settings.KINDS`; `settle_rounds`: a state
     lasts after this number of rounds in a row; `silent_ms`: time without a round after which a
     cluster is silent; `quiet_ms`: outcomes of one reason are not repeated within this time.
     """
@@ -76,7 +72,7 @@ class OutcomeNotices(Struct, frozen=True):
 
 
 class ClusterNotices(Struct, frozen=True):
-    """What is remembered of a cluster.
+    """The memory of a cluster.
 
     `epoch`, `round`, `ts`, `picture`, `cause`: of the newest round. `condition`, `since`, `rounds`:
     of the newest rounds in a row. `notified`: the condition of the last notice. `outcomes`: by kind
@@ -99,7 +95,7 @@ class ClusterNotices(Struct, frozen=True):
 
 
 class NoticeMemory(Struct, frozen=True):
-    """What is remembered of all clusters. `begun`: the time (ms) of the first start; older records
+    """The memory of all clusters. `begun`: the time (ms) of the first start; older records
     are remembered and cause no notice by themselves.
     """
 
@@ -128,15 +124,15 @@ def after_records(
     answers to it, change nothing.
     """
     notices = list[Notice]()
+    after: Mapping[type, Callable[[NoticeMemory, Any, NoticeRules], Decided]] = {
+        Round: after_round,
+        LoggedCommand: after_command,
+        Outcome: after_outcome,
+    }
     for one in records:
-        found = list[Notice]()
-        if isinstance(one, Round):
-            memory, found = after_round(memory, one, rules)
-        elif isinstance(one, LoggedCommand):
-            memory, found = after_command(memory, one, rules)
-        elif isinstance(one, Outcome):
-            memory, found = after_outcome(memory, one, rules)
-        notices += found
+        if type(one) in after:
+            memory, found = after[type(one)](memory, one, rules)
+            notices += found
     return memory, notices
 
 
@@ -252,7 +248,7 @@ def _kind(status: OutcomeStatus, code: str) -> str:
     """The kind of a notice about an outcome; empty if there is none."""
     if status == "failed":
         return "failed"
-    return "lost-destination" if code == _LOST else ""
+    return "lost-destination" if code == "elsewhere" else ""
 
 
 def _cause(done: Round) -> NoticeCause:
@@ -293,7 +289,11 @@ def _silent(cluster: str, known: ClusterNotices, rules: NoticeRules) -> Notice:
         # Not the present time: a repeated decision has the same id.
         known.ts + rules.silent_ms,
         known.ts,
-        NoticeCause(SILENT, f"no newer round for more than {limit}", _SILENT_ADVICE),
+        NoticeCause(
+            SILENT,
+            f"no newer round for more than {limit}",
+            "Check with `rebalancer doctor` that `rebalancer run` and `rebalancer collect` run.",
+        ),
         picture=f"in its last round: {known.picture}",
         link=rules.link,
     )
@@ -331,7 +331,9 @@ def _of_outcome(
         f"{outcome.cluster}: {what}{more}",
         outcome.ts,
         outcome.ts,
-        NoticeCause(code, text, _OUTCOME_ADVICE),
+        NoticeCause(
+            code, text, "See `rebalancer explain` with the command's id, and the executor's log."
+        ),
         command=outcome.command_id,
         picture=picture or None,
         link=rules.link,

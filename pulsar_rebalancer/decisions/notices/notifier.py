@@ -1,28 +1,147 @@
 """Follows rounds and outcomes, and delivers the notices that they cause: reads, decides, stores,
 commits, delivers, one after the other.
+
+What it must not forget is in one file that is replaced atomically: the positions on the topics,
+what was decided from them, and the notices that are not delivered yet. A record and its notices are
+stored together, and a notice is removed after its delivery. So a killed process loses no notice,
+and may repeat only the one that it was delivering, with the same id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pulsar_rebalancer.decisions.log import DecisionRecord, Kind, decode_decision
 from pulsar_rebalancer.decisions.notices.decide import (
+    NoticeMemory,
     NoticeRules,
     after_records,
     after_silence,
 )
-from pulsar_rebalancer.decisions.notices.outbox import Outbox, Stored
-from sinks.notices.delivery import Delivery
+from sinks.disk import Fsync, make_folder, write_durably
+from sinks.notices.delivery import Delivery, Notice
 from sinks.topics.access import Consumer, TopicRecord
 from sinks.topics.readable import Skipped, readable
+from sinks.wire.origin import Position
 from sinks.wire.signing import SigningKey
+from strategies.errors import SinkError, StateVersionError
+
+_FILE, _LOCK, _VERSION = "notices.json", ".lock", 1
+#: A place in a topic: its partition and offset.
+Place = tuple[int, int]
+
 
 _RECORDS, _BYTES = 500, 16 * 2**20
+
+
+class Stored(Struct, frozen=True):
+    """The content of the file. `places`: topic → the newest processed record of each partition, of
+    a file topic only of the newest segment.
+    """
+
+    v: int
+    memory: NoticeMemory
+    places: dict[str, list[Place]] = {}
+    waiting: list[Notice] = []
+
+    def has(self, position: Position) -> bool:
+        """True if the record was processed."""
+        topic, partition, offset = position
+        known = self.places.get(topic, [])
+        if _in_segments(topic):
+            return known != [] and (partition, offset) <= known[0]
+        return offset <= dict(known).get(partition, -1)
+
+    def with_records(
+        self, positions: Iterable[Position], memory: NoticeMemory, notices: Iterable[Notice]
+    ) -> Stored:
+        """After these records, in their order, and with the notices that they caused."""
+        places = dict(self.places)
+        for topic, partition, offset in positions:
+            known = {} if _in_segments(topic) else dict(places.get(topic, ()))
+            places[topic] = sorted({**known, partition: offset}.items())
+        return replace(self, memory=memory, places=places, waiting=[*self.waiting, *notices])
+
+
+def _in_segments(topic: str) -> bool:
+    """True if partitions are segments of a file topic, which are written one after the other."""
+    return topic.startswith("file:")
+
+
+class NotifierInUse(SinkError):
+    """Another notifier uses the folder."""
+
+
+class Outbox:
+    """The file in its folder, which is locked until `close`. All methods raise SinkError."""
+
+    def __init__(self, folder: Path, fsync: Fsync = os.fsync) -> None:
+        """Creates the folder. `fsync`: flushes the file or folder of a file descriptor. Raises
+        NotifierInUse.
+        """
+        self._file, self._fsync = folder / _FILE, fsync
+        try:
+            make_folder(folder, fsync)
+            self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._lock)
+            raise NotifierInUse(
+                f"Another notifier uses {folder}: stop it, or give this one a folder of its own "
+                "as notices.state."
+            ) from error
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def close(self) -> None:
+        """Releases the folder."""
+        os.close(self._lock)
+
+    def read(self, now_ms: int) -> Stored:
+        """Reads what was written last. At the first start, which is now, a new file, which is on
+        the disk before a record is read: a second start begins there. Raises StateVersionError.
+        """
+        try:
+            stored = msgspec.json.decode(self._file.read_bytes(), type=Stored)
+        except FileNotFoundError:
+            stored = Stored(_VERSION, NoticeMemory(now_ms))
+            self.write(stored)
+        except OSError as error:
+            raise self._unusable(error) from error
+        except ValueError as error:
+            raise SinkError(
+                f"{self._file} is damaged ({error}); delete it to begin with the present state of "
+                "the clusters."
+            ) from error
+        if stored.v != _VERSION:
+            raise StateVersionError(
+                f"{self._file} was written by another version (format {stored.v}, this one reads "
+                f"{_VERSION}): use the version that wrote it, or delete the file."
+            )
+        return stored
+
+    def write(self, stored: Stored) -> None:
+        """Returns when it is on the disk."""
+        text = msgspec.json.encode(stored).decode()
+        try:
+            write_durably(self._file, text, self._file.with_suffix(".part").name, self._fsync)
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: OSError) -> SinkError:
+        return SinkError(
+            f"{self._file} cannot be used ({error.strerror}); make room, or name a folder as "
+            "notices.state that this user may write."
+        )
 
 
 @dataclass(frozen=True, slots=True)

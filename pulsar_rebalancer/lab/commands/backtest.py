@@ -6,23 +6,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
+from pulsar_rebalancer.lab.backtest.run import (
+    LOOPS,
+    BacktestJob,
+    BacktestResult,
+    Loop,
+    check_rounds,
+    run_as_json,
+)
+from pulsar_rebalancer.lab.backtest.several_clusters import run_all, whole
 from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.recorded_release import columnar
+from pulsar_rebalancer.lab.report.chart_data import comparison
+from pulsar_rebalancer.lab.report.page import render, write_page
+from pulsar_rebalancer.lab.report.summary import FORESIGHT, Summary
 from pulsar_rebalancer.lab.report.target import check_target
+from pulsar_rebalancer.lab.tune.search import short
+from pulsar_rebalancer.settings.load import Settings
 from strategies.errors import SettingsError
 
-if TYPE_CHECKING:
-    from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult, Loop
-    from pulsar_rebalancer.settings.load import Settings
 
-app = typer.Typer()
-
-
-@app.command()
 def backtest(
     recording: lab_options.Recording,
     *,
@@ -55,9 +63,6 @@ def backtest(
     The table has one row per run and cluster: how even the brokers were, and how much was moved.
     Large recordings are read many times faster after `rebalancer convert`.
     """
-    from pulsar_rebalancer.lab.backtest.run import BacktestJob, check_rounds
-    from pulsar_rebalancer.lab.backtest.several_clusters import run_all, whole
-    from pulsar_rebalancer.lab.recorded_release import columnar
 
     check_target(html)
     wanted = options.settings(config, overrides)
@@ -100,7 +105,6 @@ def _tries(
     base: tuple[Path | None, list[str] | None],
 ) -> list[tuple[str, Settings]]:
     """Title and settings of every run, checked before the recording is read."""
-    from pulsar_rebalancer.lab.tune.search import short
 
     config, overrides = base
     return [
@@ -120,9 +124,6 @@ def _show(
     answers: Sequence[BacktestResult],
     as_json: bool,
 ) -> None:
-    from pulsar_rebalancer.lab.backtest.run import LOOPS, run_as_json
-    from pulsar_rebalancer.lab.report.chart_data import comparison
-    from pulsar_rebalancer.lab.report.summary import FORESIGHT, Summary
 
     summaries = [Summary(line) for answer in answers for line in answer.timelines]
     if as_json:
@@ -154,7 +155,6 @@ def _show(
 
 
 def _write_html(html: Path, recording: Path, answers: Sequence[BacktestResult]) -> None:
-    from pulsar_rebalancer.lab.report.page import render, write_page
 
     write_page(
         html,

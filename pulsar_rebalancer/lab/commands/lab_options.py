@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from pulsar_rebalancer.cli import console
-
-if TYPE_CHECKING:
-    from pulsar_rebalancer.settings.load import Settings
-
+from pulsar_rebalancer.lab.recorded_release import recorded_release, release_in
+from pulsar_rebalancer.settings.load import Settings
+from strategies.java.pulsar_releases import PULSAR_VERSION, RELEASES
 
 #: A recording of any form.
 Recording = Annotated[
@@ -38,8 +37,6 @@ def in_recorded_release(settings: Settings, recording: Path | str | Iterable[byt
     """
     if not settings.release_is_open:
         return settings
-    from pulsar_rebalancer.lab.recorded_release import recorded_release, release_in
-    from strategies.java.pulsar_releases import PULSAR_VERSION, RELEASES
 
     found = (
         recorded_release(recording) if isinstance(recording, Path | str) else release_in(recording)

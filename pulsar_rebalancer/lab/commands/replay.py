@@ -8,16 +8,18 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Literal
+from typing import IO, Annotated, Literal
 
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.lines import put
-from pulsar_rebalancer.decisions.explain.outcomes import OutcomeCollector
+from pulsar_rebalancer.decisions.explain.answers import HEADS, move_costs
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.goal import goal_of
-from pulsar_rebalancer.lab.replay import decisions
+from pulsar_rebalancer.lab.replay import decisions, spark
+from pulsar_rebalancer.lab.replay.decisions import OutcomeCollector, timelines
+from pulsar_rebalancer.lab.report.page import PageTable, render, write_page
 from pulsar_rebalancer.lab.report.target import check_target
 from pulsar_rebalancer.lab.tables import replay as report
 from pulsar_rebalancer.settings.load import Settings
@@ -31,44 +33,42 @@ from strategies.cluster.model import Outcome
 from strategies.errors import WireError
 from strategies.round.screening import ABOUT_POLICIES
 
-if TYPE_CHECKING:
-    from pulsar_rebalancer.lab.report.page import PageTable
-
-app = typer.Typer()
-
 EngineKind = Literal["plain", "spark"]
+_FromTopic = Annotated[
+    str | None,
+    typer.Option(metavar="URI", help="Use all present records of a topic, not a recording."),
+]
+_Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="DIR", help="Write the output topics as files to DIR."),
+]
+_ShufflePartitions = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="With --engine spark: number of state partitions."),
+]
+_Rejected = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="With -: write rejected records to this file as JSON lines."),
+]
+_RecordsPerBatch = Annotated[
+    int | None, typer.Option(metavar="N", help="With --engine spark: records per micro-batch.")
+]
+_Engine = Annotated[
+    EngineKind, typer.Option(help="Decide in this process, or in the streaming job.")
+]
 
 
-@app.command()
 def replay(
     recording: Annotated[str | None, options.JSON_LINES] = None,
     *,
-    from_topic: Annotated[
-        str | None,
-        typer.Option(metavar="URI", help="Use all present records of a topic, not a recording."),
-    ] = None,
+    from_topic: _FromTopic = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Write the output topics as files to DIR."),
-    ] = None,
-    engine: Annotated[
-        EngineKind, typer.Option(help="Decide in this process, or in the streaming job.")
-    ] = "plain",
-    records_per_batch: Annotated[
-        int | None, typer.Option(metavar="N", help="With --engine spark: records per micro-batch.")
-    ] = None,
-    shuffle_partitions: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="With --engine spark: number of state partitions."),
-    ] = None,
-    rejected: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="With -: write rejected records to this file as JSON lines."
-        ),
-    ] = None,
+    out: _Out = None,
+    engine: _Engine = "plain",
+    records_per_batch: _RecordsPerBatch = None,
+    shuffle_partitions: _ShufflePartitions = None,
+    rejected: _Rejected = None,
     html: lab_options.Html = None,
     fail_on_imbalance: lab_options.FailOnImbalance = False,
     as_json: options.Json = False,
@@ -104,14 +104,8 @@ def replay(
     settings = options.settings(config, overrides, *flags)
     console.warn(settings.warnings)
     origin = recording or str(from_topic)
-    if recording is not None:
-        settings = lab_options.in_recorded_release(settings, recording)
-        read = of_recording(recording)
-    else:
-        topic = parse_topic(origin)
-        settings = lab_options.in_recorded_release(settings, _values(topic, settings.connections))
-        read = _of_topic(topic, settings.connections)
-    source = OutcomeCollector(read)
+    settings, records = _records(recording, origin, settings)
+    source = OutcomeCollector(records)
     quiet = as_json or out is not None
     made = decisions.collect(_shown(_answers(source, settings, engine), quiet))
     if quiet:
@@ -123,6 +117,17 @@ def replay(
     check_use(origin, source.count, len(made.rejected))
     if fail_on_imbalance:
         _fail_on_imbalance(made, settings)
+
+
+def _records(
+    recording: str | None, topic: str, settings: Settings
+) -> tuple[Settings, Iterable[TopicRecord]]:
+    """The settings in the release of the records, and the records."""
+    if recording is not None:
+        return lab_options.in_recorded_release(settings, recording), of_recording(recording)
+    uri = parse_topic(topic)
+    settings = lab_options.in_recorded_release(settings, _values(uri, settings.connections))
+    return settings, _of_topic(uri, settings.connections)
 
 
 def _write(out: Path, made: decisions.Decisions, source: OutcomeCollector) -> dict[str, Path]:
@@ -176,7 +181,6 @@ def _answers(
 ) -> Iterator[list[OutputRow]]:
     if engine == "plain":
         return decisions.decide(records, settings.engine, settings.connections.wire)
-    from pulsar_rebalancer.lab.replay import spark
 
     return spark.decide(records, settings.engine, settings.job, console.progress)
 
@@ -230,8 +234,6 @@ def _write_html(
     settings: Settings,
     verdicts: Mapping[str, Outcome],
 ) -> dict[str, Path]:
-    from pulsar_rebalancer.lab.replay.decisions import timelines
-    from pulsar_rebalancer.lab.report.page import render, write_page
 
     name = topic_name(origin)
     write_page(
@@ -248,8 +250,6 @@ def _write_html(
 
 def _costs(outcomes: Iterable[Outcome]) -> PageTable | None:
     """What moves have cost, if executors have measured it."""
-    from pulsar_rebalancer.decisions.move_costs import HEADS, move_costs
-    from pulsar_rebalancer.lab.report.page import PageTable
 
     rows = [one.row for one in move_costs(outcomes)]
     hint = "As executors have measured it, by the load manager and the topics of the moved bundle."

@@ -23,10 +23,16 @@ from sinks.topics.readable import Skipped, readable
 from sinks.wire.codec import decode_command, decode_round
 from strategies.errors import SinkError
 
-app = typer.Typer()
+_Within = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        min=0,
+        help="Maximum time between a move and a command for the same bundle that are matched.",
+    ),
+]
 
 
-@app.command()
 def shadow(
     recording: Annotated[
         str | None,
@@ -36,14 +42,7 @@ def shadow(
         ),
     ] = None,
     *,
-    within: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            min=0,
-            help="Maximum time between a move and a command for the same bundle that are matched.",
-        ),
-    ] = 600.0,
+    within: _Within = 600.0,
     since: Annotated[
         str | None,
         typer.Option(
@@ -91,9 +90,7 @@ def shadow(
         console.print_json("shadow", 1, body)
         return
     console.show(*tables(agreement))
-    for line in wanderings(wanderers):
-        console.say(line)
-    console.say(sentence(agreement))
+    console.say(*wanderings(wanderers), sentence(agreement))
 
 
 def _read_input(

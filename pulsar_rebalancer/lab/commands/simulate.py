@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import Progress
 
 from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.lab import runs
@@ -18,71 +20,76 @@ from pulsar_rebalancer.lab.report.target import check_target
 from pulsar_rebalancer.lab.runs import checked, run_requests
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.tables.simulate import (
+    pages,
     published,
     ratings,
     tables,
 )
 from strategies.java.pulsar_releases import RELEASES
 
-app = typer.Typer()
 #: Words instead of a scenario: all published cards, compared with the published figures; all
 #: built-in scenarios.
 PUBLISHED, ALL = "published", "all"
+_Scenarios = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SCENARIO…",
+        help="Names or .toml files; published = the cards E1–E10, all = all of --list.",
+    ),
+]
+_Strategy = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="name, name/mode or name/mode+placement; all = Pulsar's five. Repeatable.",
+    ),
+]
+_Mode = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODE",
+        help="fixed or parity, if --strategy does not name it; default: the scenario's.",
+    ),
+]
+_Seeds = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=10_000,
+        metavar="N",
+        help="Runs of each scenario, with different traffic; default 5, for published 20.",
+    ),
+]
+_Bundles = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N",
+        help="Number of bundles instead of the scenario's; 4.2 or 5.0: as many as a new "
+        "namespace of this Pulsar release has.",
+    ),
+]
+_Jobs = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=256, metavar="N", help="Number of processes; default: the machine's cores."
+    ),
+]
 
 
-@app.command()
 def simulate(
-    scenarios: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SCENARIO…",
-            help="Names or .toml files; published = the cards E1–E10, all = all of --list.",
-        ),
-    ] = None,
+    scenarios: _Scenarios = None,
     *,
     listed: Annotated[bool, typer.Option("--list", help="List the built-in scenarios.")] = False,
-    strategy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="name, name/mode or name/mode+placement; all = Pulsar's five. Repeatable.",
-        ),
-    ] = None,
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODE",
-            help="fixed or parity, if --strategy does not name it; default: the scenario's.",
-        ),
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=10_000,
-            metavar="N",
-            help="Runs of each scenario, with different traffic; default 5, for published 20.",
-        ),
-    ] = None,
+    strategy: _Strategy = None,
+    mode: _Mode = None,
+    seeds: _Seeds = None,
     first_seed: Annotated[int, typer.Option(min=0, metavar="N", help="First seed.")] = 1,
-    bundles: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            help="Number of bundles instead of the scenario's; 4.2 or 5.0: as many as a new "
-            "namespace of this Pulsar release has.",
-        ),
-    ] = None,
+    bundles: _Bundles = None,
     minutes: Annotated[
         int | None,
         typer.Option(min=2, metavar="N", help="Length in minutes instead of the scenario's."),
     ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=256, metavar="N", help="Number of processes; default: the machine's cores."
-        ),
-    ] = None,
+    jobs: _Jobs = None,
     overrides: options.Overrides = None,
     html: lab_options.Html = None,
     as_json: options.Json = False,
@@ -100,17 +107,13 @@ def simulate(
     compared = scenarios == [PUBLISHED]
     count = seeds or (20 if compared else 5)
     names = catalog.published() if compared else _names(scenarios)
-    changes = {
-        key: value
-        for key, value in (("bundles", _bundles(bundles)), ("minutes", minutes))
-        if value is not None
-    }
+    asked = {"bundles": _bundles(bundles), "minutes": minutes}
     requests = run_requests(
         names,
         strategy or (),
         range(first_seed, first_seed + count),
         mode=mode,
-        changes=changes,
+        changes={key: value for key, value in asked.items() if value is not None},
         overrides=overrides or (),
     )
     checked([request for request in requests if request.seed == first_seed])  # before the first run
@@ -157,7 +160,6 @@ def _names(scenarios: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _write_page(made: Sequence[runs.Made], html: Path) -> None:
-    from pulsar_rebalancer.lab.tables.simulate import pages
 
     pages.write(made, html)
     console.progress(f"written: {html}")
@@ -222,8 +224,6 @@ def _length(minutes: int) -> str:
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[], None]]:
     """A progress bar on a terminal, otherwise one line."""
-    from rich.console import Console
-    from rich.progress import Progress
 
     stderr = Console(file=sys.stderr)
     if not stderr.is_terminal and total > 1:

@@ -5,28 +5,32 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.recorded_release import columnar
+from pulsar_rebalancer.lab.simulation.fleet import MIB
+from pulsar_rebalancer.lab.trace.loads import Load, Loads, Reading, loads_of
+from pulsar_rebalancer.lab.trace.text import scenario_part, write_trace
+from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.recorder import ENDINGS, check_use
 from strategies.errors import SettingsError, SinkError
 from strategies.ordered_sum import ordered_sum
 
-if TYPE_CHECKING:
-    from pulsar_rebalancer.lab.trace.loads import Load, Loads, Reading
-
-app = typer.Typer()
 #: Names that a scenario accepts for a namespace and that do not break a CSV column.
 _NAMESPACE = re.compile(r"[-=:.\w]+(/[-=:.\w]+){1,2}")
 #: If reports of bundles contain less than this part of all traffic, the load of namespaces is
 #: unknown.
 _ENOUGH = 0.95
+_Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Cluster, if the recording contains several."),
+]
 
 
-@app.command()
 def trace(
     recording: lab_options.Recording,
     target: Annotated[
@@ -41,10 +45,7 @@ def trace(
         Literal["cluster", "namespace"],
         typer.Option(help="One figure for all traffic, or one for each namespace."),
     ] = "cluster",
-    cluster: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Cluster, if the recording contains several."),
-    ] = None,
+    cluster: _Cluster = None,
     force: options.Force = False,
     config: options.Config = None,
     overrides: options.Overrides = None,
@@ -66,10 +67,6 @@ def trace(
             param_hint="FILE",
         )
     options.refuse_existing(target, force)
-    from pulsar_rebalancer.lab.recorded_release import columnar
-    from pulsar_rebalancer.lab.trace.loads import loads_of
-    from pulsar_rebalancer.lab.trace.text import scenario_part, write_trace
-    from sinks.recordings.columnar_reading import read_blocks
 
     interval_ms = round(interval * 1000)
     interval = interval_ms / 1000
@@ -86,8 +83,7 @@ def trace(
         f"{target}: {len(loads[0].received)} figures {'each ' if len(loads) > 1 else ''}of "
         f"{interval:g} s"
     )
-    for line in scenario_part(target, loads, interval):
-        console.say(line)
+    console.say(*scenario_part(target, loads, interval))
 
 
 def _one(recording: Path, reading: Reading, wanted: str | None) -> Loads:
@@ -157,7 +153,6 @@ def _usable(recording: Path, found: Loads, per: str, interval: float) -> Sequenc
 def _as_json(
     target: Path, found: Loads, loads: Sequence[Load], interval: float
 ) -> dict[str, object]:
-    from pulsar_rebalancer.lab.simulation.fleet import MIB
 
     return {
         "file": str(target),

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.report.target import check_target
-
-if TYPE_CHECKING:
-    from pulsar_rebalancer.settings.load import Settings
-
-app = typer.Typer()
+from pulsar_rebalancer.lab.tables.tune import tune_on
+from pulsar_rebalancer.settings.load import Settings
 
 
-@app.command()
 def tune(
     recording: lab_options.Recording,
     *,
@@ -51,7 +47,6 @@ def tune(
     beats, and whether one of them is better than the current settings. The report of --html shows
     the best set on the test part.
     """
-    from pulsar_rebalancer.lab.tables.tune import tune_on
 
     check_target(html)
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.report.target import check_target
+from pulsar_rebalancer.lab.tables.upgrade_preview import preview
 from strategies.errors import SettingsError
-
-if TYPE_CHECKING:
-    from strategies.java.pulsar_releases import PulsarRelease
-
-app = typer.Typer()
+from strategies.java.pulsar_releases import PulsarRelease
 
 
-@app.command("upgrade-preview")
 def upgrade_preview(
     recording: lab_options.Recording,
     *,
@@ -47,7 +43,6 @@ def upgrade_preview(
     Back-tests the recording in the closed loop with the rules and the defaults of both versions, as
     `backtest` does with shedding.mode = parity. Reads only.
     """
-    from pulsar_rebalancer.lab.tables.upgrade_preview import preview
 
     check_target(html)
     preview(

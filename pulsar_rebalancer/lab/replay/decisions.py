@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pulsar_rebalancer.decisions.log import decisive
 from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.lab.report.settings import shown_settings
@@ -17,11 +18,11 @@ from pulsar_rebalancer.lab.simulation.timeline import Timeline, Tracer
 from pulsar_rebalancer.settings.load import Settings
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.readable import place
-from sinks.wire.codec import decode_command, decode_rejected, decode_round
+from sinks.wire.codec import decode, decode_command, decode_rejected, decode_round
 from sinks.wire.encoding import encode_outcome
 from sinks.wire.origin import OutputRow, Position, WireLimits
-from strategies.cluster.model import Command, Expected, Outcome, Round
-from strategies.errors import SinkError
+from strategies.cluster.model import Command, Expected, Outcome, OutcomeReport, Round
+from strategies.errors import SinkError, WireError
 from strategies.figures.describe import counted, counted_with, expected_spread, reported_spread
 from strategies.fold.engine import EngineSettings, placement_of
 
@@ -33,6 +34,10 @@ FILES: Mapping[str, str] = {
     "rounds": "rounds.jsonl",
     "rejected": "rejected.jsonl",
 }
+
+
+#: Maximum size of an outcome record: some hundred bytes, and a sentence as the reason.
+_LONGEST = 65_536
 
 
 @dataclass(frozen=True)
@@ -250,3 +255,40 @@ def _tracer(cluster: str, settings: Settings, goal: str) -> Tracer:
             notes=("The recorded reports do not react to these moves: their effect is unknown.",),
         )
     )
+
+
+class OutcomeCollector:
+    """Passes records through to the loop, counts them, and keeps their outcomes."""
+
+    def __init__(self, records: Iterable[TopicRecord]) -> None:
+        self._records = records
+        self._outcomes: dict[str, dict[Outcome, None]] = {}
+        self.count = 0
+
+    def __iter__(self) -> Iterator[TopicRecord]:
+        for record in self._records:
+            self.count += 1
+            # Most records are reports, which are long: only possible outcomes are decoded here.
+            if len(record.value) < _LONGEST and b'"outcome"' in record.value:
+                self._keep(record.value)
+            yield record
+
+    def outcomes_of(self, ids: Iterable[str]) -> list[Outcome]:
+        """All different outcomes of these commands, grouped by command."""
+        return [one for id_ in ids for one in self._outcomes.get(id_, ())]
+
+    def verdicts(self) -> Mapping[str, Outcome]:
+        """Command id → its decisive outcome."""
+        return {
+            id_: found
+            for id_, given in self._outcomes.items()
+            if (found := decisive(tuple(given))) is not None
+        }
+
+    def _keep(self, value: bytes) -> None:
+        try:
+            record = decode(value, b"")
+        except WireError:
+            return
+        if isinstance(record, OutcomeReport):
+            self._outcomes.setdefault(record.outcome.command_id, {})[record.outcome] = None

@@ -9,8 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from pulsar_rebalancer.decisions.figure_texts import data_rate, figure, number
-from pulsar_rebalancer.decisions.round_texts import proves_bound, sentences
+from pulsar_rebalancer.decisions.round_texts import (
+    data_rate,
+    figure,
+    number,
+    proves_bound,
+    sentences,
+)
 from pulsar_rebalancer.lab.report.summary import Summary, count, share
 from pulsar_rebalancer.lab.report.thinning import bin_edges, counts, extremes, peaks
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline

@@ -9,17 +9,21 @@ from strategies.cluster.model import Scalar
 from strategies.fold.engine import placement_of
 from strategies.java.pulsar_releases import PULSAR_VERSION, RELEASES
 
-#: Sections that do not influence decisions.
-_ELSEWHERE = (
-    "job",
-    "topics",
-    "wire",
-    "kafka",
-    "pulsar",
-    "collector",
-    "executor",
-    "serve",
-    "signing",
+#: Tables whose settings decide; of `shedding` and `placement` also the tables of what ran. Others
+#: name servers and files, and a report is for anybody.
+_DECIDES = (
+    "round",
+    "weights",
+    "shedding",
+    "placement",
+    "filters",
+    "limits",
+    "splitting",
+    "throttling",
+    "drains",
+    "rivals",
+    "bulkhead",
+    "capacities",
 )
 
 
@@ -30,7 +34,7 @@ def shown_settings(settings: Settings) -> Mapping[str, Scalar]:
     """
     ran = (f"shedding.{settings.engine.strategy}", f"placement.{placement_of(settings.engine)[0]}")
     ordered = sorted(
-        (one for one in settings.entries if _matters(one.leaf.path, ran)),
+        (one for one in settings.entries if one.leaf.section in (*_DECIDES, *ran)),
         key=lambda one: one.kind == "default",
     )
     release = settings.engine.pulsar_version
@@ -42,14 +46,3 @@ def shown_settings(settings: Settings) -> Mapping[str, Scalar]:
         else str(one.value)
         for one in ordered
     }
-
-
-def _matters(path: str, ran: tuple[str, ...]) -> bool:
-    section = path.rpartition(".")[0]
-    if section.partition(".")[0] in _ELSEWHERE:
-        return False
-    return (
-        section in ran
-        or section.partition(".")[0] not in ("shedding", "placement")
-        or "." not in section
-    )

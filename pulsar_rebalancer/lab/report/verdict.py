@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf, isnan
 from typing import Literal
 
-from pulsar_rebalancer.decisions.figure_texts import data_rate, figure, number
+from pulsar_rebalancer.decisions.round_texts import data_rate, figure, number
 from pulsar_rebalancer.lab.report.summary import Summary, duration, points, share
 
 #: `open`: recorded reports, which do not react to moves; `compared`: a comparison that leaves the
@@ -210,7 +210,23 @@ def _of_unbalanced(run: Summary, headline: str, steps: Sequence[NextStep]) -> Re
     return ReportVerdict(level, headline, detail, (*steps, advice))
 
 
+def _of_recorded(runs: Sequence[Summary], steps: Sequence[NextStep]) -> ReportVerdict:
+    asks = ", ".join(f"{run.run.title} {run.commands:,}" for run in runs)
+    detail = (
+        "Recorded reports do not react to decisions: this compares how often each strategy "
+        "would have acted, not the effect."
+    )
+    more = NextStep(
+        "To compare the effect, run a closed loop, in which the recorded loads follow the moves.",
+        "rebalancer backtest RECORDING",
+    )
+    headline = f"Moves that would have been commanded: {asks}."
+    return ReportVerdict("open", headline, detail, tuple(steps) or (more,))
+
+
 def _of_several(runs: Sequence[Summary], steps: Sequence[NextStep]) -> ReportVerdict:
+    if runs[0].run.kind == "recorded":
+        return _of_recorded(runs, steps)
     evenest = min(runs, key=lambda run: (_or_inf(run.mean_spread), len(run.moves)))
     calmest = min(runs, key=lambda run: (len(run.moves), _or_inf(run.mean_spread)))
     said = (
@@ -218,23 +234,6 @@ def _of_several(runs: Sequence[Summary], steps: Sequence[NextStep]) -> ReportVer
         "on average"
     )
     effort = f"with {number(len(evenest.moves), 'move')}"
-    if runs[0].run.kind == "recorded":
-        asks = ", ".join(f"{run.run.title} {run.commands:,}" for run in runs)
-        detail = (
-            "Recorded reports do not react to decisions: this compares how often each strategy "
-            "would have acted, not the effect."
-        )
-        more = NextStep(
-            "To compare the effect, run a closed loop, in which the recorded loads follow the "
-            "moves.",
-            "rebalancer backtest RECORDING",
-        )
-        return ReportVerdict(
-            "open",
-            f"Moves that would have been commanded: {asks}.",
-            detail,
-            tuple(steps) or (more,),
-        )
     if not any(_differ(evenest, run) for run in runs):
         who = "Both" if len(runs) == 2 else f"All {len(runs)}"
         headline = (

@@ -10,13 +10,24 @@ from typing import Literal
 
 import numpy as np
 
-from pulsar_rebalancer.settings.broker_conf.as_pulsar import as_pulsar, defaults_of
-from pulsar_rebalancer.settings.broker_conf.convert import Conversion, convert, refuse_nothing
-from pulsar_rebalancer.settings.broker_conf.strategy_pair import is_extensible
-from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade, upgrade_of
+from pulsar_rebalancer.settings.broker_conf.convert import (
+    Conversion,
+    convert,
+    convert_lines,
+    refuse_nothing,
+)
+from pulsar_rebalancer.settings.broker_conf.forms import Property
+from pulsar_rebalancer.settings.broker_conf.keys import (
+    LOAD_MANAGER,
+    PLACEMENT,
+    SHEDDING,
+    class_name,
+    is_extensible,
+)
+from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade, pair_in
 from pulsar_rebalancer.settings.leaves import all_leaves
-from pulsar_rebalancer.settings.load import Settings
-from pulsar_rebalancer.settings.sources import from_flags
+from pulsar_rebalancer.settings.load import Settings, resolved
+from pulsar_rebalancer.settings.sources import Assignment, from_flags
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import read_blocks
 from strategies.errors import SettingsError, SinkError
@@ -35,6 +46,16 @@ _DECIDED: Mapping[str, str] = MappingProxyType(
         "placement.strategy": _OF_THE_FILE,
     }
 )
+
+
+_OF_DEFAULTS = (
+    "Both runs have Pulsar's defaults. If your broker.conf sets load-balancing keys, name it with "
+    "--broker-conf."
+)
+_EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
+_MANAGERS = ("ModularLoadManagerImpl", class_name(_EXTENSIBLE))
+#: Settings that the extensible load manager has no key for: it always places in its own way.
+_MODULAR_ONLY = frozenset({"placement.strategy", "filters.distribute_evenly"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +140,7 @@ def plan_of(
     ]
     if conf is None:
         given = defaults_of(releases[0], extensible=extensible).given
-        return PreviewPlan(tuple(runs), upgrade_of(given, *releases), (_OF_DEFAULTS,))
+        return PreviewPlan(tuple(runs), Upgrade(given, *releases), (_OF_DEFAULTS,))
     read = [(release, convert(conf, release)) for release in releases]
     refuse_nothing(conf, read[0][1])
     own = [
@@ -133,7 +154,7 @@ def plan_of(
     ]
     found = read[0][1]
     remarks = tuple(_remarks(conf, found, extensible))
-    upgrade = upgrade_of(found.given, *releases)
+    upgrade = Upgrade(found.given, *releases)
     return PreviewPlan((*own, *runs), upgrade, remarks, found.warnings)
 
 
@@ -147,12 +168,6 @@ def _refuse_decided(flags: Sequence[str]) -> None:
     ]
     if wrong:
         raise SettingsError(wrong)
-
-
-_OF_DEFAULTS = (
-    "Both runs have Pulsar's defaults. If your broker.conf sets load-balancing keys, name it with "
-    "--broker-conf."
-)
 
 
 def _remarks(conf: Path, found: Conversion, extensible: bool) -> Iterator[str]:
@@ -169,3 +184,55 @@ def _remarks(conf: Path, found: Conversion, extensible: bool) -> Iterator[str]:
             f"The recorded brokers run the {names[0]} load manager, {conf.name} selects the "
             f"{names[1]} one: the figures follow the file."
         )
+
+
+def defaults_of(release: PulsarRelease, *, extensible: bool) -> Conversion:
+    """What a broker.conf without a line leads to. `extensible`: it selects that load manager."""
+    lines = [Property(LOAD_MANAGER, _EXTENSIBLE, 0)] if extensible else []
+    return convert_lines(Path(f"defaults of Pulsar {release}"), lines, release)
+
+
+def as_pulsar(
+    conversion: Conversion, release: PulsarRelease, flags: Sequence[str] = ()
+) -> Settings:
+    """The settings in parity mode. `flags`: `path=value`, over all others. Raises SettingsError for
+    strategies that are not known here or do not start, and for bad flags.
+    """
+    _refuse_unknown(conversion)
+    pair = pair_in(release, conversion.given)
+    if not pair.starts:
+        raise SettingsError(
+            [
+                f"with this broker.conf, Pulsar {release} does not run: {pair.remark}; name "
+                f"another class in {PLACEMENT} or {SHEDDING}"
+            ]
+        )
+    skipped = _MODULAR_ONLY if is_extensible(conversion.given) else frozenset[str]()
+    given = [
+        Assignment(path, value, "file", conversion.origins[path])
+        for path, value in conversion.settings.items()
+        if path not in skipped
+    ]
+    given += [
+        Assignment(PULSAR_VERSION, release, "file", "the version to preview"),
+        Assignment("shedding.mode", "parity", "file", "the preview decides as Pulsar does"),
+    ]
+    more, complaints = from_flags(flags, all_leaves())
+    return resolved([*given, *more], complaints)
+
+
+def _refuse_unknown(conversion: Conversion) -> None:
+    """Raises SettingsError for a class that is not known here: its decisions cannot be computed."""
+    unknown = [
+        f"{one.key.name}, line {one.line}: {one.why}; what it would do cannot be previewed"
+        for one in conversion.keys
+        if one.key.name in (SHEDDING, PLACEMENT) and one.result == "no effect"
+    ]
+    manager = str(conversion.given.get(LOAD_MANAGER, _EXTENSIBLE))
+    if class_name(manager) not in _MANAGERS:
+        unknown.append(
+            f"{LOAD_MANAGER}: {manager} is unknown; known are {' and '.join(_MANAGERS)}; what it "
+            "would do cannot be previewed"
+        )
+    if unknown:
+        raise SettingsError(unknown)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pulsar_rebalancer.settings.broker_conf.forms import read_conf
+from pulsar_rebalancer.settings.broker_conf.forms import Property, read_conf
 from pulsar_rebalancer.settings.broker_conf.keys import (
     BANDWIDTH_WEIGHTS,
     ENABLED,
@@ -21,11 +21,11 @@ from pulsar_rebalancer.settings.broker_conf.keys import (
     SHEDDING,
     Key,
     Value,
+    class_name,
+    is_extensible,
     is_unknown,
     looks_like_ours,
 )
-from pulsar_rebalancer.settings.broker_conf.properties import Property
-from pulsar_rebalancer.settings.broker_conf.strategy_pair import class_name, is_extensible
 from pulsar_rebalancer.settings.leaves import Leaf, all_leaves
 from pulsar_rebalancer.settings.load import resolved
 from pulsar_rebalancer.settings.sources import Assignment, did_you_mean

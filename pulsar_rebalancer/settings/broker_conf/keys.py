@@ -235,7 +235,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
 
 
 def looks_like_ours(name: str) -> bool:
-    """Whether the name of a key or variable is like those of load balancing, in any case of
+    """True if the name of a key or variable is like those of load balancing, in any case of
     letters.
     """
     name = name.lower().removeprefix(PREFIX.lower())
@@ -244,9 +244,19 @@ def looks_like_ours(name: str) -> bool:
 
 
 def is_unknown(name: str) -> bool:
-    """Whether a name that is no key of Pulsar's `ServiceConfiguration` is like one of load
+    """True if a name that is no key of Pulsar's `ServiceConfiguration` is like one of load
     balancing: probably a misspelt one.
     """
     if name in SERVICE_CONFIGURATION:
         return False
     return looks_like_ours(name) or bool(get_close_matches(name, KEYS, 1, 0.9))
+
+
+def class_name(name: str) -> str:
+    """The last part of the name of a class."""
+    return name.rpartition(".")[2]
+
+
+def is_extensible(given: Mapping[str, Value]) -> bool:
+    """True if a broker.conf selects the extensible load manager. `given`: its keys and values."""
+    return str(given.get(LOAD_MANAGER, "")).endswith("ExtensibleLoadManagerImpl")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_rebalancer.settings.broker_conf.convert import Conversion, KeyOutcome
-from pulsar_rebalancer.settings.broker_conf.strategy_pair import class_name
+from pulsar_rebalancer.settings.broker_conf.keys import class_name
 from pulsar_rebalancer.settings.broker_conf.upgrade import OmittedKey, Upgrade, as_written
 from pulsar_rebalancer.settings.file_text import toml
 
@@ -56,7 +56,7 @@ def as_json(file: Path, conversion: Conversion, upgrade: Upgrade | None = None) 
 
 
 def upgrade_as_json(upgrade: Upgrade) -> dict[str, Any]:
-    """What an upgrade changes, as data for JSON."""
+    """The changes of an upgrade as data for JSON."""
     releases = upgrade.before, upgrade.after
     return {
         "from": upgrade.before,

@@ -1,29 +1,102 @@
-"""What an upgrade of Pulsar changes for a broker.conf: the keys that it leaves out and whose
-default differs, what this leads to, and the lines that keep today's behaviour.
+"""The changes that an upgrade of Pulsar brings for a broker.conf: the keys that it leaves out and
+whose default differs, what this leads to, and the lines that keep today's behaviour.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
-from pulsar_rebalancer.settings.broker_conf.keys import PLACEMENT, SHEDDING, Value
-from pulsar_rebalancer.settings.broker_conf.strategy_pair import (
-    StrategyPair,
+from pulsar_rebalancer.settings.broker_conf.keys import (
+    KEYS,
+    PLACEMENT,
+    SHEDDING,
+    Value,
     class_name,
     is_extensible,
-    pair_in,
 )
 from strategies.java.pulsar_releases import EVENLY, RELEASE_DEFAULTS, RELEASES, PulsarRelease
-from strategies.shedding.registry import SHEDDERS
+from strategies.placement.registry import PLACERS, pulsars_own
+from strategies.shedding.registry import EXTENSIBLE, SHEDDERS
+
+#: Classes that both shed and place.
+_BOTH = frozenset(entry.pulsar_class for entry in PLACERS.values() if entry.sheds)
+
 
 _MAX_UNLOAD = "maxUnloadPercentage"
 _BUNDLES = "defaultNumberOfNamespaceBundles"
-_SYSTEM_BUNDLES = "defaultNumberOfSystemNamespaceBundles"
 #: Keys that rounds of load balancing depend on; a back-test shows the others in nothing.
 _BALANCING = frozenset({SHEDDING, PLACEMENT, _MAX_UNLOAD, EVENLY})
 #: Classes that read maxUnloadPercentage.
 _READS_MAX_UNLOAD = frozenset(SHEDDERS[name].pulsar_class for name in ("avg", "uniform"))
+_SHEDDING_EFFECTS: Mapping[str, str] = {
+    "AvgShedder": "the fullest brokers are paired with the emptiest, and each pair shares out its "
+    "difference",
+    "ThresholdShedder": "brokers above the average usage shed, each by itself",
+}
+_PLACEMENT_EFFECTS: Mapping[str, str] = {
+    "AvgShedder": "a bundle that AvgShedder moves goes where it planned, any other one to a random "
+    "broker instead of the one with the lowest message rate",
+    "LeastLongTermMessageRate": "a bundle goes to the broker with the lowest message rate",
+}
+#: Key → what its new value does with any strategy.
+_OTHER_EFFECTS: Mapping[str, str] = {
+    "defaultNumberOfNamespaceBundles": "a new namespace has {} bundles; existing ones keep theirs",
+    "defaultNumberOfSystemNamespaceBundles": "pulsar/system has {} bundles if it is created again",
+    "dispatcherMaxReadBatchSize": "a dispatcher reads up to {} entries at a time",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyPair:
+    """The classes that shed and place. `starts`: whether the load manager starts with them;
+    `remark`: what differs from the two keys, as a sentence, or empty.
+    """
+
+    shedding: str
+    placement: str
+    starts: bool = True
+    remark: str = ""
+
+
+def pair_in(release: PulsarRelease, given: Mapping[str, Value]) -> StrategyPair:
+    """The pair in a release, with its defaults for keys that are not given."""
+    if is_extensible(given):
+        return _extensible(given)
+    sheds, places = (
+        str(given.get(key, KEYS[key].default_in(release))) for key in (SHEDDING, PLACEMENT)
+    )
+    if places in _BOTH and places != sheds:
+        return _replaced(release, sheds, places)
+    if sheds in _BOTH and places != sheds:
+        text = (
+            f"{class_name(sheds)} sheds and {class_name(places)} places: the destinations that "
+            f"{class_name(sheds)} plans are not used"
+        )
+        return StrategyPair(sheds, places, remark=text)
+    return StrategyPair(sheds, places)
+
+
+def _replaced(release: PulsarRelease, sheds: str, places: str) -> StrategyPair:
+    """A placement that sheds too, beside another shedding strategy."""
+    only = f"{class_name(places)} places only where it sheds too, and {class_name(sheds)} sheds"
+    if release == "4.2":
+        return StrategyPair(sheds, places, False, f"{only}: the load manager does not start")
+    instead = PLACERS[pulsars_own("4.2")].pulsar_class
+    return StrategyPair(sheds, instead, remark=f"{only}: {class_name(instead)} places instead")
+
+
+def _extensible(given: Mapping[str, Value]) -> StrategyPair:
+    wanted = str(given.get(SHEDDING, EXTENSIBLE.pulsar_class))
+    kept = EXTENSIBLE.java_class in wanted
+    sheds = class_name(EXTENSIBLE.pulsar_class)
+    remark = f"{class_name(wanted)} is for the modular load manager: {sheds} sheds"
+    return StrategyPair(
+        EXTENSIBLE.pulsar_class,
+        PLACERS["least_resource_usage_extensible"].pulsar_class,
+        remark="" if kept else remark,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +122,27 @@ class OmittedKey:
         return None if self.keep is None else f"{self.key}={as_written(self.keep)}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Upgrade:
-    """What changes from one release to another for a broker.conf. `pairs`: before and after."""
+    """The changes from one release to another for a broker.conf. `given`: its keys and values."""
 
+    given: Mapping[str, Value]
     before: PulsarRelease
     after: PulsarRelease
-    omitted: tuple[OmittedKey, ...]
-    pairs: tuple[StrategyPair, StrategyPair]
+
+    @cached_property
+    def pairs(self) -> tuple[StrategyPair, StrategyPair]:
+        """The strategies before and after."""
+        return pair_in(self.before, self.given), pair_in(self.after, self.given)
+
+    @cached_property
+    def omitted(self) -> tuple[OmittedKey, ...]:
+        """The keys that the file leaves out and whose defaults differ."""
+        return tuple(self._omitted())
 
     @property
     def noun(self) -> str:
-        """What the change is called."""
+        """The name of the change."""
         newer = RELEASES.index(self.after) >= RELEASES.index(self.before)
         return "upgrade" if newer else "downgrade"
 
@@ -91,23 +173,7 @@ class Upgrade:
             "round in 5.0: no key keeps the rule of the other release",
         )
 
-
-def upgrade_of(given: Mapping[str, Value], before: PulsarRelease, after: PulsarRelease) -> Upgrade:
-    """What changes for a broker.conf with these keys and values."""
-    pairs = pair_in(before, given), pair_in(after, given)
-    change = _Change(given, before, after, pairs)
-    return Upgrade(before, after, tuple(change.omitted()), pairs)
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    given: Mapping[str, Value]
-    before: PulsarRelease
-    after: PulsarRelease
-    pairs: tuple[StrategyPair, StrategyPair]
-
-    def omitted(self) -> Iterator[OmittedKey]:
-        """The keys that the file leaves out and whose defaults differ."""
+    def _omitted(self) -> Iterator[OmittedKey]:
         for key, differs in RELEASE_DEFAULTS.items():
             old, new = differs.values[self.before], differs.values[self.after]
             if key not in self.given and old != new:
@@ -119,13 +185,13 @@ class _Change:
         """The value that keeps today's behaviour. Without a key of its own, the system namespace
         has the number of any other.
         """
-        if key == _SYSTEM_BUNDLES and old is None:
+        if key == "defaultNumberOfSystemNamespaceBundles" and old is None:
             number: Value = RELEASE_DEFAULTS[_BUNDLES].values[self.before]
             return self.given.get(_BUNDLES, number)
         return old
 
     def _effect(self, key: str, new: Value | None) -> tuple[bool, str]:
-        """Whether the new default changes something for this file, and what."""
+        """Says whether the new default changes something for this file, and what."""
         if key in _BALANCING and is_extensible(self.given):
             return False, "no effect: the extensible load manager does not use it"
         if key == SHEDDING:
@@ -154,18 +220,6 @@ class _Change:
         return False, f"no effect: {class_name(sheds[1])} does not use it"
 
 
-_SHEDDING_EFFECTS: Mapping[str, str] = {
-    "AvgShedder": "the fullest brokers are paired with the emptiest, and each pair shares out its "
-    "difference",
-    "ThresholdShedder": "brokers above the average usage shed, each by itself",
-}
-_PLACEMENT_EFFECTS: Mapping[str, str] = {
-    "AvgShedder": "a bundle that AvgShedder moves goes where it planned, any other one to a random "
-    "broker instead of the one with the lowest message rate",
-    "LeastLongTermMessageRate": "a bundle goes to the broker with the lowest message rate",
-}
-
-
 def _other_effect(key: str, new: Value | None) -> tuple[bool, str]:
     """The effect of a key that has the same effect with any strategy."""
     if key == EVENLY:
@@ -173,19 +227,12 @@ def _other_effect(key: str, new: Value | None) -> tuple[bool, str]:
         return True, f"the bundles of a namespace {spread} (those of pulsar/system always are)"
     if new is None:
         return False, "the key is unknown there and ignored"
-    match key:
-        case "defaultNumberOfNamespaceBundles":
-            return True, f"a new namespace has {new} bundles; existing ones keep theirs"
-        case "defaultNumberOfSystemNamespaceBundles":
-            return True, f"pulsar/system has {new} bundles if it is created again"
-        case "dispatcherMaxReadBatchSize":
-            return True, f"a dispatcher reads up to {new} entries at a time"
-        case "dispatcherDispatchMessagesInSubscriptionThread":
-            own = "a thread of its own" if new else "the thread that reads them"
-            return True, f"the messages of a subscription are dispatched by {own}"
-        case "loadManagerMigrationEnabled":
-            return False, "a new key; it changes nothing while it is false"
-    return True, "see the upgrade notes of Pulsar"
+    if key == "dispatcherDispatchMessagesInSubscriptionThread":
+        own = "a thread of its own" if new else "the thread that reads them"
+        return True, f"the messages of a subscription are dispatched by {own}"
+    if key == "loadManagerMigrationEnabled":
+        return False, "a new key; it changes nothing while it is false"
+    return True, _OTHER_EFFECTS.get(key, "see the upgrade notes of Pulsar").format(new)
 
 
 def as_written(value: Value | None) -> str:

@@ -93,28 +93,24 @@ def figures_of(timeline: Timeline, by: Yardstick, truth: Truth) -> RunFigures:
     onset = min(by.onset, timeline.rounds - 1)
     spread, lasting = timeline.spread() * 100, timeline.spread("lasting") * 100
     moves = [move for move in timeline.moved() if move.round >= onset and not move.is_drain]
+    later = [move for move in timeline.moves if move.round >= onset]
     rounds = sorted({move.round for move in moves})
+    first = min(rounds, default=onset)
     balanced = _balanced(lasting <= 100 * by.target + 1e-9, onset)
     attainable = _attainable(timeline, truth)
-    moved, least = (
-        traffic_moved(moves),
-        _least(timeline, onset, float(lasting[-1]) / 100, truth),
-    )
+    moved = traffic_moved(moves)
+    least = _least(timeline, onset, float(lasting[-1]) / 100, truth)
     days = (float(timeline.times_ms[-1] - timeline.times_ms[onset]) + timeline.interval_ms) / DAY_MS
     return {
         "rounds_to_detect": _first(spread[onset:] > 100 * by.target),
-        "rounds_to_first_command": float(rounds[0] - onset) if rounds else inf,
+        "rounds_to_first_command": float(first - onset) if rounds else inf,
         "rounds_to_balance": balanced,
         "seconds_to_balance": balanced * timeline.interval_ms / 1000,
         "operations": float(len(rounds)),
         "bundles_moved": float(len(moves)),
-        "bundles_at_first": float(sum(move.round == rounds[0] for move in moves))
-        if rounds
-        else 0.0,
-        "bundles_placed": float(
-            sum(move.kind == "placed" and move.round >= onset for move in timeline.moves)
-        ),
-        "minutes_moving": (rounds[-1] - rounds[0] + 1) * timeline.interval_ms / 60_000
+        "bundles_at_first": float(sum(move.round == first for move in moves)),
+        "bundles_placed": float(sum(move.kind == "placed" for move in later)),
+        "minutes_moving": (rounds[-1] - first + 1) * timeline.interval_ms / 60_000
         if rounds
         else 0.0,
         "unloads_per_hour": len(moves) / days / 24,
@@ -140,17 +136,11 @@ def figures_of(timeline: Timeline, by: Yardstick, truth: Truth) -> RunFigures:
         )
         / days,
         "over_unloading": over_unloading(timeline, moves),
-        "over_placement": over_placement(
-            timeline, [move for move in timeline.moves if move.round >= onset]
-        ),
+        "over_placement": over_placement(timeline, later),
         "overload_minutes": _overload_minutes(timeline, onset, by.limit),
         "overload_ratio": _overload_ratio(timeline, onset, by.limit),
         "client_cost": float(
-            ordered_sum(
-                move.topics * move.blip_ms / 1000
-                for move in timeline.moves
-                if move.happened and move.round >= onset
-            )
+            ordered_sum(move.topics * move.blip_ms / 1000 for move in later if move.happened)
         ),
         "prediction_error": prediction_error(timeline, moves),
         "useless_moves": useless_moves(timeline, moves),

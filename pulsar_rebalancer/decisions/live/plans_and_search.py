@@ -1,5 +1,5 @@
 """The plans of a cluster as the page shows them: what waits for a person or an executor, and what
-people decided.
+people decided; and answers to a search, from the same code as `rebalancer explain`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pulsar_rebalancer.decisions.explain.answers import in_short
+from pulsar_rebalancer.decisions.explain.sentences import located_lines
+from pulsar_rebalancer.decisions.explain.subject import LATEST, UnknownSubject, locate
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster
 from pulsar_rebalancer.decisions.live.views import Document, answer_of, pause_of_cluster
-from pulsar_rebalancer.decisions.plans import Plan, PlanDecision, PlannedCommand, plans_of
+from pulsar_rebalancer.decisions.plans import Plan, PlanDecision, PlannedCommand, noted, plans_of
 
 #: Commands of one plan that a document lists, and decided plans.
 MOST_COMMANDS, MOST_DECIDED = 500, 5
 _OPEN = frozenset({"waiting", "approved"})
+
+
+#: Longest text that is searched for; names have at most 512 characters.
+LONGEST_SUBJECT = 600
+#: Rounds that an answer about a broker or bundle lists.
+LAST_ROUNDS = 20
+#: Lines of an answer; a round of a large cluster has one for each broker.
+MOST_LINES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,4 +130,31 @@ def _command(given: PlannedCommand, one: LiveCluster) -> Document:
         ],
         "answer": answer_of(command, one.decisions.log, one.now_ms),
         "outcome": "" if outcome is None else in_short(outcome),
+    }
+
+
+def answer(
+    one: LiveCluster, subject: str, epoch: int | None = None, *, approval_required: bool = False
+) -> Document:
+    """Answers as `rebalancer explain` does, as lines, the newest round first; or says
+    why it cannot.
+
+    `approval_required`: whether plans wait for people. `found`: false if no record mentions the
+    subject, or it is ambiguous.
+    """
+    word, log = subject.strip()[:LONGEST_SUBJECT] or LATEST, one.decisions.log
+    if approval_required:
+        log = noted(log, plans_now(one))
+    try:
+        located = locate(word, log, epoch)
+    except UnknownSubject as error:
+        return {"found": False, "subject": word, "kind": "", "lines": [str(error)]}
+    lines = located_lines(located, LAST_ROUNDS, newest_first=True)
+    more = len(lines) - MOST_LINES
+    shown = [*lines[:MOST_LINES], *([f"({more:,} more lines not shown)"] if more > 0 else [])]
+    return {
+        "found": True,
+        "subject": located.subject.name,
+        "kind": located.subject.kind,
+        "lines": shown,
     }

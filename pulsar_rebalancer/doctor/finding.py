@@ -1,5 +1,5 @@
-"""Time limits of `doctor`: a check whose server does not answer ends with a finding, and the
-command continues with the next check.
+"""The result of a check, the rules that lead to it, and time limits: a check whose server does not
+answer ends with a finding, and the command continues with the next check.
 """
 
 from __future__ import annotations
@@ -8,16 +8,45 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-from pulsar_rebalancer.cli.finding import Finding, Status
+Status = Literal["ok", "warn", "fail"]
 
-#: Time limit of all checks together.
-TOTAL_S = 240.0
-#: Time limit of one check, for example of all topics or of one cluster.
-CHECK_S = 90.0
-#: After each interval without a finding, a line names the check that is still running.
-SAY_EVERY_S = 10.0
-_REMEDY = "check the server or disk that this check needs, then run doctor again"
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check. `remedy`: the next step, empty if there is no problem."""
+
+    check: str
+    status: Status
+    text: str
+    remedy: str = ""
+
+
+class Rule(NamedTuple):
+    """A line of a check's rule table. `applies`: whether the facts of the check show the problem
+    that `status`, `text` and `remedy` describe.
+    """
+
+    applies: bool
+    status: Status
+    text: str
+    remedy: str
+
+
+def ok(check: str, text: str) -> Finding:
+    """A finding without a problem."""
+    return Finding(check, "ok", text)
+
+
+def evaluate(check: str, fine: str, *rules: Rule) -> Finding:
+    """The finding of the first rule that applies; if none does, `ok` with the text `fine`."""
+    for applies, status, text, remedy in rules:
+        if applies:
+            return Finding(check, status, text, remedy)
+    return ok(check, fine)
+
 
 Check = Callable[[], Iterable[Finding]]
 
@@ -30,10 +59,14 @@ class TimeLimit:
     def __init__(
         self,
         say: Callable[[str], None],
-        total_s: float = TOTAL_S,
-        check_s: float = CHECK_S,
-        say_every_s: float = SAY_EVERY_S,
+        total_s: float = 240.0,
+        check_s: float = 90.0,
+        say_every_s: float = 10.0,
     ) -> None:
+        """`total_s`: of all checks together; `check_s`: of one check, for example of all topics or
+        of one cluster; `say_every_s`: after each such time without a finding, a line names the
+        check that is still running.
+        """
         self._say, self._check_s, self._say_every_s = say, check_s, say_every_s
         self._end = time.monotonic() + total_s
         self._total_s = total_s
@@ -79,7 +112,12 @@ class TimeLimit:
         self.exceeded = True
         return [
             *found,
-            Finding(name, status, f"not finished within {until - began:.0f} s", _REMEDY),
+            Finding(
+                name,
+                status,
+                f"not finished within {until - began:.0f} s",
+                "check the server or disk that this check needs, then run doctor again",
+            ),
         ]
 
 

@@ -1,5 +1,5 @@
 """Checks of the job: whether it runs, how old its last round is, and whether another job has
-replaced it.
+replaced it; and of the executor's folder: write access, the journal, and the pause file.
 """
 
 from __future__ import annotations
@@ -7,11 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
 from pulsar_rebalancer.decisions.status import INTERVALS
+from pulsar_rebalancer.doctor.disk_and_topics import existing, writable
+from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate, ok
+from sinks.executor.journal import JournalInUse, unfinished_commands
+from sinks.executor.settings import ExecutorSettings, pause_file, state_folder
 from sinks.topics.epochs import History, RoundEpoch, histories, newest_rounds
 from sinks.topics.readable import Skipped
-from strategies.errors import RebalancerError
+from strategies.errors import RebalancerError, SettingsError
 from strategies.figures.describe import age
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import checkpoint_folder, guarded
@@ -19,13 +22,19 @@ from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard, written
 from streaming.checkpoint.locks import CheckpointInUse, Holder, holder
 from streaming.settings import JobSettings
 
-_JOB, _EPOCHS = "job", "epochs"
-_WARMING = "reads telemetry without publishing (warm start), so that it closes no round yet"
+_JOB, _EPOCHS, _EXECUTOR = "job", "epochs", "executor"
 _SEE = "see the findings about the checkpoint and topics.rounds"
 _STANDS_STILL = (
     "check that `rebalancer collect` runs and reaches the brokers, then read the job's last "
     "log lines: if the number of records behind "
     "falls, the job is catching up"
+)
+
+
+_REMEDY = "set executor.state to a folder that this user may write"
+_DAMAGED = (
+    "restore the file, or set executor.state to a new folder once the commands in the journal "
+    "have expired"
 )
 
 
@@ -43,7 +52,10 @@ def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected
         guard = read_guard(folder)
         if guard.warm is not None and not guard.warm.done:
             return _warming(folder, limit_ms, now_ms)
-        found = _rounds(job, guard.epoch, now_ms - limit_ms if expected else None)
+        topics, since_ms = job.connections.topics, now_ms - limit_ms if expected else None
+        newest = newest_rounds(topics.rounds, job.connections.access, since_ms=since_ms)
+        # Of each cluster, the newest one that this checkpoint's job has published.
+        found = [one for (_, of), one in newest.items() if of == guard.epoch]
     except RebalancerError as error:
         return Finding(_JOB, "fail" if expected else "warn", f"not checked: {error}", _SEE)
     by = holder(folder)
@@ -55,7 +67,7 @@ def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected
 
 
 def _begun_ms(folder: Path, by: Holder | None) -> int:
-    """When the job began to close rounds. The guard file is written again when a warm start
+    """Finds when the job began to close rounds. The guard file is written again when a warm start
     ends.
     """
     written_ms = _written_ms(folder / GUARD)
@@ -63,10 +75,13 @@ def _begun_ms(folder: Path, by: Holder | None) -> int:
 
 
 def _warming(folder: Path, limit_ms: int, now_ms: int) -> Finding:
-    """Whether a job that closes no rounds yet finishes micro-batches."""
+    """Checks that a job that closes no rounds yet finishes micro-batches."""
     by = holder(folder)
     ended_ms = map(_written_ms, folder.glob("commits/*"))
-    text = f"{_who(by, now_ms)}; {_WARMING}"
+    text = (
+        f"{_who(by, now_ms)}; reads telemetry without publishing (warm start), so that it closes "
+        "no round yet"
+    )
     return evaluate(
         _JOB,
         text,
@@ -80,21 +95,15 @@ def _warming(folder: Path, limit_ms: int, now_ms: int) -> Finding:
 
 
 def _written_ms(file: Path) -> int:
-    """When a file was written; 0 if it has been deleted, as Spark does with old ones."""
+    """Reads when a file was written; 0 if it has been deleted, as Spark does with old ones."""
     try:
         return int(file.stat().st_mtime * 1000)
     except FileNotFoundError:
         return 0
 
 
-def _rounds(job: JobSettings, epoch: int, since_ms: int | None) -> list[RoundEpoch]:
-    """The newest round of each cluster that this checkpoint's job has published."""
-    newest = newest_rounds(job.connections.topics.rounds, job.connections.access, since_ms=since_ms)
-    return [one for (_, of), one in newest.items() if of == epoch]
-
-
 def _free(folder: Path, job: JobSettings, engine: EngineSettings) -> bool:
-    """Whether no job uses the checkpoint. Settings that do not match it are reported by
+    """True if no job uses the checkpoint. Settings that do not match it are reported by
     `check_checkpoint`.
     """
     try:
@@ -191,7 +200,7 @@ def check_epochs(job: JobSettings) -> Finding:
 
 
 def _rules_of_epochs(written: Mapping[str, History], ours: int | None) -> Iterator[Rule]:
-    """What may be wrong, the worst first."""
+    """Rules about what may be wrong, the worst first."""
     for cluster, history in written.items():
         # Only clusters that this checkpoint's job has served: other clusters may have other jobs on
         # the same topics.
@@ -225,3 +234,55 @@ def _rules_of_epochs(written: Mapping[str, History], ours: int | None) -> Iterat
             f"of them {history.since} rounds ago",
             f"stop the job of epoch {history.overtaken} if it runs; executors refuse its commands",
         )
+
+
+def check_executor(settings: ExecutorSettings) -> Finding:
+    """Creates nothing. A job needs no executor on its machine, so a folder that cannot be created
+    is a warning.
+    """
+    try:
+        folder = state_folder(settings)
+        if not folder.exists():
+            above = existing(folder)
+            return evaluate(
+                _EXECUTOR,
+                f"{folder} will be created",
+                Rule(
+                    not writable(above),
+                    "warn",
+                    f"{folder} cannot be created: {above} is not writable",
+                    f"before an executor runs here, {_REMEDY}",
+                ),
+            )
+        if not writable(folder):
+            return Finding(
+                _EXECUTOR, "fail", f"{folder} is not writable", f"change its owner, or {_REMEDY}"
+            )
+        text = _journal(folder)
+    except SettingsError as error:
+        return Finding(_EXECUTOR, "fail", error.complaints[0], _REMEDY)
+    except RebalancerError as error:
+        return Finding(_EXECUTOR, "fail", str(error), _DAMAGED)
+    brake = pause_file(settings)
+    return evaluate(
+        _EXECUTOR,
+        text,
+        Rule(
+            brake.exists(),
+            "warn",
+            f"{text}; {brake} exists, so the executor applies no command",
+            "delete that file to continue",
+        ),
+    )
+
+
+def _journal(folder: Path) -> str:
+    try:
+        left = unfinished_commands(folder)
+    except JournalInUse:
+        return f"{folder} is in use by a running executor"
+    if left is None:
+        return f"{folder} has no journal yet"
+    return f"{folder}, no executor runs" + (
+        f"; {left} commands are unfinished; the next start checks them" if left else ""
+    )

@@ -1,14 +1,29 @@
-"""Settings of the live page: where it listens, who may see it, and how much it keeps."""
+"""Settings of the log lines of long-running commands, and of the live page: where it listens, and
+who may see it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Annotated
+from typing import Annotated, Literal
 
 from sinks.metrics.settings import ListenAddress, address_of
 from strategies.errors import SettingsError
 from strategies.settings import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """Format of the output of `run`, `collect`, `execute` and `notify`."""
+
+    format: Annotated[
+        Literal["text", "json"],
+        Setting(
+            "Log format of run, collect, execute and notify: text with a UTC timestamp, or one "
+            "JSON object per line"
+        ),
+    ] = "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +78,8 @@ def serve_address(settings: ServeSettings) -> ListenAddress:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
+    """True if only this machine reaches the address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
-
-
-def host_names(settings: ServeSettings) -> tuple[str, ...]:
-    """The entries of `hosts`, in lower case."""
-    return tuple(name.strip().lower() for name in settings.hosts.split(",") if name.strip())

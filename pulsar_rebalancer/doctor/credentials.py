@@ -1,17 +1,22 @@
 """Checks of the keys that sign commands, approvals and intents: whether they are usable, who else
-may read their files, and for commands whether the newest ones are signed with theirs.
+may read their files, and for commands whether the newest ones are signed with theirs; and of the
+period in which the token is valid: a JWT states it, an opaque token does not.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import stat
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pulsar_rebalancer.cli.finding import Finding, Rule, evaluate, ok
+from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate, ok
 from sinks.executor.settings import ExecutorSettings, check_approval
+from sinks.pulsar_api.access import PulsarSettings
+from sinks.secret_file import read_secret
 from sinks.topics.access import records_of
 from sinks.topics.addresses import Connections
 from sinks.wire.signing import (
@@ -28,12 +33,34 @@ from strategies.settings import RoundSettings
 
 #: A person who has less time rarely sees a plan before it expires.
 SHORT_MS = 600_000
-_SIGNING, _APPROVALS, _INTENTS = "signing key", "approvals", "intents key"
-_OTHERS = stat.S_IWGRP | stat.S_IRWXO
+_SIGNING, _TOKEN = "signing key", "token expiry"
 _CORRECT = "correct that setting"
+#: Newest commands whose signatures are checked.
 _NEWEST = 20
-_DAY_MS = 86_400_000
 _Signed = Verdict | Literal["previous"]
+
+
+_WORDS: dict[_Signed, str] = {
+    "signed": "are signed with it",
+    "previous": "are signed with the key in signing.previous_key_file",
+    "wrong": "are signed with another key",
+    "unsigned": "are not signed",
+}
+_NEXT_STEPS: dict[_Signed, str] = {
+    "signed": "remove signing.previous_key_file when the older ones have expired",
+    "previous": "next, start the job with the new signing.key_file",
+}
+_REMEDIES: dict[_Signed, str] = {
+    "wrong": "give the job and all executors the same key, and restart the job: executors refuse "
+    "other commands (wrong-signature)",
+    "unsigned": "start the job with this signing.key_file too: executors with a key refuse "
+    "unsigned commands (unsigned)",
+}
+_WEEK_S, _FOREVER_S = 7 * 86_400, 1e15
+_RENEW = (
+    "write a new token into the file pulsar.token_file; the file is read again for every "
+    "call, so no restart is needed"
+)
 
 
 def check_approvals(
@@ -48,13 +75,13 @@ def check_approvals(
     try:
         check_approval(executor, approvals_key(signing))
     except SettingsError as error:
-        yield Finding(_APPROVALS, "fail", error.complaints[0], _CORRECT)
+        yield Finding("approvals", "fail", error.complaints[0], _CORRECT)
         return
     path, previous = signing.approvals_key_file, signing.previous_approvals_key_file
     waits = "plans wait for approval" if required else "not required"
     expire, rest = age(rounds.command_ttl_ms), age(rounds.cool_down_ms)
     yield evaluate(
-        _APPROVALS,
+        "approvals",
         f"{waits}; {path} is usable"
         + _and_previous(previous, "signing.previous_approvals_key_file"),
         *_open_to_others((path, previous), ", so they can approve"),
@@ -82,11 +109,11 @@ def check_intents(signing: SigningSettings) -> Iterator[Finding]:
     try:
         intents_key(signing)
     except SettingsError as error:
-        yield Finding(_INTENTS, "fail", error.complaints[0], _CORRECT)
+        yield Finding("intents key", "fail", error.complaints[0], _CORRECT)
         return
     path, previous = signing.intents_key_file, signing.previous_intents_key_file
     yield evaluate(
-        _INTENTS,
+        "intents key",
         f"{path} is usable: the job refuses drains and rolls without it"
         + _and_previous(previous, "signing.previous_intents_key_file"),
         *_open_to_others((path, previous), ", so they can drain brokers"),
@@ -111,7 +138,7 @@ def check_signing(connections: Connections, now_ms: int, *, compare: bool = True
             "on topics.commands",
         )
     try:
-        newest = _newest(connections, now_ms - _DAY_MS) if compare else ()
+        newest = _newest(connections, now_ms - 86_400_000) if compare else ()
         found = _compared(path, [_verdict(key, value) for value in newest])
     except RebalancerError as error:
         return Finding(
@@ -133,7 +160,7 @@ def _open_to_others(files: Iterable[str], harm: str, begin: str = "") -> Iterato
     for file in filter(None, files):
         mode = stat.S_IMODE(Path(file).stat().st_mode)
         text = f"{begin or f'{file}:'} mode {mode:04o} lets others read or change the key{harm}"
-        yield Rule(bool(mode & _OTHERS), "warn", text, f"chmod 600 {file}")
+        yield Rule(bool(mode & (stat.S_IWGRP | stat.S_IRWXO)), "warn", text, f"chmod 600 {file}")
 
 
 def _and_previous(previous: str, setting: str) -> str:
@@ -143,10 +170,10 @@ def _and_previous(previous: str, setting: str) -> str:
 
 def _verdict(key: SigningKey, value: bytes) -> _Signed:
     """By which of the keys, or as SigningKey says."""
-    if key.current.check(value) == "signed":
-        return "signed"
     verdict = key.check(value)
-    return "previous" if verdict == "signed" else verdict
+    if verdict == "signed" and key.current.check(value) != "signed":
+        return "previous"
+    return verdict
 
 
 def _newest(connections: Connections, since_ms: int) -> Sequence[bytes]:
@@ -181,21 +208,70 @@ def _compared(path: str, verdicts: Sequence[_Signed]) -> Finding:
     )
 
 
-_WORDS: dict[_Signed, str] = {
-    "signed": "are signed with it",
-    "previous": "are signed with the key in signing.previous_key_file",
-    "wrong": "are signed with another key",
-    "unsigned": "are not signed",
-}
-_NEXT_STEPS: dict[_Signed, str] = {
-    "signed": "remove signing.previous_key_file when the older ones have expired",
-    "previous": "next, start the job with the new signing.key_file",
-}
-_REMEDIES: dict[_Signed, str] = {
-    "wrong": "give the job and all executors the same key, and restart "
-    "the job: executors refuse other "
-    "commands (wrong-signature)",
-    "unsigned": "start the job with this signing.key_file too: "
-    "executors with a key refuse unsigned "
-    "commands (unsigned)",
-}
+def check_expiry(settings: PulsarSettings, now_s: float) -> list[Finding]:
+    """Warns a week before expiry, or at the last fifth of a shorter validity. `now_s`: since the
+    epoch. Empty if no token is set.
+
+    Reads the claims `exp`, `nbf` and `iat` of RFC 7519 and does not check the signature.
+    """
+    if not settings.token_file:
+        return []
+    try:
+        claims = _claims(read_secret(settings.token_file, "pulsar.token_file").reveal())
+    except SettingsError as error:
+        return [
+            Finding(
+                _TOKEN,
+                "fail",
+                error.complaints[0],
+                "set pulsar.token_file to the file with the token",
+            )
+        ]
+    return [ok(_TOKEN, "the token states no expiry") if claims is None else _period(claims, now_s)]
+
+
+def _period(claims: Mapping[str, Any], now_s: float) -> Finding:
+    end, begin, made = (_number(claims.get(name)) for name in ("exp", "nbf", "iat"))
+    text, left_s, early_s = "the token never expires", _FOREVER_S, float(_WEEK_S)
+    if end is not None:
+        left_s = end - now_s
+        text = f"the token expires in {_span(left_s)}"
+        if made is not None:
+            early_s = min(_WEEK_S, (end - made) / 5)
+    waits_s = (begin or now_s) - now_s
+    return evaluate(
+        _TOKEN,
+        text,
+        Rule(left_s <= 0, "fail", f"the token expired {_span(-left_s)} ago", _RENEW),
+        Rule(
+            waits_s > 0,
+            "fail",
+            f"the token is not valid before {_span(waits_s)} from now",
+            "wait, or check the clocks",
+        ),
+        Rule(end is None and "exp" in claims, "warn", "the token's exp is not a number", _RENEW),
+        Rule(left_s < early_s, "warn", text, _RENEW),
+    )
+
+
+def _claims(token: bytes) -> Mapping[str, Any] | None:
+    """The claims of a JWT; None for any other text."""
+    parts = token.split(b".")
+    if len(parts) != 3:
+        return None
+    try:
+        found = json.loads(base64.urlsafe_b64decode(parts[1] + b"=" * (-len(parts[1]) % 4)))
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _number(value: object) -> float | None:
+    """A NumericDate as float, clipped, because an integer may exceed the largest float."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
+        return None
+    return float(min(max(value, -1e15), 1e15))
+
+
+def _span(seconds: float) -> str:
+    return age(int(seconds * 1000))
