@@ -10,7 +10,7 @@ from itertools import islice
 from sinks.processes import wall_clock_ms
 from sinks.topics.access import records_of
 from sinks.topics.addresses import Connections
-from sinks.wire.broker_versions import brokers_in
+from sinks.wire.broker_reports import brokers_in
 from strategies.java.broker_versions import release_of
 from strategies.java.release_defaults import PULSAR_VERSION, PulsarRelease
 from streaming.checkpoint.guard_file import Guard

@@ -76,7 +76,10 @@ def topic_facts(topic: TopicUri, access: KafkaAccess) -> TopicFacts | None:
         partitions=len(partitions),
         replicas=min(len(partition["replica_nodes"]) for partition in partitions),
         leaderless=sum(partition["leader_id"] < 0 for partition in partitions),
-        configs={key: _value(one) for key, one in configs.items()},
+        configs={
+            key: str(one["value"] if isinstance(one, Mapping) else one)
+            for key, one in configs.items()
+        },
     )
 
 
@@ -122,10 +125,6 @@ def _admin(topic: TopicUri, access: KafkaAccess) -> Iterator[Any]:
             yield admin
         finally:
             admin.close()
-
-
-def _value(config: Any) -> str:
-    return str(config["value"] if isinstance(config, Mapping) else config)
 
 
 #: Pulsar requires the mode and a duration even if nothing is deleted.

@@ -17,10 +17,10 @@ from pyspark.sql import Row
 
 from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
+from sinks.wire.broker_reports import SourceSettings
 from sinks.wire.codec import LARGE_BYTES, Peeked, decode, decode_rejected
 from sinks.wire.origin import LARGEST_ORIGINAL, Position, WireLimits, unpack_origin
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningKey, SigningSettings
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import LoadReport, Sweep, TelemetryRecord

@@ -87,6 +87,7 @@ BOUNDS: Mapping[str, str] = {
     "sinks/executor/tasks.py Intake._waiting": "executor.at_once",
     "sinks/executor/guard.py RateLimiter._begun": "moves of a minute, executor.per_minute",
     "sinks/metrics/services.py CollectorMetrics._codes": SETTINGS,
+    "sinks/metrics/services.py ExecutorMetrics._of": "the table of metrics",
     "sinks/metrics/exposition.py BoundedLabel._known": "its limit",
     "sinks/pulsar_api/freezes.py FrozenReports._frozen": "MOST_STUCK",
     "sinks/pulsar_api/freezes.py FrozenReports._stuck_since": "MOST_STUCK",

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Literal
 from sinks.processes import stopping
 from sinks.topics.addresses import Topics, file_topic
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicRecord
+from sinks.wire.broker_reports import SourceSettings
 from sinks.wire.codec import cluster_of, decode_rejected, encode_rejected
 from sinks.wire.origin import Origin, Position, WireLimits
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningSettings
 from strategies.errors import WireError
 from strategies.fold.engine import EngineSettings
