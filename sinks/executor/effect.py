@@ -62,7 +62,7 @@ class MoveOnItsWay:
 
     @property
     def is_split(self) -> bool:
-        """Whether the bundle is split, and goes nowhere."""
+        """True if the bundle is split, and goes nowhere."""
         return self.command.action == "split"
 
     @property
@@ -83,17 +83,17 @@ class MoveOnItsWay:
         return max(0, round((self.owned_s - self.released_s) * 1000))
 
     def is_released(self, place: Place) -> bool:
-        """Whether the command has had an effect."""
+        """True if the command has had an effect."""
         return place.split if self.is_split else place.owner != self.command.source
 
     def is_settled(self, place: Place) -> bool:
-        """Whether there is nothing more to wait for: the bundle is where it will stay."""
+        """True if there is nothing more to wait for: the bundle is where it will stay."""
         if self.is_split:
             return place.split
         return place.owner not in (None, self.command.source)
 
     def is_lost(self, place: Place) -> bool:
-        """Whether a broker owns the bundle that is not its destination."""
+        """True if a broker owns the bundle that is not its destination."""
         return (
             place.known
             and place.owner is not None
@@ -131,7 +131,7 @@ def effect_of_failed_read(error: AdminError) -> Effect:
 
 
 def code_of_failed_read(error: AdminError) -> str:
-    """Whether the cluster was silent, or answered, but not what was asked."""
+    """The code of a read that failed: the cluster was silent, or answered, but not what was asked."""
     if isinstance(error, NotOwned):
         return "not-owned"
     if isinstance(error, Declined):

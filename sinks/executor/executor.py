@@ -138,7 +138,7 @@ class Executor:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the pause file or, since the last step, a record pauses it; any thread may
+        """True if the pause file or, since the last step, a record pauses it; any thread may
         ask.
         """
         return self._paused or self._facts.paused_by_file()

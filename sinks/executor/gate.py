@@ -151,7 +151,7 @@ class MoveGate:
         return self._probes.get(broker, partial(probe, self._admin, broker))
 
     def _look_who_is_there(self) -> bool:
-        """Whether the list of brokers was answered; else the list before holds. A broker that hangs
+        """True if the list of brokers was answered; else the list before holds. A broker that hangs
         closes the gate until the list no longer has it, so the gate asks for the list itself.
         """
         self._asked_s = self._clock()

@@ -118,7 +118,7 @@ class Facts:
         return self.guard.gate.objection([name for name in (*named, *more) if name is not None])
 
     def paused_by_file(self) -> bool:
-        """Whether the pause file exists."""
+        """True if the pause file exists."""
         file = self.config.pause_file
         return file is not None and file.exists()
 

@@ -147,7 +147,7 @@ def check_status(call: Call, host: str, status: int, body: bytes) -> None:
 
 
 def _is_of_pulsar(body: bytes) -> bool:
-    """Whether an answer has the form of Pulsar's errors, `{"reason": …}`."""
+    """True if an answer has the form of Pulsar's errors, `{"reason": …}`."""
     try:
         tree = json.loads(body)
     except (ValueError, RecursionError):

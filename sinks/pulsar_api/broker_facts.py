@@ -95,7 +95,7 @@ class LeaderPoll:
 
 
 def _sheds(configuration: dict[str, str]) -> bool | None:
-    """Whether a broker with this runtime configuration sheds load while it leads."""
+    """True if a broker with this runtime configuration sheds load while it leads."""
     sheds = configuration.get("loadBalancerSheddingEnabled")
     if sheds is None:
         return None

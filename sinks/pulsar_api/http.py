@@ -334,7 +334,7 @@ class PulsarHttp:
         )
 
     def _is_known(self, netloc: str, deadline: float) -> bool:
-        """Whether the address is a broker of the cluster; lists the brokers again, within the
+        """True if the address is a broker of the cluster; lists the brokers again, within the
         call's deadline: it may have just joined.
         """
         if netloc in self._known:

@@ -153,7 +153,7 @@ class PulsarTopicFacts:
 
     @property
     def deletes_acknowledged(self) -> bool:
-        """Whether messages are deleted as soon as no subscription needs them: the job has no
+        """True if messages are deleted as soon as no subscription needs them: the job has no
         subscription.
         """
         return self.retention_minutes == 0 or self.retention_mb == 0
