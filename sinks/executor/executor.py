@@ -144,8 +144,8 @@ class Executor:
         return self._paused or self._facts.paused_by_file()
 
     def recover(self) -> None:
-        """What the last process left: looks after open commands, publishes decided ones. Raises
-        SinkError, Unauthorized.
+        """Finishes what the last process left: looks after open commands, publishes decided ones.
+        Raises SinkError, Unauthorized.
         """
         for task in self._intake.unfinished():
             self._publisher.publish(self._result(task))
@@ -201,7 +201,7 @@ class Executor:
         return results
 
     def _result(self, content: Task | RefusedRecord | None) -> Result | None:
-        """What came of a record; None: nothing is to be done."""
+        """The result of a record; None: nothing is to be done."""
         if not isinstance(content, Task):
             return content
         if content.approved:
@@ -256,7 +256,7 @@ class Executor:
             self.guard.breaker.end(task.command.id)
 
     def _too_late(self, task: Task, judgement: Judgement) -> Effect | None:
-        """What came of a command that may not begin any more. The owner is asked again: an unload
+        """The effect of a command that may not begin any more. The owner is asked again: an unload
         goes to whichever broker has the bundle, and its clients would be interrupted once more.
         """
         command, owner, brokers = task.command, judgement.owner, judgement.brokers

@@ -96,7 +96,7 @@ class Intake:
     _issued_ms: int = 0
 
     def unfinished(self) -> Iterator[Task]:
-        """What the last process left open or unpublished, the oldest first."""
+        """The tasks that the last process left open or unpublished, the oldest first."""
         for entry in self.journal.unfinished():
             yield self._task(entry.received, read_command(entry.received.record), entry=entry)
 
