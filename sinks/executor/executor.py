@@ -128,13 +128,8 @@ class Executor:
         #: Number of commands that wait for an approval, after the last step.
         self.held = 0
         self._paused = False
-        #: Ids of the commands that are being applied.
-        self._applying: set[str] = set()
-
-    @property
-    def in_flight(self) -> int:
-        """Number of commands that are being applied; any thread may ask."""
-        return len(self._applying)
+        #: Ids of the commands that are being applied; any thread may ask how many.
+        self.applying: set[str] = set()
 
     @property
     def is_paused(self) -> bool:
@@ -246,13 +241,13 @@ class Executor:
             return self._decided(task, effect, effect.owner_after)
         begun = time.monotonic()
         self._journal.intend(task.received, owner, self._clock_ms())
-        self._applying.add(task.command.id)
+        self.applying.add(task.command.id)
         try:
             effect = self._applier.apply(task.wire, self._allowance(task, brokers, use))
             took_ms = int((time.monotonic() - begun) * 1000)
             return self._decided(task, effect, owner, took_ms, use)
         finally:
-            self._applying.discard(task.command.id)
+            self.applying.discard(task.command.id)
             self.guard.breaker.end(task.command.id)
 
     def _too_late(self, task: Task, judgement: Judgement) -> Effect | None:

@@ -78,7 +78,7 @@ BOUNDS: Mapping[str, str] = {
     "sinks/collector/extensible_poll.py LoadTopics._arrived": CALL,
     "sinks/collector/extensible_poll.py LoadTopics._threads": "the two load topics",
     "sinks/executor/costs.py WaveFigures._asked": "brokers of one wave of moves",
-    "sinks/executor/executor.py Executor._applying": "commands that are carried out now",
+    "sinks/executor/executor.py Executor.applying": "commands that are carried out now",
     "sinks/executor/gate.py MoveGate._lost_at": "brokers that left within executor.settle_ms",
     "sinks/executor/gate.py _Recent._answers": "answers that are young enough to be used",
     "sinks/executor/gate.py _Recent._asking": "the same, and questions that are asked now",

@@ -205,7 +205,7 @@ def _work(
 ) -> None:
     executor = ready.executor
     metrics.follow(
-        lambda: executor.in_flight,
+        lambda: len(executor.applying),
         lambda: executor.is_paused,
         ready.journal.size_bytes,
         lambda: executor.held,
