@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sinks.pulsar_api.tls_errors import causes, ssl_error_in
 
 if TYPE_CHECKING:
-    import httpcore
     import httpx
 
 T = TypeVar("T")
@@ -148,7 +147,8 @@ class _Steps:
 
     def __init__(self) -> None:
         self.last = ""
-        self._opened: httpcore.AsyncNetworkStream | None = None
+        #: A stream of httpcore, which no package here declares.
+        self._opened: Any = None
 
     async def follow(self, step: str, found: Mapping[str, Any]) -> None:
         self.last = step
