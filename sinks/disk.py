@@ -29,7 +29,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def is_full(error: BaseException | str) -> bool:
-    """Whether an error is about a disk without free space or a used-up quota: by its number or, of
+    """True if an error is about a disk without free space or a used-up quota: by its number or, of
     another program's, its text.
     """
     if isinstance(error, OSError) and error.errno is not None:

@@ -1,4 +1,4 @@
-"""What every process needs: a graceful stop (on SIGTERM or Ctrl-C it finishes its current work,
+"""Supports every process: a graceful stop (on SIGTERM or Ctrl-C it finishes its current work,
 then ends), work that is repeated in a thread, the machine's clock, and rare searches for cycles.
 """
 

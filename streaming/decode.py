@@ -21,9 +21,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
+from sinks.wire.broker_reports import RecordMetadata, SourceSettings, enveloped
 from sinks.wire.codec import LARGE_BYTES, Peeked, cluster_of, decode, peek
 from sinks.wire.origin import OutputRow, Position, WireLimits, pack_origin, rejected_row
-from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped
 from sinks.wire.signing import SigningKey, SigningSettings, intents_key
 from strategies.cluster.model import TelemetryRecord
 from strategies.cluster.quota import UnreadRecord

@@ -14,7 +14,7 @@ from itertools import islice
 from sinks.processes import wall_clock_ms
 from sinks.topics.access import records_of
 from sinks.topics.addresses import Connections
-from sinks.wire.broker_versions import brokers_in
+from sinks.wire.broker_reports import brokers_in
 from sinks.wire.codec import cluster_of
 from strategies.java.pulsar_releases import PULSAR_VERSION, PulsarRelease, release_of
 from streaming.checkpoint.guard_file import PARTITIONS, Guard

@@ -26,7 +26,7 @@ from sinks.topics.kafka.settings import KafkaAccess, kafka_access, start_complai
 from sinks.topics.outages import RetryBackoff, watched
 from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.topic_admin import missing_topics
-from sinks.wire.raw import check_source
+from sinks.wire.broker_reports import check_source
 from sinks.wire.signing import intents_key, signing_key
 from strategies.errors import SettingsError, SinkError
 from strategies.fold.engine import Engine, EngineSettings

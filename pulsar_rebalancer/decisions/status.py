@@ -23,7 +23,7 @@ from pulsar_rebalancer.decisions.plans import Plan, pauses_of, plans_of
 from sinks.executor.settings import ExecutorSettings, pause_file
 from sinks.topics.access import records_of
 from sinks.topics.addresses import Connections
-from sinks.wire.raw import RawKind, SourceSettings
+from sinks.wire.broker_reports import RawKind, SourceSettings
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.executor.approvals import PauseOrder
 from strategies.settings import RoundSettings

@@ -22,9 +22,9 @@ from sinks.collector.broker_poll import Pass, Poll, Report, names_of
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LeaderFacts, LeaderPoll, LoadManager
+from sinks.wire.broker_reports import ReportEnvelope
 from sinks.wire.contracts.fields import or_unset
 from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
-from sinks.wire.raw import ReportEnvelope
 from strategies.errors import CallFailed, NotFound
 
 

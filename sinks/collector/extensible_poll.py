@@ -103,14 +103,12 @@ class LoadTopics:
             with pulsar_errors(*self._where):
                 while not self._ended.is_set():
                     with suppress(pulsar.Timeout):
-                        self._put(kind, reader.read_next(timeout_millis=500))
+                        message = reader.read_next(timeout_millis=500)
+                        broker, ts = message.partition_key(), self._clock_ms()
+                        if is_broker(broker):
+                            self._arrived.append(Report(broker, ts, one_line(message.data()), kind))
         except SinkError as error:
             self._failed = error
-
-    def _put(self, kind: Kind, message: pulsar.Message) -> None:
-        broker, ts = message.partition_key(), self._clock_ms()
-        if is_broker(broker):
-            self._arrived.append(Report(broker, ts, one_line(message.data()), kind))
 
 
 def one_line(data: bytes) -> bytes:

@@ -213,7 +213,7 @@ class Applier:
             pause *= 2
 
     def _claimed(self, move: MoveOnItsWay) -> bool:
-        """Whether the destination says that it owns the bundle, after it was asked to take it."""
+        """True if the destination says that it owns the bundle, after it was asked to take it."""
         if move.destination is None or not (self._retry.claims and move.allowance.claims):
             return False
         try:

@@ -5,6 +5,7 @@ its position is committed. Answers are published from the journal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.settings import ExecutorConfig
@@ -24,54 +25,48 @@ from strategies.executor.approvals import (
 )
 
 
+@dataclass(frozen=True)
 class ApprovalIntake:
-    """One topic, one thread. All methods raise SinkError."""
+    """One topic, one thread. `records`: None without an approvals key; then no method does
+    anything. All methods raise SinkError.
+    """
 
-    def __init__(
-        self,
-        config: ExecutorConfig,
-        records: Consumer | None,
-        *,
-        journal: ApprovalJournal,
-        clock_ms: Callable[[], int],
-    ) -> None:
-        """`records`: None without an approvals key; then no method does anything."""
-        self._config = config
-        self._records = records
-        self._journal = journal
-        self._clock_ms = clock_ms
+    config: ExecutorConfig
+    records: Consumer | None
+    journal: ApprovalJournal
+    clock_ms: Callable[[], int]
 
     def learn(self, refuse: Callable[[RefusedRecord], None]) -> None:
         """Reads what is new on the topic, and decides on records whose commands have arrived by
         now. `refuse` publishes a record that is no approval.
         """
-        if self._records is None:
+        if self.records is None:
             return
-        while records := self._records.poll(100, 0, 8 * 2**20):
+        while records := self.records.poll(100, 0, 8 * 2**20):
             for record in records:
                 try:
-                    check_complete(record, self._config.limits, "approval")
+                    check_complete(record, self.config.limits, "approval")
                     self._take(record, decode_approval(record.value))
                 except WireError as error:
                     refuse(RefusedRecord(record, error))
-                self._records.commit(record)
-        for position, value in self._journal.pending():
+                self.records.commit(record)
+        for position, value in self.journal.pending():
             self._store(decode_approval(value), position, value)
 
     def unpublished(self) -> Iterator[Answered]:
         """The answers that may not be on OUTCOMES yet."""
-        for _, position, encoded in self._journal.unpublished():
+        for _, position, encoded in self.journal.unpublished():
             yield Answered(position, decode_approval_outcome(encoded), encoded)
 
     def _take(self, record: TopicRecord, approval: Approval) -> None:
-        mine = approval.cluster == self._config.cluster
-        if mine and not self._journal.knows(approval.id, record.position):
+        mine = approval.cluster == self.config.cluster
+        if mine and not self.journal.knows(approval.id, record.position):
             self._store(approval, record.position, record.value)
 
     def _store(self, approval: Approval, position: Position, record: bytes) -> None:
-        now_ms = self._clock_ms()
+        now_ms = self.clock_ms()
         facts = self._facts(approval, position, record, now_ms)
-        self._journal.store(
+        self.journal.store(
             approval,
             position,
             record,
@@ -83,7 +78,7 @@ class ApprovalIntake:
     def _facts(
         self, approval: Approval, position: Position, record: bytes, now_ms: int
     ) -> ApprovalFacts:
-        key = self._config.approvals_key
+        key = self.config.approvals_key
         signature: Signature = "unchecked" if key is None else key.check(record)
         if signature != "signed":
             # A forged record may name a hundred thousand commands: none of them is looked up.
@@ -91,12 +86,12 @@ class ApprovalIntake:
         return ApprovalFacts(
             now_ms,
             signature,
-            self._journal.is_repeated(approval.id, position),
-            self._config.approval_required,
-            self._journal.earlier(approval.plan, position),
-            self._journal.waiting(approval.commands, now_ms),
-            self._journal.answered(approval.commands, now_ms),
-            self._journal.pause(approval.cluster),
+            self.journal.is_repeated(approval.id, position),
+            self.config.approval_required,
+            self.journal.earlier(approval.plan, position),
+            self.journal.waiting(approval.commands, now_ms),
+            self.journal.answered(approval.commands, now_ms),
+            self.journal.pause(approval.cluster),
         )
 
 

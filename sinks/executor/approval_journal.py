@@ -66,7 +66,7 @@ class ApprovalJournal:
             )
 
     def is_held(self, received: Received) -> bool:
-        """Whether this very record is held."""
+        """True if this very record is held."""
         query = f"SELECT 1 FROM held WHERE {AT}"
         return bool(self._journal.rows(query, received.id, *received.position))
 
@@ -93,11 +93,11 @@ class ApprovalJournal:
         return Received(held.id, held.position, record)
 
     def knows(self, id_: str, position: Position) -> bool:
-        """Whether this very approval record is stored."""
+        """True if this very approval record is stored."""
         return bool(self._journal.rows(f"SELECT 1 FROM approvals WHERE {AT}", id_, *position))
 
     def is_repeated(self, id_: str, position: Position) -> bool:
-        """Whether a signed record with this id is stored from another position."""
+        """True if a signed record with this id is stored from another position."""
         query = (
             "SELECT 1 FROM approvals WHERE id = ? AND believed AND NOT (topic = ? AND part = ? AND "
             "place = ?)"

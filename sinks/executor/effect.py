@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a command may still do.
+    """Limits of what a command may still do.
 
     `may_go_on`: asked before each repetition. `begin`: called before an unload, with its number, so
     that it is on the disk. `unloads`: those of a process that died. `refuse_repair`: why the bundle
@@ -62,7 +62,7 @@ class MoveOnItsWay:
 
     @property
     def is_split(self) -> bool:
-        """Whether the bundle is split, and goes nowhere."""
+        """True if the bundle is split, and goes nowhere."""
         return self.command.action == "split"
 
     @property
@@ -83,17 +83,17 @@ class MoveOnItsWay:
         return max(0, round((self.owned_s - self.released_s) * 1000))
 
     def is_released(self, place: Place) -> bool:
-        """Whether the command has had an effect."""
+        """True if the command has had an effect."""
         return place.split if self.is_split else place.owner != self.command.source
 
     def is_settled(self, place: Place) -> bool:
-        """Whether there is nothing more to wait for: the bundle is where it will stay."""
+        """True if there is nothing more to wait for: the bundle is where it will stay."""
         if self.is_split:
             return place.split
         return place.owner not in (None, self.command.source)
 
     def is_lost(self, place: Place) -> bool:
-        """Whether a broker owns the bundle that is not its destination."""
+        """True if a broker owns the bundle that is not its destination."""
         return (
             place.known
             and place.owner is not None
@@ -123,7 +123,7 @@ def refusal(objection: Objection, owner: str | None) -> Effect:
 
 
 def effect_of_failed_read(error: AdminError) -> Effect:
-    """What became of a command about which the cluster did not say what was asked; nothing was
+    """The effect of a command about which the cluster did not say what was asked; nothing was
     called.
     """
     code = code_of_failed_read(error)
@@ -131,7 +131,7 @@ def effect_of_failed_read(error: AdminError) -> Effect:
 
 
 def code_of_failed_read(error: AdminError) -> str:
-    """Whether the cluster was silent, or answered, but not what was asked."""
+    """The code of a failed read: the cluster was silent, or answered, but not what was asked."""
     if isinstance(error, NotOwned):
         return "not-owned"
     if isinstance(error, Declined):
@@ -141,7 +141,7 @@ def code_of_failed_read(error: AdminError) -> str:
 
 
 def effect_of_split(place: Place, source: str) -> Effect:
-    """What became of a split that Pulsar has accepted."""
+    """The effect of a split that Pulsar has accepted."""
     if place.split or not place.known:
         return Effect(
             "applied",
@@ -156,7 +156,7 @@ def effect_of_split(place: Place, source: str) -> Effect:
 
 
 def effect_of_move(move: MoveOnItsWay, place: Place, waited_s: float) -> Effect:
-    """What became of a bundle that Pulsar has released, where it was seen last."""
+    """The effect of a release by Pulsar, by where the bundle was seen last."""
     status, reason = _verdict(move, place, waited_s)
     return Effect(
         status, reason, place.owner, move.unowned_ms, move.unloads or None, move.released_s

@@ -128,24 +128,19 @@ class Executor:
         #: Number of commands that wait for an approval, after the last step.
         self.held = 0
         self._paused = False
-        #: Ids of the commands that are being applied.
-        self._applying: set[str] = set()
-
-    @property
-    def in_flight(self) -> int:
-        """Number of commands that are being applied; any thread may ask."""
-        return len(self._applying)
+        #: Ids of the commands that are being applied; any thread may ask how many.
+        self.applying: set[str] = set()
 
     @property
     def is_paused(self) -> bool:
-        """Whether the pause file or, since the last step, a record pauses it; any thread may
+        """True if the pause file or, since the last step, a record pauses it; any thread may
         ask.
         """
         return self._paused or self._facts.paused_by_file()
 
     def recover(self) -> None:
-        """What the last process left: looks after open commands, publishes decided ones. Raises
-        SinkError, Unauthorized.
+        """Finishes what the last process left: looks after open commands, publishes decided ones.
+        Raises SinkError, Unauthorized.
         """
         for task in self._intake.unfinished():
             self._publisher.publish(self._result(task))
@@ -201,7 +196,7 @@ class Executor:
         return results
 
     def _result(self, content: Task | RefusedRecord | None) -> Result | None:
-        """What came of a record; None: nothing is to be done."""
+        """The result of a record; None: nothing is to be done."""
         if not isinstance(content, Task):
             return content
         if content.approved:
@@ -246,17 +241,17 @@ class Executor:
             return self._decided(task, effect, effect.owner_after)
         begun = time.monotonic()
         self._journal.intend(task.received, owner, self._clock_ms())
-        self._applying.add(task.command.id)
+        self.applying.add(task.command.id)
         try:
             effect = self._applier.apply(task.wire, self._allowance(task, brokers, use))
             took_ms = int((time.monotonic() - begun) * 1000)
             return self._decided(task, effect, owner, took_ms, use)
         finally:
-            self._applying.discard(task.command.id)
+            self.applying.discard(task.command.id)
             self.guard.breaker.end(task.command.id)
 
     def _too_late(self, task: Task, judgement: Judgement) -> Effect | None:
-        """What came of a command that may not begin any more. The owner is asked again: an unload
+        """The effect of a command that may not begin any more. The owner is asked again: an unload
         goes to whichever broker has the bundle, and its clients would be interrupted once more.
         """
         command, owner, brokers = task.command, judgement.owner, judgement.brokers

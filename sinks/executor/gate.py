@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import Probe, probe
@@ -23,11 +23,6 @@ T = TypeVar("T")
 #: Brokers that are probed beside the leader and those of a move; of a larger cluster, others each
 #: time.
 _OTHERS = 12
-
-
-class _Leader(NamedTuple):
-    broker: str | None
-    error: str = ""
 
 
 class _Recent(Generic[T]):
@@ -81,7 +76,7 @@ class MoveGate:
     ) -> None:
         """`admin`: with one attempt, and `rules.facts_ms` as deadline. `clock`: seconds."""
         self._admin, self._rules, self._clock = admin, rules, clock
-        self._leader = _Recent[_Leader](rules.facts_ms / 1000, clock)
+        self._leader = _Recent[tuple[str | None, str]](rules.facts_ms / 1000, clock)
         self._lists = _Recent[bool](rules.facts_ms / 1000, clock)
         self._probes = _Recent[Probe](rules.facts_ms / 1000, clock)
         self._lock = threading.Lock()
@@ -125,13 +120,13 @@ class MoveGate:
             lost = {broker: round((now - at) * 1000) for broker, at in self._lost_at.items()}
         if self._rules.facts_ms == 0:
             return GateFacts(lost=lost)
-        leader = self._leader.get("", self._ask_leader)
-        if leader.broker is None:
-            return GateFacts(None, leader.error, {}, lost)
-        named = [leader.broker, *(broker for broker in concerned if broker in listed)]
+        leader, error = self._leader.get("", self._ask_leader)
+        if leader is None:
+            return GateFacts(None, error, {}, lost)
+        named = [leader, *(broker for broker in concerned if broker in listed)]
         probed = self._probed(named, sorted(listed))
         return GateFacts(
-            leader.broker,
+            leader,
             "",
             {broker: one.sign for broker, one in probed.items()},
             lost,
@@ -156,7 +151,7 @@ class MoveGate:
         return self._probes.get(broker, partial(probe, self._admin, broker))
 
     def _look_who_is_there(self) -> bool:
-        """Whether the list of brokers was answered; else the list before holds. A broker that hangs
+        """True if the list of brokers was answered; else the list before holds. A broker that hangs
         closes the gate until the list no longer has it, so the gate asks for the list itself.
         """
         self._asked_s = self._clock()
@@ -166,8 +161,9 @@ class MoveGate:
             return False
         return True
 
-    def _ask_leader(self) -> _Leader:
+    def _ask_leader(self) -> tuple[str | None, str]:
+        """The leader, and why it is not known."""
         try:
-            return _Leader(self._admin.leader())
+            return self._admin.leader(), ""
         except CallFailed as error:
-            return _Leader(None, str(error))
+            return None, str(error)

@@ -119,7 +119,7 @@ class Breaker:
         self._tried: str | None = None
 
     def state(self) -> BreakerState:
-        """What it is now."""
+        """Its state now."""
         return breaker_state(self._results, self._rules, self._clock_ms())
 
     def objection(self, command_id: str) -> Objection | None:
@@ -146,7 +146,7 @@ class Breaker:
                 self._tried = None
 
     def add(self, result: MoveResult) -> None:
-        """What came of a move. Raises SinkError."""
+        """Adds the result of a move. Raises SinkError."""
         self._journal.add_result(result)
         with self._lock:
             self._results = [*self._results, result][-KEPT:]

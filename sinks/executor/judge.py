@@ -47,7 +47,7 @@ class Facts:
     clock_ms: Callable[[], int]
 
     def of_command(self, task: Task) -> CommandFacts:
-        """What the executor knows without asking the cluster."""
+        """The facts that the executor knows without asking the cluster."""
         return CommandFacts(
             self.clock_ms(),
             task.signature,
@@ -59,11 +59,11 @@ class Facts:
         )
 
     def objection_at_arrival(self, task: Task) -> Objection | None:
-        """What speaks against holding a command until its plan is approved."""
+        """The objection to holding a command until its plan is approved."""
         return may_be_considered(task.command, self.of_command(task), self.config.rules)
 
     def of_cluster(self, command: Command) -> ClusterFacts:
-        """What the cluster says. Raises AdminError."""
+        """The facts that the cluster reports. Raises AdminError."""
         if closed := self.closed():
             return ClusterFacts((), None, guard=closed)
         brokers = self.admin.brokers()
@@ -88,7 +88,7 @@ class Facts:
         return self.admin.owner(command.bundle, likely, brokers)
 
     def objection(self, task: Task, brokers: Sequence[str]) -> Objection | None:
-        """What speaks against calling Pulsar now, after a command was judged and has waited. The
+        """The objection to calling Pulsar now, after a command was judged and has waited. The
         gate is last, because looking for frozen brokers may take long, and first, because it may
         spare that.
         """
@@ -100,7 +100,7 @@ class Facts:
         )
 
     def objection_to_repair(self, task: Task, owner: str) -> Objection | None:
-        """What speaks against unloading the bundle once more, from this broker. Raises
+        """The objection to unloading the bundle once more, from this broker. Raises
         Unauthorized.
         """
         try:
@@ -110,14 +110,14 @@ class Facts:
         return self.closed(task.command, owner) or self.objection(task, brokers)
 
     def closed(self, command: Command | None = None, *more: str) -> Objection | None:
-        """What the gate says; it has nothing to say about dry runs."""
+        """The objection of the gate; it has none to dry runs."""
         if not self.config.apply:
             return None
         named = () if command is None else (command.source, command.destination)
         return self.guard.gate.objection([name for name in (*named, *more) if name is not None])
 
     def paused_by_file(self) -> bool:
-        """Whether the pause file exists."""
+        """True if the pause file exists."""
         file = self.config.pause_file
         return file is not None and file.exists()
 

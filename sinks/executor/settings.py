@@ -125,8 +125,8 @@ class ExecutorSettings:
 
 @dataclass(frozen=True, slots=True)
 class GuardRules:
-    """What guards the cluster from moves, and what is measured. `repairs`: an hour. Zero is off,
-    everywhere.
+    """Rules that guard the cluster from moves, and how long is measured. `repairs`: an hour. Zero
+    is off, everywhere.
     """
 
     gate: GateRules = GateRules()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import msgspec
@@ -82,40 +82,31 @@ class Arrival(NamedTuple):
     content: Task | RefusedRecord | None
 
 
+@dataclass
 class Intake:
     """Reads both topics for one thread. All methods raise SinkError."""
 
-    def __init__(
-        self,
-        config: ExecutorConfig,
-        commands: Consumer,
-        rounds: Consumer,
-        *,
-        journal: Journal,
-        approvals: ApprovalJournal,
-        clock_ms: Callable[[], int],
-    ) -> None:
-        self._config = config
-        self._commands = commands
-        self._rounds = rounds
-        self._journal = journal
-        self._approvals = approvals
-        self._clock_ms = clock_ms
-        self._waiting: deque[TopicRecord] = deque()
-        self._issued_ms = 0
+    config: ExecutorConfig
+    commands: Consumer
+    rounds: Consumer
+    journal: Journal
+    approvals: ApprovalJournal
+    clock_ms: Callable[[], int]
+    _waiting: deque[TopicRecord] = field(default_factory=deque)
+    _issued_ms: int = 0
 
     def unfinished(self) -> Iterator[Task]:
-        """What the last process left open or unpublished, the oldest first."""
-        for entry in self._journal.unfinished():
+        """The tasks that the last process left open or unpublished, the oldest first."""
+        for entry in self.journal.unfinished():
             yield self._task(entry.received, read_command(entry.received.record), entry=entry)
 
     def next_wave(self, timeout_s: float) -> list[Arrival]:
         """The next records, as many as may be worked on at once, none of them about a bundle that
         another one is about.
         """
-        free = self._config.at_once - len(self._waiting)
+        free = self.config.at_once - len(self._waiting)
         if free > 0:
-            self._waiting.extend(self._commands.poll(free, 0 if self._waiting else timeout_s))
+            self._waiting.extend(self.commands.poll(free, 0 if self._waiting else timeout_s))
         wave: list[TopicRecord] = []
         subjects: set[str] = set()
         while self._waiting and (subject := _bundle_of(self._waiting[0].value)) not in subjects:
@@ -125,8 +116,8 @@ class Intake:
 
     def of_held(self, due: DueCommand) -> Task:
         """The task of a held command."""
-        received = self._approvals.received(due.held)
-        same, earlier = self._journal.earlier(received)
+        received = self.approvals.received(due.held)
+        same, earlier = self.journal.earlier(received)
         task = self._task(received, read_command(received.record), earlier=earlier, entry=same)
         return replace(task, denied=due.objection)
 
@@ -134,19 +125,19 @@ class Intake:
         """A new job announces its epoch with its first round, before it has any command to give.
         With a key, only a signed one counts.
         """
-        while records := self._rounds.poll(1_000, 0, _ROUNDS_BYTES):
+        while records := self.rounds.poll(1_000, 0, _ROUNDS_BYTES):
             newest: dict[str, int] = {}
             for seen in epochs_in(
                 record.value for record in records if self._signature(record.value) in _BELIEVED
             ):
                 newest[seen.cluster] = max(seen.epoch, newest.get(seen.cluster, 0))
             for cluster, epoch in newest.items():
-                self._journal.see_epoch(cluster, epoch)
-            self._rounds.commit(records[-1])
+                self.journal.see_epoch(cluster, epoch)
+            self.rounds.commit(records[-1])
 
     def forget_at_start(self) -> None:
         """Drops verdicts on commands that expired very long ago."""
-        self._journal.forget(self._clock_ms() - _REMEMBER_AT_START_MS)
+        self.journal.forget(self.clock_ms() - _REMEMBER_AT_START_MS)
 
     def forget(self) -> None:
         """Drops verdicts on commands that expired long ago, both by this machine's clock and by the
@@ -155,23 +146,23 @@ class Intake:
         A clock that is ahead by mistake does not make a command unknown that may still be carried
         out.
         """
-        self._journal.forget(min(self._clock_ms(), self._issued_ms) - _REMEMBER_MS)
+        self.journal.forget(min(self.clock_ms(), self._issued_ms) - _REMEMBER_MS)
 
     def _content(self, record: TopicRecord) -> Task | RefusedRecord | None:
         try:
-            check_complete(record, self._config.limits, "command")
+            check_complete(record, self.config.limits, "command")
             wire = read_command(record.value)
         except WireError as error:
             return RefusedRecord(record, error)
-        if wire.cluster != self._config.cluster:
+        if wire.cluster != self.config.cluster:
             return None
         received = Received(wire.id, record.position, record.value)
-        same, earlier = self._journal.earlier(received)
-        if same is None and self._approvals.is_held(received):
+        same, earlier = self.journal.earlier(received)
+        if same is None and self.approvals.is_held(received):
             return None
         if same is None:
             task = self._task(received, wire, earlier=earlier)
-            return replace(task, approved=not self._config.approval_required)
+            return replace(task, approved=not self.config.approval_required)
         return None if same.published else self._task(received, wire, entry=same)
 
     def _task(
@@ -188,12 +179,12 @@ class Intake:
         signature = self._signature(received.record)
         believed = signature in _BELIEVED
         if believed and (entry is None or entry.outcome is None):
-            self._journal.see_epoch(wire.cluster, wire.epoch)
-            self._issued_ms = max(self._issued_ms, min(wire.issued_at_ms, self._clock_ms()))
+            self.journal.see_epoch(wire.cluster, wire.epoch)
+            self._issued_ms = max(self._issued_ms, min(wire.issued_at_ms, self.clock_ms()))
         return Task(received, wire, to_command(wire), signature, believed, earlier, entry)
 
     def _signature(self, record: bytes) -> Signature:
-        return "unchecked" if self._config.key is None else self._config.key.check(record)
+        return "unchecked" if self.config.key is None else self.config.key.check(record)
 
 
 class _BundleOnly(msgspec.Struct):

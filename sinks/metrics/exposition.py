@@ -1,4 +1,4 @@
-"""What a process shows: `/metrics` for Prometheus, and the probes `/healthz` and `/readyz`. The
+"""Exposes a process: `/metrics` for Prometheus, and the probes `/healthz` and `/readyz`. The
 server answers in threads of its own, and no request ends the process.
 
 Prometheus keeps a time series for every value of a label. Clusters and codes come from records, so

@@ -140,7 +140,7 @@ Fate = Literal["delivered", "again", "given-up", "stopped"]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a delivery ended with. `code`: the HTTP status, or `unreachable`, `timeout`, `broken`;
+    """The end of a delivery. `code`: the HTTP status, or `unreachable`, `timeout`, `broken`;
     `text`: the same in words, with the host only; `retry_after_s`: the pause that the server asks
     for.
     """

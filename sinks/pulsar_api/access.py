@@ -266,7 +266,7 @@ class KnownBrokers:
         return tuple(base for base in self._order if base not in left_out)
 
     def is_fallback(self, base: AdminUrl) -> bool:
-        """Whether the address comes from the cluster's list and not from the settings."""
+        """True if the address comes from the cluster's list and not from the settings."""
         return base not in self._urls
 
     def helped(self, base: AdminUrl, failed: Exception | None) -> None:

@@ -35,7 +35,6 @@ from strategies.errors import (
 
 T = TypeVar("T")
 
-_API = "/admin/v2"
 #: Number of brokers that are asked for an owner, and number of equal answers that prove that there
 #: is none.
 _MAX_ASKED = 3
@@ -352,7 +351,7 @@ def _of(what: str, broker: str | None) -> str:
 
 
 def _path(*parts: str) -> str:
-    return "/".join([_API, *(quote(part, safe=":") for part in parts)])
+    return "/".join(["/admin/v2", *(quote(part, safe=":") for part in parts)])
 
 
 def _host_and_port(url: object) -> str | None:

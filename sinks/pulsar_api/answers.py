@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from strategies import errors
 
-_LONGEST_REASON = 300
 _BEING_UNLOADED = re.compile(r"\bNamespace bundle \S+ is being unloaded\b")
 
 
@@ -129,7 +128,7 @@ def reason_of(body: bytes) -> str:
     # For unexpected errors Pulsar sends the whole stack trace; its first line has the exception and
     # its message.
     line = (text.partition("Stacktrace:")[2].strip() or text.strip()).partition("\n")[0].rstrip()
-    return "".join(c if c.isprintable() else " " for c in line)[:_LONGEST_REASON]
+    return "".join(c if c.isprintable() else " " for c in line)[:300]
 
 
 def check_status(call: Call, host: str, status: int, body: bytes) -> None:
@@ -147,7 +146,7 @@ def check_status(call: Call, host: str, status: int, body: bytes) -> None:
 
 
 def _is_of_pulsar(body: bytes) -> bool:
-    """Whether an answer has the form of Pulsar's errors, `{"reason": …}`."""
+    """True if an answer has the form of Pulsar's errors, `{"reason": …}`."""
     try:
         tree = json.loads(body)
     except (ValueError, RecursionError):

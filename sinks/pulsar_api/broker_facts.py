@@ -65,10 +65,6 @@ class LeaderFacts:
     shedding: bool | None = None
 
 
-#: When nothing is known.
-NO_FACTS = LeaderFacts()
-
-
 @dataclass
 class LeaderPoll:
     """Asks for the leader once per pass. `admin` must not retry by itself; `clock_ms`: ms."""
@@ -80,12 +76,12 @@ class LeaderPoll:
     def run(self) -> LeaderFacts:
         """The facts as far as brokers answer; a permission that is missing is no error here."""
         if self._failed_ms is not None and self.clock_ms() < self._failed_ms + _PAUSE_MS:
-            return NO_FACTS
+            return LeaderFacts()
         self._failed_ms, leader = None, None
         try:
             leader = self.admin.leader()
             return (
-                NO_FACTS
+                LeaderFacts()
                 if leader is None
                 else LeaderFacts(leader, _sheds(self.admin.configuration(leader)))
             )
@@ -95,7 +91,7 @@ class LeaderPoll:
 
 
 def _sheds(configuration: dict[str, str]) -> bool | None:
-    """Whether a broker with this runtime configuration sheds load while it leads."""
+    """True if a broker with this runtime configuration sheds load while it leads."""
     sheds = configuration.get("loadBalancerSheddingEnabled")
     if sheds is None:
         return None

@@ -46,7 +46,6 @@ from strategies.errors import (
     Refused,
 )
 
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST_HOPS = 6
 _LONGEST_PAUSE_S = 30.0
 #: Addresses with connections: more than any cluster has brokers. Those of brokers that left go.
@@ -181,7 +180,7 @@ class PulsarHttp:
         for _ in range(_MOST_HOPS):
             answer = self._send(call, url, window)
             location = answer.headers.get("location")
-            if answer.status not in _REDIRECTS or not location:
+            if answer.status not in (301, 302, 303, 307, 308) or not location:
                 check_status(call, _host(url), answer.status, self._without_token(answer.body))
                 return answer.body
             asked, url = _host(url), self._redirected(call, url, location, window.until)
@@ -334,7 +333,7 @@ class PulsarHttp:
         )
 
     def _is_known(self, netloc: str, deadline: float) -> bool:
-        """Whether the address is a broker of the cluster; lists the brokers again, within the
+        """True if the address is a broker of the cluster; lists the brokers again, within the
         call's deadline: it may have just joined.
         """
         if netloc in self._known:

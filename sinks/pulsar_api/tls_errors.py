@@ -84,7 +84,7 @@ def tls_complaint(
 
 
 def speaks_tls(host: str, port: int, timeout_s: float) -> bool:
-    """Whether a server answers a TLS handshake with any certificate. Sends only the handshake."""
+    """True if a server answers a TLS handshake with any certificate. Sends only the handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with (

@@ -11,7 +11,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Protocol, Self, cast
+from typing import IO, Self, cast
 
 import zstandard
 
@@ -119,18 +119,13 @@ class Recording(RecordingFile):
             raise self._failed(error) from error
 
 
-class _Writable(Protocol):
-    def write(self, data: bytes, /) -> object: ...
-    def close(self) -> None: ...
-
-
-def _compressed(path: Path, file: IO[bytes]) -> _Writable:
+def _compressed(path: Path, file: IO[bytes]) -> IO[bytes]:
     if path.suffix == ".gz":
         # No name and no time in the header: equal lines give equal bytes.
-        return gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
+        return cast(IO[bytes], gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0))
     if path.suffix == ".zst":
         return cast(
-            _Writable,
+            IO[bytes],
             zstandard.ZstdCompressor(level=10, write_checksum=True).stream_writer(
                 file, closefd=False
             ),

@@ -19,8 +19,8 @@ from sinks.topics.access import Reader, TopicRecord, open_reader
 from sinks.topics.addresses import TopicAccess, TopicUri
 from sinks.topics.outages import RetryBackoff
 from sinks.topics.readable import Skipped, readable
+from sinks.wire.broker_reports import SourceSettings
 from sinks.wire.origin import Position, WireLimits
-from sinks.wire.raw import SourceSettings
 from strategies.errors import SinkError
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ENDING)

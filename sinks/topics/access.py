@@ -21,8 +21,8 @@ from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.kafka.topic import KafkaPublisher, KafkaTopicConsumer
 from sinks.topics.pulsar.partition import QUEUE, PulsarLink
 from sinks.topics.pulsar.topic import PulsarPublisher, PulsarReader, PulsarTopicConsumer
+from sinks.wire.broker_reports import SourceSettings, check_source
 from sinks.wire.origin import DEFAULT_LIMITS, WireLimits
-from sinks.wire.raw import SourceSettings, check_source
 from strategies.errors import SinkError
 
 __all__ = [

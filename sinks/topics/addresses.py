@@ -16,8 +16,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.kafka.settings import KafkaSettings
+from sinks.wire.broker_reports import SourceSettings
 from sinks.wire.origin import WireLimits
-from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningSettings
 from strategies.cluster.budget import HOUR_MS
 from strategies.errors import SettingsError

@@ -43,7 +43,7 @@ class RoundEpoch(EpochOnly):
 
     @property
     def is_set_aside(self) -> bool:
-        """Whether no rule could judge the cluster (decisions 0253, 0254)."""
+        """True if no rule could judge the cluster (decisions 0253, 0254)."""
         return self.state is not None and self.state.code == "set-aside"
 
 

@@ -76,7 +76,10 @@ def topic_facts(topic: TopicUri, access: KafkaAccess) -> TopicFacts | None:
         partitions=len(partitions),
         replicas=min(len(partition["replica_nodes"]) for partition in partitions),
         leaderless=sum(partition["leader_id"] < 0 for partition in partitions),
-        configs={key: _value(one) for key, one in configs.items()},
+        configs={
+            key: str(one["value"] if isinstance(one, Mapping) else one)
+            for key, one in configs.items()
+        },
     )
 
 
@@ -124,10 +127,6 @@ def _admin(topic: TopicUri, access: KafkaAccess) -> Iterator[Any]:
             admin.close()
 
 
-def _value(config: Any) -> str:
-    return str(config["value"] if isinstance(config, Mapping) else config)
-
-
 #: Pulsar requires the mode and a duration even if nothing is deleted.
 _NEVER_DELETED = json.dumps(
     {
@@ -154,7 +153,7 @@ class PulsarTopicFacts:
 
     @property
     def deletes_acknowledged(self) -> bool:
-        """Whether messages are deleted as soon as no subscription needs them: the job has no
+        """True if messages are deleted as soon as no subscription needs them: the job has no
         subscription.
         """
         return self.retention_minutes == 0 or self.retention_mb == 0

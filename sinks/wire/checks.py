@@ -38,7 +38,7 @@ _BROKER = re.compile(rf"[^/\s{_CONTROLS}]+:[0-9]{{1,5}}")
 
 
 def is_bundle(name: str) -> bool:
-    """Whether the name is tenant/namespace/range and the range's lower end is below its upper end.
+    """True if the name is tenant/namespace/range and the range's lower end is below its upper end.
 
     Caches the two halves, not the whole name: a large cluster has half a million bundles but few
     namespaces and ranges.
@@ -59,7 +59,7 @@ def _is_range(text: str) -> bool:
 
 
 def is_broker(name: str) -> bool:
-    """Whether the name has the form host:port; the host may use any script."""
+    """True if the name has the form host:port; the host may use any script."""
     return len(name) <= LONGEST_NAME and _is_host_and_port(name)
 
 
@@ -83,7 +83,7 @@ def check_bundles(names: Sequence[str], place: str) -> None:
 
 
 def _all_usual(names: Sequence[str]) -> bool:
-    """Whether all of many names are legal, with ranges of the usual length: the ranges are read as
+    """True if all of many names are legal, with ranges of the usual length: the ranges are read as
     columns of digits, which takes a tenth of the time of one by one. False means nothing.
     """
     if len(names) < _MANY or max(map(len, names)) > LONGEST_NAME:
@@ -113,7 +113,7 @@ def check_broker(name: str, place: str) -> None:
 
 
 def is_cluster(name: str) -> bool:
-    """Whether the name is printable and short enough to be a record's key."""
+    """True if the name is printable and short enough to be a record's key."""
     return 0 < len(name) <= LONGEST_NAME and _CONTROL.search(name) is None
 
 

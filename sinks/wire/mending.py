@@ -64,7 +64,7 @@ class Mended:
     left_out: Mapping[str, str]
 
 
-class _UnparsedReport(BrokerRecord):
+class _UnparsedReport(BrokerRecord, frozen=True):
     """Any report; its fields are not parsed."""
 
     kind: Literal["load-report", "broker-load-data", "top-bundles-load-data"]

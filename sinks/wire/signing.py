@@ -95,7 +95,7 @@ class SigningKey:
         return SigningKey(self.secret)
 
     def shares(self, other: SigningKey) -> bool:
-        """Whether a record that one of them accepts could be signed with a key of the other."""
+        """True if a record that one of them accepts could be signed with a key of the other."""
         return any(one in other.keys for one in self.keys)
 
     def sign(self, record: bytes) -> bytes:
@@ -105,7 +105,7 @@ class SigningKey:
         return b'%b,"sig":"%b"}' % (record[:-1], _mac(self.secret, record))
 
     def check(self, record: bytes) -> Verdict:
-        """Whether the bytes, as received, are signed with this key or the previous one. `sig` must
+        """Says if the bytes, as received, are signed with this key or the previous one. `sig` must
         be the last field, as `sign` writes it.
         """
         match = _SIGNED.fullmatch(record.strip())

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from sinks.topics.addresses import Connections
 from sinks.topics.kafka.settings import KafkaSettings
-from sinks.wire.raw import SourceSettings
+from sinks.wire.broker_reports import SourceSettings
 from streaming.settings import JobSettings
 from tests.replayed import replayed
 from tests.servers.job_stories import drain

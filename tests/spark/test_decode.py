@@ -17,9 +17,9 @@ from pyspark.sql import Row
 
 from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
+from sinks.wire.broker_reports import SourceSettings
 from sinks.wire.codec import LARGE_BYTES, Peeked, decode, decode_rejected
 from sinks.wire.origin import LARGEST_ORIGINAL, OutputRow, Position, WireLimits, unpack_origin
-from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningKey, SigningSettings
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import LoadReport, Sweep, TelemetryRecord

@@ -121,7 +121,7 @@ class TestExecutor:
         metrics = ExecutorMetrics(registry, "c", patient())
         with executor(pulsar, control, asks, metrics=metrics) as running:
             metrics.follow(
-                lambda: running.in_flight,
+                lambda: len(running.applying),
                 lambda: running.is_paused,
                 lambda: 0,
                 lambda: running.held,
@@ -155,7 +155,7 @@ class TestExecutor:
                     seen.append(samples(registry, "commands_in_flight"))
 
             pulsar.faults = note
-            metrics.follow(lambda: running.in_flight, lambda: paused[0], lambda: 4096)
+            metrics.follow(lambda: len(running.applying), lambda: paused[0], lambda: 4096)
             running.step(0)
 
         assert seen == [{("c",): 1}] * len(seen)

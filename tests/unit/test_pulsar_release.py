@@ -18,7 +18,7 @@ from pulsar_rebalancer.settings.load import load
 from sinks.recordings.recorder import converted
 from sinks.topics.addresses import Connections
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.wire.broker_versions import brokers_in
+from sinks.wire.broker_reports import brokers_in
 from sinks.wire.origin import WireLimits
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings

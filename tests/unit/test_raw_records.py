@@ -8,8 +8,14 @@ import json
 
 import pytest
 
+from sinks.wire.broker_reports import (
+    RawKind,
+    RecordMetadata,
+    SourceSettings,
+    check_source,
+    enveloped,
+)
 from sinks.wire.codec import decode
-from sinks.wire.raw import RawKind, RecordMetadata, SourceSettings, check_source, enveloped
 from strategies.cluster.model import LoadReport, OutcomeReport, TelemetryRecord, Tombstone
 from strategies.errors import SettingsError, WireError
 from tests.telemetry_lines import T0, broker_load, load_report, outcome, top_bundles

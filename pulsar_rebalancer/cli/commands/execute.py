@@ -193,7 +193,7 @@ def _work(
 ) -> None:
     executor, metrics, log = ready.executor, reports.metrics, reports.log
     metrics.follow(
-        lambda: executor.in_flight,
+        lambda: len(executor.applying),
         lambda: executor.is_paused,
         ready.journal.size_bytes,
         lambda: executor.held,

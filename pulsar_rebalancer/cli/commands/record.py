@@ -19,7 +19,7 @@ from sinks.topics.access import open_reader
 from sinks.topics.addresses import parse_topic
 from sinks.topics.outages import RetryBackoff, watched
 from sinks.topics.readable import Skipped
-from sinks.wire.raw import SourceSettings
+from sinks.wire.broker_reports import SourceSettings
 
 _Copied = Annotated[
     str | None,

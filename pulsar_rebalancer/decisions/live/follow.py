@@ -24,8 +24,8 @@ from pulsar_rebalancer.decisions.status import (
 from sinks.topics.access import Reader, TopicRecord, open_reader
 from sinks.topics.addresses import Connections, TopicUri
 from sinks.topics.readable import check_read
+from sinks.wire.broker_reports import SourceSettings
 from sinks.wire.checks import is_cluster
-from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import signing_key
 from strategies.errors import RebalancerError, WireError
 

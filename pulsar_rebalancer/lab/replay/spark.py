@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Literal
 from sinks.processes import stopping
 from sinks.topics.addresses import Topics, file_topic
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicRecord
+from sinks.wire.broker_reports import SourceSettings
 from sinks.wire.codec import cluster_of, decode_rejected
 from sinks.wire.origin import Origin, OutputRow, Position, WireLimits, encode_rejected
-from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningSettings
 from strategies.errors import WireError
 from strategies.fold.engine import EngineSettings

@@ -234,7 +234,7 @@ def delete_segments(folder: Path, before_ms: int, kept_ms: int | None = None) ->
 
 
 def _old_by_records(folder: Path, number: int, successor: int, newest: int, kept_ms: int) -> bool:
-    """Whether a segment ended longer than `kept_ms` before the newest one began. Both are times of
+    """True if a segment ended longer than `kept_ms` before the newest one began. Both are times of
     records; one record of a wrong clock at the end of a segment does not keep it for ever, and the
     newest segment did not begin after it was written.
     """

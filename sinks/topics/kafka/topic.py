@@ -16,8 +16,8 @@ from sinks.topics.kafka.codecs import UnreadBatch, bound_batches
 from sinks.topics.kafka.errors import NO_TOPIC, kafka_errors
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, KafkaAccess
 from sinks.topics.topic_admin import missing_topics
+from sinks.wire.broker_reports import RecordMetadata, SourceSettings, enveloped
 from sinks.wire.origin import Position, WireLimits, clip
-from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped
 from strategies.errors import PublishTimeout, SinkError
 
 _POLL_MS = 200

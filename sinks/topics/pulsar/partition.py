@@ -77,7 +77,7 @@ def id_at(offset: int) -> MessageId:
 
 
 def is_shared(id_: MessageId) -> bool:
-    """Whether later messages may have the same offset."""
+    """True if later messages may have the same offset."""
     return id_.batch >= _LAST_IN_BATCH
 
 
@@ -137,7 +137,7 @@ class PulsarLink:
             return self._next_id(reader)
 
     def holds(self, partition: str, id_: MessageId) -> bool:
-        """Whether a message that was read before still exists, or nothing newer does."""
+        """True if a message that was read before still exists, or nothing newer does."""
         newest = self.last(partition)
         if newest is None or newest <= id_:
             return newest in (None, id_)
@@ -267,13 +267,13 @@ class PartitionReader:
                 )
 
     def more(self) -> bool:
-        """Whether the broker has unread messages. Raises SinkError, PublishTimeout."""
+        """True if the broker has unread messages. Raises SinkError, PublishTimeout."""
         with self._link.errors():
             return bool(self._reader.has_message_available())
 
     @property
     def connected(self) -> bool:
-        """Whether the reader is connected to a broker; if not, the client is looking for one."""
+        """True if the reader is connected to a broker; if not, the client is looking for one."""
         return bool(self._reader.is_connected())
 
     def close(self) -> None:

@@ -71,7 +71,7 @@ ResourceFigure = Annotated[
 
 
 def is_measured_or_not(usage: float, limit: float) -> bool:
-    """Whether these are figures of a resource, or say that it is not measured."""
+    """True if these are figures of a resource, or say that it is not measured."""
     if not (usage < LARGEST_FIGURE and _MOST_UNKNOWN <= limit < LARGEST_FIGURE):
         return False
     if usage < 0 or limit < 0:

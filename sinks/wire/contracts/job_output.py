@@ -1,4 +1,4 @@
-"""What the job writes beside commands: ROUNDS, key = cluster, one record per round, which
+"""The job's output beside commands: ROUNDS, key = cluster, one record per round, which
 `explain`, reports and dashboards read; REJECTED, every record that could not be used, with its
 position and original bytes.
 """

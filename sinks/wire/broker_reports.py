@@ -1,17 +1,17 @@
-"""Telemetry without our envelope: a broker's own report, whose cluster and broker are in the
-record's headers or key.
+"""Brokers' own reports: telemetry without our envelope, whose cluster and broker are in the
+record's headers or key; and the versions that reports, and the policies of a collector, hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from sinks.wire.checks import is_broker
-from strategies.errors import SettingsError
+from sinks.wire.checks import check_shape, is_broker
+from strategies.errors import SettingsError, WireError
 from strategies.settings import Setting
 
 Format = Literal["envelope", "raw"]
@@ -138,3 +138,49 @@ def _ts(metadata: RecordMetadata) -> int:
 
 def _text(value: Any) -> str:
     return "" if value is None else bytes(value).decode("utf-8", errors="replace")
+
+
+class _Versioned(msgspec.Struct):
+    """Of a report, only what names versions."""
+
+    brokerVersionString: Any = None
+    brokers: Any = None
+
+
+class _VersionRecord(msgspec.Struct):
+    kind: str = ""
+    cluster: str = ""
+    broker: str | None = None
+    brokers: Any = None
+    report: msgspec.Raw = msgspec.Raw(b"null")
+
+
+def brokers_in(value: bytes, *, collected: bool = True) -> dict[str, str] | None:
+    """Broker → version, as one telemetry record says; empty for a record that says nothing, None if
+    it cannot be read or does not show that brokers have reported. Brokers have their cluster before
+    them: `cluster/host:port`.
+
+    `collected`: a collector publishes the records. Load data of the extensible load manager has no
+    version, and comes before the policies that name them; the sweep comes after these.
+    """
+    try:
+        check_shape(value)
+        record = msgspec.json.decode(value, type=_VersionRecord)
+        if record.kind not in ("load-report", "policies"):
+            shows = bool(record.brokers) if record.kind == "sweep" else not collected
+            return {} if shows else None
+        versions = dict(_named(record, msgspec.json.decode(record.report, type=_Versioned)))
+        return versions if versions or record.kind == "load-report" else None
+    except (WireError, ValueError, RecursionError):
+        return None
+
+
+def _named(record: _VersionRecord, report: _Versioned) -> Iterator[tuple[str, str]]:
+    if record.kind == "load-report":
+        if record.broker and isinstance(report.brokerVersionString, str):
+            yield f"{record.cluster}/{record.broker}", report.brokerVersionString
+    elif isinstance(report.brokers, dict):
+        for broker, facts in report.brokers.items():
+            version = facts.get("version") if isinstance(facts, dict) else None
+            if isinstance(version, str):
+                yield f"{record.cluster}/{broker}", version
