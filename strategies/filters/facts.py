@@ -48,7 +48,6 @@ class FilteredBundle:
     bundle: str
     source: str | None = None
     topics: int = 0
-    non_persistent: bool = False
     exchanged_with: Collection[str] = ()
 
     @property

@@ -137,9 +137,7 @@ class Filters:
         )
         if compared:
             return frozenset(self.allowed(subject, brokers, fleet).brokers).__contains__
-        policy = isolated(
-            fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent
-        )
+        policy = isolated(fleet.policies, subject.namespace, brokers)
 
         def passes(broker: str) -> bool:
             return broker not in policy and bool(self._each((broker,), subject, fleet).left)
@@ -171,9 +169,7 @@ class Filters:
         continues a sentence about the bundle.
         """
         source = subject.source or ""
-        policy = isolated(
-            fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent
-        )
+        policy = isolated(fleet.policies, subject.namespace, brokers)
         elsewhere = remaining([broker for broker in brokers if broker != source], policy)
         if not elsewhere:
             return Refusal(
@@ -193,9 +189,7 @@ class Filters:
     def _modular(
         self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts
     ) -> Allowed:
-        policy = isolated(
-            fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent
-        )
+        policy = isolated(fleet.policies, subject.namespace, brokers)
         by_policy = remaining(brokers, policy)
         screen = _Screen(by_policy, dict(policy))
         topics, arriving = _counted(by_policy, fleet.topics), _counted(by_policy, fleet.arriving)
@@ -221,14 +215,7 @@ class Filters:
         )
         self._keep_newest(screen, fleet)
         self._spread(screen, subject, fleet)
-        screen.drop(
-            isolated(
-                fleet.policies,
-                subject.namespace,
-                screen.left,
-                non_persistent=subject.non_persistent,
-            )
-        )
+        screen.drop(isolated(fleet.policies, subject.namespace, screen.left))
         return screen.answer(screen.left)
 
     def _fixed(
@@ -238,9 +225,7 @@ class Filters:
         the live ones.
         """
         facts = fleet.policies.brokers
-        policy = isolated(
-            fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent
-        )
+        policy = isolated(fleet.policies, subject.namespace, brokers)
         screen = self._each(remaining(brokers, policy), subject, fleet, policy)
         if self.settings.prefer_later_versions:
             screen.drop(not_newest_known(screen.left, facts))

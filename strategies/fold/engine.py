@@ -53,8 +53,7 @@ from strategies.java.pulsar_releases import (
 )
 from strategies.limits import read_windows
 from strategies.placement.destination_rules import DestinationRules, DestinationSettings
-from strategies.placement.levels import EmptiestBroker
-from strategies.placement.registry import PLACERS, paired, placer
+from strategies.placement.registry import PLACERS, EmptiestBroker, paired, placer
 from strategies.registry import Registry
 from strategies.round.measured import CapacitySettings, read_capacities
 from strategies.round.round_input import ClosedBy, Rules

@@ -22,10 +22,12 @@ from strategies.placement.contract import (
     Placement,
     Request,
     draw,
+    fewest_arrivals,
+    levels,
+    lowest,
     unplaced,
     without_figures,
 )
-from strategies.placement.levels import fewest_arrivals, levels, lowest
 from strategies.settings import Setting
 from strategies.shedding.avg.parity import plan_key, with_planned
 

@@ -17,11 +17,12 @@ from strategies.placement.contract import (
     Placement,
     Request,
     draw,
+    levels,
+    lowest,
     unknown_broker,
     unplaced,
     without_figures,
 )
-from strategies.placement.levels import levels, lowest
 from strategies.settings import Setting
 
 

@@ -26,11 +26,13 @@ from strategies.placement.contract import (
     Placement,
     Request,
     draw,
+    levels,
+    mean_of,
     unknown_broker,
     unplaced,
+    well_below,
     without_figures,
 )
-from strategies.placement.levels import levels, mean_of, well_below
 from strategies.settings import Setting
 
 

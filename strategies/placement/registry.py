@@ -1,7 +1,10 @@
-"""The registry of all placements by name."""
+"""The registry of all placements by name, and the one for bundles that leave draining brokers where
+the strategy has none.
+"""
 
 from __future__ import annotations
 
+from strategies.cluster.memory import Memory
 from strategies.java.pulsar_releases import RELEASE_DEFAULTS, RELEASES, PulsarRelease
 from strategies.placement.avg import (
     AvgPlacement,
@@ -9,7 +12,18 @@ from strategies.placement.avg import (
     ParityAvgPlacement,
     ParityAvgPlacement50,
 )
-from strategies.placement.contract import PlacementStrategy, Placer
+from strategies.placement.contract import (
+    Placement,
+    PlacementStrategy,
+    Placer,
+    Request,
+    draw,
+    fewest_arrivals,
+    levels,
+    lowest,
+    unplaced,
+    without_figures,
+)
 from strategies.placement.least_long_term_rate import (
     LeastLongTermRate,
     LeastLongTermRateSettings,
@@ -79,6 +93,27 @@ PLACERS: Registry[PlacementStrategy] = Registry(
         meanings=(Meaning("only-source", "not-allowed", 510, CHECK_FILTERS),),
     ),
 )
+
+
+class EmptiestBroker:
+    """Takes the broker of the lowest usage, moves counted; of equal ones, that with the fewest
+    bundles on their way. No placement of Pulsar, and none that a setting names: SteadyShedder finds
+    the destinations of its own moves, and a drain needs some too.
+    """
+
+    def place(self, request: Request, memory: Memory) -> Placement:
+        """Chooses among all candidates with finite figures."""
+        if not request.candidates:
+            return unplaced(memory)
+        found = levels(request, {})
+        if not found:
+            return without_figures(memory)
+        best = fewest_arrivals(request, lowest(found))
+        chosen = draw(best, request.seed)
+        text = f"is the emptiest broker that may take it, at {100 * found[chosen]:.1f} %"
+        return Placement(
+            best, chosen, memory, "emptiest", text, {"destination_usage": found[chosen]}
+        )
 
 
 def pulsars_own(release: PulsarRelease) -> str:

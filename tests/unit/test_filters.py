@@ -206,7 +206,8 @@ class TestTopicCount:
 class TestVersions:
     def test_a_release_is_newer_than_its_candidates(self) -> None:
         mixed = ["4.10.0", "4.2.0", "4.2.0-rc.11", "4.2.0-rc.2", "4.1.9", "4.2.1", "4.2.0-SNAPSHOT"]
-        assert sorted(mixed, key=version_key) == [
+        keys = {version: key for version in mixed if (key := version_key(version)) is not None}
+        assert sorted(keys, key=keys.__getitem__) == [
             "4.1.9",
             "4.2.0-SNAPSHOT",
             "4.2.0-rc.2",
@@ -219,7 +220,7 @@ class TestVersions:
 
     def test_the_newest_stay(self) -> None:
         known = facts(b1=BrokerFacts("4.2.3"), b2=BrokerFacts("4.2.4"))
-        assert remaining(list(known), not_newest(list(known), known)) == ("b2:1",)
+        assert list(not_newest(list(known), known) or ()) == ["b1:1"]
 
     def test_java_gives_up_on_an_unknown_version_and_we_refuse_the_broker(self) -> None:
         known = facts(b1=BrokerFacts("4.2.4"), b2=BrokerFacts())

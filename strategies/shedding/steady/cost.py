@@ -38,7 +38,7 @@ POWERS = (0.1, 10.0)
 #: Bytes/s, or messages/s: less traffic than this shows nothing of what it costs.
 LEAST_TRAFFIC = 1e-6
 #: Rounds in which factors and powers are fitted in turns.
-_TURNS = 5
+_TURNS = 4
 #: Load (usage on a broker of power 1) that says little about what traffic costs on a broker.
 LITTLE = 0.05
 #: Bounds of the factor by which a broker's bundles cost more or less than predicted.
@@ -85,10 +85,12 @@ def learned(histories: Mapping[str, LoadHistory]) -> LoadCost:
     if not rows.count:
         return LoadCost(0.0, 0.0, 0.0, {})
     powers = np.ones(len(names))
+    factors = rows.fitted(powers)
     for _ in range(_TURNS):
-        factors = rows.fitted(powers)
         powers = _clear(rows.ratios(factors))
-    clear = {name: one for name, one in zip(names, powers.tolist(), strict=True) if one != 1}
+        factors = rows.fitted(powers)
+    shown = _clear(rows.ratios(factors)).tolist()
+    clear = {name: one for name, one in zip(names, shown, strict=True) if one != 1}
     return LoadCost(factors[0], factors[1] / rows.units[0], factors[2] / rows.units[1], clear)
 
 

@@ -1,5 +1,5 @@
-"""What stands in the way of a plan: averages that refute it, and why moving bundles cannot even out
-a cluster, with the figure and the advice.
+"""Obstacles of a plan: averages that refute it, and why moving bundles cannot even out a cluster,
+with the figure and the advice.
 
 Where load comes and goes, the newest figures say little about the next hours: a plan must even out
 what bundles carry on average as well.

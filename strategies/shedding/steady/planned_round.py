@@ -139,7 +139,7 @@ class PlannedRound:
         round_ = replace(self, episode=episode)
         if refuted:
             skip = reasons.comes_and_goes(self.view.cluster, gap, profile.proven)
-            return round_._shedding([skip])
+            return round_._shedding([skip], certify=self._certify)
         return round_._moved(cluster, plan, gap, rest_minutes)
 
     def _moved(
