@@ -243,7 +243,8 @@ class ShardStore:
         _write(self._brokers, brokers, rows, BROKERS)
         _write(self._tables, tables, rows, TABLES)
         logs = (self._clusters, self._brokers, self._tables)
-        rows.put(pack(Head(*(tuple(log.entries) for log in logs), self._watch)), HEAD)
+        clusters, brokers, tables = (tuple(log.entries) for log in logs)
+        rows.put(pack(Head(clusters, brokers, tables, self._watch)), HEAD)
 
     def follow(self, head: Head, rows: Rows) -> bool:
         """Updates the store from Spark's rows, reading unknown entries only; False if the store is
