@@ -10,7 +10,7 @@ RebalancerError
 │   ├── PublishTimeout
 │   ├── PublishRejected
 │   ├── JournalInUse (sinks.executor.journal)
-│   └── NotifierInUse (pulsar_rebalancer.decisions.notices.outbox)
+│   └── NotifierInUse (pulsar_rebalancer.decisions.notices.notifier)
 ├── AdminError
 │   ├── CallFailed
 │   │   ├── BrokerUnavailable
