@@ -17,7 +17,7 @@ from sinks.metrics.labels import process_registry
 from sinks.metrics.liveness import Liveness
 from sinks.metrics.page import PageMetrics
 from tests.live_topics import settings_of
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 OPERATOR, VIEWER = "operator-token-0123456789", "viewer-token-0123456789"
 API = "api/v1/"

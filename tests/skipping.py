@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.servers.jvm import JarsNotHere
+from tools.servers.jvm import JarsNotHere
 
 
 @pytest.hookimpl(wrapper=True)

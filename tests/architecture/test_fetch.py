@@ -15,8 +15,8 @@ from scripts.fetch import LANES, Need, arrived, get, need_of, show
 from scripts.packages import Installation, cost, locked, measure, missing
 from streaming.jars.download import Jar
 from tests.architecture.command_line import ROOT
-from tests.servers.jvm import JarsNotHere
 from tests.skipping import skipped_without_jars
+from tools.servers.jvm import JarsNotHere
 
 BROWSER = Need("A browser", "80 MB", lambda: False, lambda: "there is no network")
 

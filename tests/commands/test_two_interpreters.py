@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.two_interpreters import differences, digests_of
+from tools.two_interpreters import differences, digests_of
 
 #: Without what x86-64 processors of before 2013 lack; the C library chooses by processor, too.
 OLDER_PROCESSOR = (

@@ -17,12 +17,12 @@ from pulsar_rebalancer.cli import exit_codes
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Sweep
 from tests.control_topic import Control
-from tests.faults.real_executor import TOKEN, login
-from tests.faults.started import started
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
-from tests.set_words import set_words
 from tests.unit.test_collector import REPORT
+from tools.processes.real_executor import TOKEN, login
+from tools.processes.set_words import set_words
+from tools.processes.started import started
 
 pytestmark = [
     pytest.mark.servers,

@@ -15,9 +15,9 @@ from sinks.secret_file import Secret
 from sinks.wire.codec import decode_outcome, encode_command
 from sinks.wire.signing import SigningKey
 from tests.control_topic import command, now_ms
-from tests.faults.real_executor import KEY, TOKEN, RealExecutor
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
+from tools.processes.real_executor import KEY, TOKEN, RealExecutor
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
 

@@ -20,9 +20,9 @@ from sinks.wire.position import Position
 from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.fold.engine import EngineSettings
 from tests.faults.placing import PLACEMENTS, Bad, Mixed, lines, mix, places
-from tests.faults.real_job import RealJob, eager, recording
 from tests.illegal_records import CODES, oversized
 from tests.telemetry_lines import dumps
+from tools.processes.real_job import RealJob, eager, recording
 
 pytestmark = pytest.mark.faults
 

@@ -16,11 +16,11 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import encode_outcome
 from tests.control_topic import command, outcome
-from tests.faults.installation import VICTIMS, Running, started_by_java
-from tests.faults.kill_everything import plan, run, wrong_outcomes
-from tests.faults.wavering import WaveringLoad
 from tests.pulsar_fake.model import Applied, Cluster
 from tests.pulsar_fake.server import FakePulsar
+from tools.kills.installation import VICTIMS, Running, started_by_java
+from tools.kills.kill_everything import plan, run, wrong_outcomes
+from tools.kills.wavering import WaveringLoad
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="finds the processes in /proc")
 pytestmark = pytest.mark.faults

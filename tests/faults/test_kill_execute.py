@@ -12,11 +12,11 @@ import pytest
 
 from sinks.wire.codec import decode_outcome
 from tests.control_topic import command
-from tests.faults.kill_execute import faults_of, plan, run
-from tests.faults.real_executor import TOKEN, RealExecutor
 from tests.lanes import variant
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
+from tools.kills.kill_execute import faults_of, plan, run
+from tools.processes.real_executor import TOKEN, RealExecutor
 
 pytestmark = [
     pytest.mark.servers,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.kill_job import plan, run
-from tests.faults.real_job import recording
-from tests.faults.topics import compare
+from tools.kills.compared_topics import compare
+from tools.kills.kill_job import plan, run
+from tools.processes.real_job import recording
 
 pytestmark = [
     pytest.mark.faults,

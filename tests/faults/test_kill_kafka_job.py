@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.kill_kafka_job import run
-from tests.faults.real_job import recording
-from tests.servers.kafka_broker import kafka_broker
+from tools.kills.kill_kafka_job import run
+from tools.processes.real_job import recording
+from tools.servers.kafka_broker import kafka_broker
 
 pytestmark = [
     pytest.mark.faults,

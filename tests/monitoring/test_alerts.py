@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from tests.lanes import variant
-from tests.monitoring.incidents import CLOCK, INCIDENTS, Incident
-from tests.monitoring.promtool import CONFIG, ROOT, RULES, promtool, rule_test
-from tests.monitoring.record import recorded
+from tools.monitoring.incidents import CLOCK, INCIDENTS, Incident
+from tools.monitoring.promtool import CONFIG, ROOT, RULES, promtool, rule_test
+from tools.monitoring.record import recorded
 
 ALERTS: list[dict[str, Any]] = yaml.safe_load(RULES.read_text("utf-8"))["groups"][0]["rules"]
 TEXTS: list[dict[str, Any]] = yaml.safe_load(

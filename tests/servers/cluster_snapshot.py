@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from sinks.pulsar_api.admin import PulsarAdmin
-from tests.servers.pulsar_cluster import PulsarCluster, token_of
+from tools.servers.pulsar_cluster import PulsarCluster, token_of
 
 
 def snapshot(cluster: PulsarCluster, folder: Path) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.servers.jvm import Program, has_compiler, java_from
-from tests.servers.kafka_broker import KafkaBroker, kafka_broker
-from tests.servers.pulsar_cluster import PULSAR, PULSAR_50, PulsarCluster, pulsar_cluster
-from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
-from tests.servers.watch import Watched, first_fault
+from tools.servers.jvm import Program, has_compiler, java_from
+from tools.servers.kafka_broker import KafkaBroker, kafka_broker
+from tools.servers.pulsar_cluster import PULSAR, PULSAR_50, PulsarCluster, pulsar_cluster
+from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
+from tools.servers.watch import Watched, first_fault
 
 #: What is known of the clusters that tests share, by the cluster's first address.
 _WATCHED = pytest.StashKey[dict[str, Watched]]()

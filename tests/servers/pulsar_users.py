@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from tests.control_topic import TOPICS, Control
-from tests.servers.pulsar_cluster import PulsarCluster
 from tests.unit.command_line import Answer, rebalancer
-from tests.waiting import eventually
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.waiting import eventually
 
 if TYPE_CHECKING:
     import pulsar

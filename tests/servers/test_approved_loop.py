@@ -37,13 +37,13 @@ from strategies.executor.approvals import ApprovalOutcome
 from tests.chromium import DESKTOP
 from tests.control_topic import now_ms
 from tests.monitoring.boards import expressions
-from tests.monitoring.server import Prometheus, prometheus
-from tests.servers.jvm import free_ports
-from tests.servers.loop import GOAL, PROGRAMS, Loop, closed_loop
-from tests.servers.pulsar_cluster import PulsarCluster
-from tests.servers.skewed_users import skewed_users
 from tests.servers.test_closed_loop import nothing_was_lost, told
 from tests.servers.verdicts import moves, verdicts
+from tools.monitoring.server import Prometheus, prometheus
+from tools.processes.loop import GOAL, PROGRAMS, Loop, closed_loop
+from tools.servers.jvm import free_ports
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.traffic.skewed_users import skewed_users
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.browser]
 TOKEN = "the token of ann, an operator"

@@ -19,12 +19,12 @@ from pathlib import Path
 import pytest
 
 from streaming.outputs.output_counts import KINDS
-from tests.faults.real_job import environment_of_a_short_run
-from tests.faults.started import started
-from tests.servers.process import Process
-from tests.servers.pulsar_cluster import PulsarCluster
-from tests.set_words import set_words
 from tests.spark.workshop import Workshop, recording
+from tools.processes.process import Process
+from tools.processes.real_job import environment_of_a_short_run
+from tools.processes.set_words import set_words
+from tools.processes.started import started
+from tools.servers.pulsar_cluster import PulsarCluster
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 BUSY = 30

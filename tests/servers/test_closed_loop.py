@@ -19,15 +19,15 @@ from pulsar_rebalancer.cli import exit_codes
 from sinks.executor.journal import Journal
 from strategies.cluster.model import Command
 from tests.control_topic import TOPICS
-from tests.faults.topics import compare
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.loop import GOAL, Loop, closed_loop, on_pulsar
-from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster
-from tests.servers.pulsar_processes import PulsarProcesses
-from tests.servers.skewed_users import Users, skewed_users, spread_of
-from tests.servers.traffic_log import TrafficLog, pauses
 from tests.servers.verdicts import every_command_has_one_outcome, moves
 from tests.unit.command_line import rebalancer
+from tools.kills.compared_topics import compare
+from tools.processes.loop import GOAL, Loop, closed_loop, on_pulsar
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.pulsar_cluster import PulsarCluster, pulsar_cluster
+from tools.servers.pulsar_processes import PulsarProcesses
+from tools.traffic.skewed_users import Users, skewed_users, spread_of
+from tools.traffic.traffic_log import TrafficLog, pauses
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 

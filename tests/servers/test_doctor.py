@@ -21,11 +21,11 @@ from sinks.topics.epochs import newest_rounds
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
 from tests.control_topic import TOPICS, Control, now_ms
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster, token_of
 from tests.topic_uris import topic_of
 from tests.unit.command_line import Answer, rebalancer
-from tests.waiting import eventually
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.pulsar_cluster import PulsarCluster, pulsar_cluster, token_of
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.servers
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"

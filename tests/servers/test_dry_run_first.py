@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.loop import GOAL, Loop, closed_loop
-from tests.servers.pulsar_cluster import PulsarCluster
-from tests.servers.skewed_users import skewed_users
 from tests.servers.test_closed_loop import told, wait_until_even
 from tests.unit.command_line import rebalancer
+from tools.processes.loop import GOAL, Loop, closed_loop
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.traffic.skewed_users import skewed_users
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 #: Of the traffic, by broker.

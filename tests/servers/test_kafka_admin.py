@@ -13,8 +13,8 @@ from sinks.topics.kafka.admin import topic_facts
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.uri import parse_topic
 from tests.control_topic import TOPICS
-from tests.servers.kafka_broker import KafkaBroker
 from tests.unit.command_line import rebalancer
+from tools.servers.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.servers
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.jvm import dying_with_us
-from tests.servers.kafka_broker import KAFKA, KafkaBroker
-from tests.waiting import eventually
+from tools.servers.jvm import dying_with_us
+from tools.servers.kafka_broker import KAFKA, KafkaBroker
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.servers
 ROOT = Path(__file__).parents[2]
 _STARTER = """
 import os, pathlib, signal, sys
-from tests.servers.kafka_broker import kafka_broker
+from tools.servers.kafka_broker import kafka_broker
 with kafka_broker(pathlib.Path(sys.argv[1])) as broker:
     print(broker.server.pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

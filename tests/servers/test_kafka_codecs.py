@@ -29,12 +29,12 @@ from tests.control_topic import TOPICS
 from tests.replayed import replayed
 from tests.servers.execute_once import execute_once
 from tests.servers.job_stories import drain
-from tests.servers.kafka_batches import batch, bomb, bombs, numbered, produce, with_header
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_topics import put, values
 from tests.spark.workshop import eager, uneven
 from tests.topic_uris import topic_of, topics_of
 from tests.unit.command_line import rebalancer
+from tools.servers.kafka_batches import batch, bomb, bombs, numbered, produce, with_header
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.kafka_topics import put, values
 
 pytestmark = pytest.mark.servers
 CODECS = ("gzip", "snappy", "lz4", "zstd")

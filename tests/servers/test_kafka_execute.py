@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.control_topic import TOPICS, Control
-from tests.faults.kill_execute import plan, run
-from tests.servers.kafka_broker import KafkaBroker
+from tools.kills.kill_execute import plan, run
+from tools.servers.kafka_broker import KafkaBroker
 
 pytestmark = [
     pytest.mark.servers,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.hostile import Result, backlog, executor, job, many_rounds
-from tests.servers.kafka_broker import KafkaBroker
+from tools.hostile import Result, backlog, executor, job, many_rounds
+from tools.servers.kafka_broker import KafkaBroker
 
 pytestmark = [
     pytest.mark.servers,

@@ -22,12 +22,12 @@ from tests.control_topic import TOPICS
 from tests.lanes import variant
 from tests.replayed import replayed
 from tests.servers.job_stories import drain, each_decided_as_alone, in_turn, job_on
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_topics import everything, put, values
 from tests.spark.test_job import Running
 from tests.spark.workshop import eager, recording, uneven
 from tests.topic_uris import topic_of, topics_of
-from tests.waiting import eventually
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.kafka_topics import everything, put, values
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 

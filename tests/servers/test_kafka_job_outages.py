@@ -19,15 +19,15 @@ from strategies.errors import PublishRejected
 from streaming.job import _run_with_restarts, run_job
 from streaming.outputs.output_counts import KINDS
 from streaming.settings import JobSettings
-from tests.faults.real_job import EAGER, eager
 from tests.replayed import replayed
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_topics import put, values
-from tests.servers.process import Process
 from tests.servers.test_kafka_job import topics
 from tests.spark.workshop import uneven
 from tests.topic_uris import topic_of
-from tests.waiting import eventually
+from tools.processes.process import Process
+from tools.processes.real_job import EAGER, eager
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.kafka_topics import put, values
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
 _OF_A_TRACE = re.compile(r"Traceback|^\s+at [\w.$]+\(|^\s+File \"", re.MULTILINE)

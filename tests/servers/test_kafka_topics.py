@@ -28,15 +28,15 @@ from sinks.topics.kafka.settings import KafkaSettings, Mechanism, kafka_access
 from sinks.topics.kafka.topic import KafkaTopicConsumer
 from sinks.wire.size_limits import WireLimits
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
-from tests.servers.jvm import free_ports
-from tests.servers.kafka_broker import USER, USER_PASSWORD, KafkaBroker, Listener
-from tests.servers.kafka_topics import put, values
 from tests.servers.polling import poll_records
-from tests.servers.tcp_proxy import last_answer_with_close
 from tests.spark.workshop import uneven
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
-from tests.waiting import eventually
+from tools.servers.jvm import free_ports
+from tools.servers.kafka_broker import USER, USER_PASSWORD, KafkaBroker, Listener
+from tools.servers.kafka_topics import put, values
+from tools.servers.tcp_proxy import last_answer_with_close
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.servers
 SASL: tuple[Mechanism, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -16,10 +16,10 @@ from sinks.topics.kafka.settings import KafkaSettings
 from streaming.job import run_job
 from tests.replayed import replayed
 from tests.servers.job_stories import drain, job_on
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_topics import put, values
 from tests.servers.test_kafka_job import topics
 from tests.spark.workshop import eager, recording, uneven
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.kafka_topics import put, values
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 SECOND_EPOCH = replace(eager(), round=replace(eager().round, epoch=2))

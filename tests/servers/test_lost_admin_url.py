@@ -14,9 +14,9 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import decode
 from strategies.cluster.model import Sweep
 from tests.control_topic import Control
-from tests.servers.process import Process
-from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 from tests.servers.pulsar_users import around, words
+from tools.processes.process import Process
+from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 
 pytestmark = pytest.mark.servers
 

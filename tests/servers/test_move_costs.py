@@ -15,10 +15,10 @@ from sinks.executor.move import Allowance
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.wire.codec import encode_command, read_command
 from tests.control_topic import command
-from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_users import Bundles
-from tests.servers.racing import topics_in
-from tests.waiting import eventually
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.traffic.racing import topics_in
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.servers
 _TOPICS, _LONG_S, _MEASURE_MS = 3, 120.0, 60_000

@@ -14,9 +14,9 @@ from pulsar_rebalancer.cli.log_lines import Line
 from pulsar_rebalancer.cli.own_shedder import OwnShedder, own_shedders
 from sinks.collector.settings import CollectorSettings
 from tests.control_topic import Control
-from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_users import execute
-from tests.waiting import eventually
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.servers
 IS_ON = "warning: Pulsar's own shedder is on at the leader"

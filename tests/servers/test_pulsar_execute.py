@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.control_topic import TOPICS, Control
-from tests.faults.kill_execute import plan, run
-from tests.servers.pulsar_cluster import PulsarCluster
+from tools.kills.kill_execute import plan, run
+from tools.servers.pulsar_cluster import PulsarCluster
 
 pytestmark = [
     pytest.mark.servers,

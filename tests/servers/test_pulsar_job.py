@@ -23,12 +23,12 @@ from streaming.sources.pulsar import BEGIN
 from tests.control_topic import TOPICS, now_ms
 from tests.replayed import replayed
 from tests.servers.job_stories import drain, job_on
-from tests.servers.pulsar_cluster import PulsarCluster
-from tests.servers.pulsar_topics import put, values
 from tests.spark.test_job import Running
 from tests.spark.workshop import eager, recording, uneven
 from tests.topic_uris import topic_of, topics_of
-from tests.waiting import eventually
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.servers.pulsar_topics import put, values
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 

@@ -16,14 +16,14 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.uri import TopicUri
 from strategies.bundles.ranges import parse_bundle, topic_hash
 from streaming.outputs.output_counts import KINDS
-from tests.faults.real_job import EAGER, eager
 from tests.replayed import replayed
-from tests.servers.process import Process
-from tests.servers.pulsar_processes import PulsarProcesses
-from tests.servers.pulsar_topics import put, values
 from tests.servers.test_pulsar_job import topics
 from tests.spark.workshop import uneven
 from tests.topic_uris import topic_of
+from tools.processes.process import Process
+from tools.processes.real_job import EAGER, eager
+from tools.servers.pulsar_processes import PulsarProcesses
+from tools.servers.pulsar_topics import put, values
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
 _OF_A_TRACE = re.compile(r"Traceback|^\s+at [\w.$]+\(|^\s+File \"", re.MULTILINE)

@@ -16,9 +16,9 @@ import pytest
 from tests.control_topic import TOPICS, Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
-from tests.servers.process import Process
-from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 from tests.unit.test_collector import REPORT
+from tools.processes.process import Process
+from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
 BUNDLES = ("t/ns/0x00000000_0x40000000", "t/ns/0x40000000_0x80000000", "t/ns/0x80000000_0xffffffff")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.servers.pulsar_processes import PulsarProcesses
+from tools.servers.pulsar_processes import PulsarProcesses
 
 pytestmark = pytest.mark.servers
 

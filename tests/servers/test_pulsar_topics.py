@@ -23,13 +23,13 @@ from sinks.topics.uri import parse_topic
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 from streaming.sources.pulsar_plan import PulsarPlanner
 from tests.control_topic import TOPICS
-from tests.servers.jvm import free_ports
 from tests.servers.polling import plan_records, poll_records
-from tests.servers.pulsar_cluster import PulsarCluster, token_of
-from tests.servers.pulsar_topics import put, values
 from tests.spark.workshop import uneven
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
+from tools.servers.jvm import free_ports
+from tools.servers.pulsar_cluster import PulsarCluster, token_of
+from tools.servers.pulsar_topics import put, values
 
 pytestmark = pytest.mark.servers
 HASTY = TopicAccess(pulsar=PulsarSettings(deadline_ms=2_000, connect_timeout_ms=1_000))

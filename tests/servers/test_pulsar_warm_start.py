@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 
 from tests.replayed import replayed
 from tests.servers.job_stories import drain, job_on
-from tests.servers.pulsar_cluster import PulsarCluster
-from tests.servers.pulsar_topics import put, values
 from tests.servers.test_kafka_warm_start import SECOND_EPOCH
 from tests.servers.test_pulsar_job import topics
 from tests.spark.workshop import eager, recording
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.servers.pulsar_topics import put, values
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from strategies.cluster.model import Round
-from tests.servers.loop import Loop, closed_loop
-from tests.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster
-from tests.servers.skewed_users import Users, skewed_users
 from tests.servers.test_closed_loop import wait_for_rounds
-from tests.waiting import eventually
+from tools.processes.loop import Loop, closed_loop
+from tools.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster
+from tools.traffic.skewed_users import Users, skewed_users
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
 #: Brokers of this cluster unload one bundle after the other down to a smaller ratio than ours, once

@@ -10,8 +10,8 @@ import pytest
 
 from pulsar_rebalancer.lab.simulation.segments import HASHES, Segment
 from strategies.bundles.ranges import parse_bundle, topic_hash
-from tests.servers.pulsar_cluster import PulsarCluster, token_of
-from tests.waiting import eventually
+from tools.servers.pulsar_cluster import PulsarCluster, token_of
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.loop import Loop, closed_loop
-from tests.servers.pulsar_cluster import pulsar_cluster
-from tests.servers.skewed_users import skewed_users
 from tests.servers.test_closed_loop import told, wait_for_rounds
 from tests.unit.command_line import rebalancer
+from tools.processes.loop import Loop, closed_loop
+from tools.servers.pulsar_cluster import pulsar_cluster
+from tools.traffic.skewed_users import skewed_users
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
 #: The rule and the limits that the loop has, in Pulsar's words.

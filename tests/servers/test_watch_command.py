@@ -20,10 +20,10 @@ from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.codec import decode_outcome
 from tests.chromium import DESKTOP
 from tests.servers.cluster_snapshot import snapshot
-from tests.servers.process import Process
-from tests.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster
-from tests.servers.skewed_users import skewed_users
-from tests.waiting import eventually
+from tools.processes.process import Process
+from tools.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster
+from tools.traffic.skewed_users import skewed_users
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.browser]
 #: Of the traffic, by broker.

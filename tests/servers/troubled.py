@@ -11,11 +11,11 @@ from pathlib import Path
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from tests.control_topic import now_ms
-from tests.faults.real_executor import RealExecutor
-from tests.faults.traveller import Traveller
-from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 from tests.servers.pulsar_users import Bundles
-from tests.servers.racing import producers_of
+from tools.processes.real_executor import RealExecutor
+from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
+from tools.traffic.racing import producers_of
+from tools.traffic.traveller import Traveller
 
 _BUNDLES, _TOPICS = 8, 2
 #: Pulsar's own session timeout, so that a short freeze costs no session, and a long one does.

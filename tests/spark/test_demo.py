@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 

@@ -32,7 +32,7 @@ from tests.replayed import Published
 from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, recording, uneven
 from tests.telemetry_lines import intent
 from tests.topic_uris import topics_of
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.spark
 

@@ -21,11 +21,11 @@ from strategies.reason_codes import STATES
 from streaming.job import run_job
 from streaming.job_metrics import JobMetrics
 from streaming.progress import BatchProgress
-from tests.set_words import set_words
 from tests.spark.workshop import Workshop, eager, recording, uneven
 from tests.unit.metric_samples import get, samples, scraped
 from tests.unit.test_metrics_commands import served
-from tests.waiting import eventually
+from tools.processes.set_words import set_words
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.spark
 

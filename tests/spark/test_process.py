@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 from streaming.checkpoint.guard_file import GUARD
 from streaming.job import run_job
-from tests.faults.real_job import environment_of_a_short_run
 from tests.spark.workshop import Workshop, eager, recording
+from tools.processes.real_job import environment_of_a_short_run
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 ROOT = Path(__file__).parents[2]

@@ -22,13 +22,13 @@ from sinks.wire.codec import encode_outcome, encode_round
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import Outcome
 from tests.control_topic import TOPICS, now_ms
-from tests.faults.started import started
 from tests.notice_builders import MINUTE, a_round
-from tests.set_words import set_words
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.metric_samples import get, scraped
-from tests.waiting import eventually
 from tests.webhook import Answered, Hook, listening
+from tools.processes.set_words import set_words
+from tools.processes.started import started
+from tools.waiting import eventually
 
 SECRET = "T0secret/B0secret/nobody-may-see-this"
 KEY = "the-key-nobody-may-see-0123456789"

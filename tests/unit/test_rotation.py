@@ -12,7 +12,7 @@ import pytest
 from streaming.outputs.output_counts import Written
 from streaming.progress import BatchProgress, progress_file
 from streaming.rotation import cut, kept_short, older_names
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 TALKATIVE = """
 import sys

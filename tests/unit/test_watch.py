@@ -17,7 +17,7 @@ from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.uri import file_topic
 from sinks.topics.watch import watched
 from tests.topic_uris import topic_of
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 
 @pytest.mark.heavy
