@@ -135,7 +135,7 @@ def plain(engine: EngineSettings, uri: str, lines: Sequence[bytes]) -> dict[str,
 
 
 def batched(records: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
-    """So many at a time."""
+    """At most `size` at a time."""
     rest = iter(records)
     while some := list(islice(rest, size)):
         yield some
@@ -223,7 +223,7 @@ def run_executor(
 
 
 def many_rounds(broker: KafkaBroker, folder: Path, count: int) -> Result:
-    """The executor with so many rounds of a megabyte that it has not read."""
+    """The executor with `count` rounds of a megabyte that it has not read."""
     quiet = run_executor(broker, folder, "no-rounds", [])
     padding = b'{"v":1,"cluster":"c","epoch":1,"brokers":"' + b"x" * 2**20 + b'"}'
     return _together(

@@ -23,7 +23,7 @@ from tools.servers.pulsar_processes import pulsar_processes
 from tools.traffic.skewed_users import Users, skewed_users
 from tools.traffic.traffic_log import TrafficLog, pauses
 
-#: So many rounds below the limit end the demo, and so many in all.
+#: Number of rounds below the limit that ends the demo, and maximum number of all rounds.
 _QUIET_ROUNDS, _MOST_ROUNDS = 3, 40
 _BAR_WIDTH = 24
 
@@ -86,7 +86,7 @@ def running(folder: Path, screen: Screen) -> Iterator[tuple[Loop, Users]]:
 
 
 def balance(loop: Loop, users: Users, screen: Screen) -> None:
-    """Tells each round, until enough of them have found the cluster even."""
+    """Prints each round, until enough of them have found the cluster even."""
     seen = quiet = 0
     while quiet < _QUIET_ROUNDS and seen < _MOST_ROUNDS:
         known = seen
@@ -95,10 +95,10 @@ def balance(loop: Loop, users: Users, screen: Screen) -> None:
         screen.show(users.load())
         rounds, spread = loop.rounds(), users.spread()
         for one in rounds[seen:]:
-            told = f"{len(one.commands)} bundles to move" if one.commands else "nothing to move"
+            moves = f"{len(one.commands)} bundles to move" if one.commands else "nothing to move"
             screen.say(
                 f"round {one.round}: busiest broker {spread:.1f} times the idlest one's "
-                f"throughput; {told}"
+                f"throughput; {moves}"
             )
             quiet = quiet + 1 if spread < GOAL and not one.commands else 0
         seen = len(rounds)
@@ -139,12 +139,12 @@ def main() -> int:
     )
     try:
         with stoppable(), tempfile.TemporaryDirectory(prefix="rebalancer-pulsar-") as name:
-            good, told = _run(Path(name), screen)
+            good, verdict = _run(Path(name), screen)
     except KeyboardInterrupt:
         screen.say("Stopped; nothing is left running.")
         return exit_codes.INTERRUPTED
     screen.console.print(screen.brokers())
-    screen.say(told, "bold green" if good else "bold red")
+    screen.say(verdict, "bold green" if good else "bold red")
     return exit_codes.OK if good else exit_codes.IMBALANCED
 
 

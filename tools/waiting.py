@@ -15,7 +15,7 @@ def eventually(
     every_s: float | None = None,
 ) -> None:
     """Looks `every_s` seconds, or so often that looking takes a quarter of the time: reading a
-    topic anew costs as much as the job that is waited for. AssertionError with the text of
+    topic again costs as much as the job that is waited for. AssertionError with the text of
     `otherwise` when it does not come true in time.
     """
     deadline = time.monotonic() + seconds

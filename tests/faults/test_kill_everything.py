@@ -74,7 +74,7 @@ def test_what_may_be_wrong_with_outcomes() -> None:
         f"{other.id} has 2 verdicts"
     ]
     assert wrong_outcomes([moved], [done, late], [release]) == [
-        f"an outcome for {other.id}, which nobody has commanded"
+        f"an outcome for {other.id}, which no command has caused"
     ]
     assert wrong_outcomes([*commands, moved], [done, late], [release, release]) == [
         f"{ONE} was released 2 times, by 1 commands"

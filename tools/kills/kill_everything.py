@@ -47,7 +47,7 @@ from tools.servers.kafka_topics import values
 
 Say = Callable[[str], None]
 _BUNDLES, _PASS_MS = 12, 1_000
-#: So many that a job that starts again has soon caught up: commands of old records expire.
+#: Few enough for a job that starts again to catch up soon: commands of old records expire.
 _RECORDS_PER_BATCH = 200
 #: Rounds follow each other so quickly that each life of a process sees some.
 _QUICK = (
@@ -66,8 +66,8 @@ _REPEATED: Mapping[OutcomeStatus, OutcomeStatus] = {
     "failed": "refused",
     "refused": "refused",
 }
-#: A kill at any time comes within the first, one at a moment that matters so long after it; the
-#: last is the longest pause between two kills.
+#: A kill at any time comes within the first, one at a moment that matters within the second after
+#: it; the last is the longest pause between two kills.
 _ANY_TIME_S, _AFTER_S, _PAUSE_S = 3.0, 0.5, 2.0
 
 
@@ -106,7 +106,7 @@ def _kill(victim: Victim, rng: random.Random) -> Kill:
     return Kill(victim, sharp, rng.uniform(0, within_s), early=rng.random() < 1 / 2)
 
 
-def run(folder: Path, kills: Sequence[Kill], seed: int, tell: Say = lambda _: None) -> Result:
+def run(folder: Path, kills: Sequence[Kill], seed: int, say: Say = lambda _: None) -> Result:
     """Kills all of them in turn, lets the rest be worked off, and compares."""
     rng = random.Random(seed)
     with _installed(folder, rng) as whole:
@@ -114,7 +114,7 @@ def run(folder: Path, kills: Sequence[Kill], seed: int, tell: Say = lambda _: No
         whole.rest(_PAUSE_S)
         for number, kill in enumerate(kills, 1):
             whole.kill(kill)
-            tell(f"kill {number}: {kill.victim}{', sharp' if kill.sharp else ''}")
+            say(f"kill {number}: {kill.victim}{', sharp' if kill.sharp else ''}")
             whole.rest(rng.uniform(0, _PAUSE_S))
         whole.stop()
         whole.job.drain(*whole.job_words, seconds=900)
@@ -199,7 +199,7 @@ def wrong_outcomes(
         if id_ in found:
             found[id_].add(value)
         else:
-            wrong.append(f"an outcome for {id_}, which nobody has commanded")
+            wrong.append(f"an outcome for {id_}, which no command has caused")
     for id_, values_ in found.items():
         wrong += _wrong_answers(id_, [*map(decode_outcome, sorted(values_))], published[id_])
     bundles = {one.id: one.bundle for one in commands}

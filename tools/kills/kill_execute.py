@@ -27,8 +27,8 @@ from tests.pulsar_fake.model import Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
 from tools.processes.real_executor import TOKEN, RealExecutor
 
-#: While the owner is being told, before or after it has released the bundle, or some time after it
-#: has answered.
+#: While the owner is being called, before or after it has released the bundle, or some time after
+#: it has answered.
 Moment = Literal["call lost", "call done", "later"]
 _COMMANDS_PER_LIFE = 3
 _LATEST_S = 0.12
@@ -102,9 +102,9 @@ def run(
         faults = faults_of(commands, pulsar, executor) + (
             [f"the last life ended with {code}: {executor.last_words()}"] if code else []
         )
-        told = [decode_outcome(value) for value in set(executor.control.read("outcomes"))]
-        repeated = len(executor.control.read("outcomes")) - len(told)
-    return Result(count, repeated, Counter(outcome.status for outcome in told), faults)
+        distinct = [decode_outcome(value) for value in set(executor.control.read("outcomes"))]
+        repeated = len(executor.control.read("outcomes")) - len(distinct)
+    return Result(count, repeated, Counter(outcome.status for outcome in distinct), faults)
 
 
 class _Killer:
@@ -131,8 +131,8 @@ class _Killer:
 
 
 def faults_of(commands: Sequence[Command], pulsar: FakePulsar, executor: RealExecutor) -> list[str]:
-    """What is wrong: applied twice or not at all, told differently or not at all, at another place,
-    secret and yet shown.
+    """What is wrong: applied twice or not at all, answered differently or not at all, at another
+    place, secret and yet shown.
     """
     applied = Counter(done.bundle for done in pulsar.cluster.applied)
     outcomes: dict[str, set[bytes]] = {}
@@ -140,16 +140,16 @@ def faults_of(commands: Sequence[Command], pulsar: FakePulsar, executor: RealExe
         outcomes.setdefault(decode_outcome(value).command_id, set()).add(value)
     faults = []
     for one in commands:
-        told = outcomes.pop(one.id, set())
+        values = outcomes.pop(one.id, set())
         if applied[one.bundle] != 1:
             faults.append(f"{one.bundle} was released {applied[one.bundle]} times")
-        if len(told) != 1:
-            faults.append(f"{one.id} has {len(told)} different outcomes")
+        if len(values) != 1:
+            faults.append(f"{one.id} has {len(values)} different outcomes")
         if pulsar.cluster.owners[one.bundle] != one.destination:
             faults.append(
                 f"{one.bundle} is at {pulsar.cluster.owners[one.bundle]}, not at {one.destination}"
             )
-    faults += [f"an outcome for {id_}, which nobody has commanded" for id_ in outcomes]
+    faults += [f"an outcome for {id_}, which no command has caused" for id_ in outcomes]
     return faults + executor.leaks()
 
 

@@ -1,5 +1,5 @@
 """Kills the running job again and again while a recording is published, and compares what comes out
-with a run that nobody disturbed.
+with an undisturbed run.
 
     python -m tools.kills.kill_job --kills 20 --seed 7 RECORDING
 
@@ -39,7 +39,7 @@ Topics = Mapping[str, Sequence[bytes]]
 #: append and the commit of its batch.
 _MOMENTS: tuple[Moment, ...] = ("start",) * 2 + ("batch",) * 5 + ("append",) * 3
 _BATCH_TAKES_S = 0.4
-#: So many micro-batches does the work of one life make.
+#: Micro-batches that the work of one life makes.
 _BATCHES_PER_LIFE = 8
 
 
@@ -101,7 +101,7 @@ def run(
     finish, and compares.
 
     The reference is the plain loop over the same topic; with `spark_reference`, a run of the same
-    job that nobody kills.
+    job that is not killed.
     """
     pieces = _pieces(lines, len(kills) + 1)
     deaths = []
@@ -111,7 +111,7 @@ def run(
         for number, (kill, piece) in enumerate(zip(kills, pieces, strict=False), 1):
             deaths.append(_live_and_die(job, piece, kill))
             job.tear(pieces[number][0])
-            say(f"kill {number}: {_told(deaths[-1])}")
+            say(f"kill {number}: {_described(deaths[-1])}")
         job.publish(pieces[-1])
         # In larger batches than before: how the rest is cut must not matter either.
         job.drain("--set", "job.max_records_per_batch=1000")
@@ -218,7 +218,7 @@ def _by_plain_loop(job: RealJob) -> Topics:
 
 
 def _undisturbed(folder: Path, killed: RealJob) -> Topics:
-    """What the job publishes of the same telemetry when nobody kills it; rejected records name the
+    """What the job publishes of the same telemetry when it is not killed; rejected records name the
     topic of the other one.
     """
     shutil.copytree(killed.folder / "telemetry", folder / "telemetry")
@@ -230,7 +230,7 @@ def _undisturbed(folder: Path, killed: RealJob) -> Topics:
         }
 
 
-def _told(death: Death) -> str:
+def _described(death: Death) -> str:
     where = (
         "in the middle of a micro-batch"
         if death.in_batch

@@ -7,7 +7,7 @@ The recording is published at 20 times its own speed, in a thread of its own tha
 the last kill; when it has come to its end it begins again, moved on in time. Each life of the job
 ends by SIGKILL of the driver, Java and the Python workers, a drawn time after the start or after it
 has begun a micro-batch. In the middle life the broker is killed as well and started again. What
-lies on the topics in the end, each record counted once, must be what the plain loop makes of what
+is on the topics in the end, each record counted once, must be what the plain loop makes of what
 was published. Exit code 0: nothing was lost, nothing differs; 1: something does.
 """
 

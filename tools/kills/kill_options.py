@@ -1,5 +1,5 @@
-"""What the programs that kill a job over and over are told on their command line, and what they say
-of the topics in the end.
+"""Options of the programs that kill a job over and over, and what these programs print of
+the topics in the end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BATCHES_TAKE_S = 3.0
 
 
 def options(module: str, text: str, kills: int) -> argparse.ArgumentParser:
-    """`text`: the docstring of the program; `kills`: how many if nobody says."""
+    """`text`: the docstring of the program; `kills`: the default number."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=text.splitlines()[0])
     parser.add_argument(
         "recording", type=_file, help="recording with load reports (.jsonl, .jsonl.gz, .jsonl.zst)"

@@ -3,7 +3,7 @@
     python -m tools.kills.kill_pulsar_job --kills 10 --seed 7 --partitions 4 RECORDING
 
 Each life of the job ends by SIGKILL of the driver, Java and the Python workers, a drawn time after
-the start or after it has begun a micro-batch. What lies on the topics in the end, each record
+the start or after it has begun a micro-batch. What is on the topics in the end, each record
 counted once, must be what the plain loop makes of the recording. Exit code 0: nothing was lost,
 nothing differs; 1: something does.
 """

@@ -153,7 +153,7 @@ class Loop:
             return true()
 
         def kept() -> str:
-            """The cluster of the topics is gone by the time somebody looks."""
+            """The cluster of the topics is gone when a failed test is examined."""
             for topic in TOPICS:
                 (self.folder / f"{topic}.jsonl").write_bytes(b"\n".join(self.read(topic)))
             return f"not within {_LONG_S:g} s: {what}; see {self.folder}"

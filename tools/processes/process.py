@@ -20,7 +20,7 @@ PROJECT = Path(__file__).parents[2]
 
 
 class Process:
-    """What it prints on both outputs stands in `said`."""
+    """A command with all that it prints on both outputs in `said`."""
 
     def __init__(
         self, log: Path, *words: object, settings: Mapping[str, object] | None = None

@@ -19,8 +19,8 @@ from tests.control_topic import TOPICS, Control
 from tools.processes.set_words import set_words
 
 PROJECT = Path(__file__).parents[2]
-TOKEN = "eyJhbGciOiJub25lIn0.the-token-nobody-may-see.c2ln"
-KEY = "the-key-nobody-may-see-0123456789"
+TOKEN = "eyJhbGciOiJub25lIn0.the-token-that-is-secret.c2ln"
+KEY = "the-key-that-is-secret-0123456789"
 
 
 class HasAdminUrls(Protocol):
@@ -41,7 +41,7 @@ def login(folder: Path, pulsar: HasAdminUrls, token: str) -> dict[str, object]:
 
 
 class ExecutorEnded(AssertionError):
-    """The executor ended although nobody asked it to, or did not do in time what it was to do."""
+    """The executor ended without a request, or did not do in time what it was to do."""
 
 
 class RealExecutor:
@@ -103,7 +103,7 @@ class RealExecutor:
             )
 
     def look(self) -> None:
-        """Keeps what everybody on the machine can see of the process."""
+        """Keeps what every user of the machine can see of the process."""
         if self._process is not None:
             for name in ("cmdline", "environ"):
                 try:

@@ -47,7 +47,7 @@ _WIDE = WireLimits(max_record_bytes=2**30)
 
 
 class JobEnded(AssertionError):
-    """The job ended although nobody asked it to, or did not end in time."""
+    """The job ended without a request, or did not end in time."""
 
 
 @lru_cache

@@ -55,7 +55,7 @@ def certificates(cache: Path) -> Certificates:
             Path(folder).mkdir()  # for the context manager to remove
         try:
             new.rename(kept)
-        except OSError:  # somebody was faster
+        except OSError:  # another process was faster
             shutil.rmtree(new)
     return _inside(kept)
 

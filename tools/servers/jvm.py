@@ -150,7 +150,7 @@ class Server:
     prefix: tuple[str, ...] = ()
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _archiving: Path | None = field(default=None, init=False)
-    _told: int = field(default=0, init=False)
+    _log_start: int = field(default=0, init=False)
 
     @property
     def log(self) -> Path:
@@ -182,7 +182,7 @@ class Server:
 
     def launch(self) -> None:
         """Returns at once, so that several can get ready at a time."""
-        self._told = self.log.stat().st_size if self.log.exists() else 0
+        self._log_start = self.log.stat().st_size if self.log.exists() else 0
         options = [
             *self.options,
             *self._archive_options(),
@@ -259,7 +259,7 @@ class Server:
 
     def _is_ready(self) -> bool:
         with self.log.open("rb") as log:
-            log.seek(self._told)
+            log.seek(self._log_start)
             text = log.read()
         assert self._process is not None
         assert self._process.poll() is None, (
@@ -287,9 +287,9 @@ def java_from(oldest: int) -> str | None:
 
 @cache
 def _major_of(java: str) -> int:
-    """0 if it tells none."""
-    told = re.search(r'version "(\d+)', java_version(java))
-    return int(told[1]) if told else 0
+    """0 if it prints none."""
+    found = re.search(r'version "(\d+)', java_version(java))
+    return int(found[1]) if found else 0
 
 
 def keytool(*arguments: str) -> None:
@@ -332,8 +332,8 @@ def java_version(java: str) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses on any address: a bookie takes its port on all of them, while brokers
-    of other clusters have addresses of their own.
+    """Ports that no process uses on any address: a bookie takes its port on all of them, while
+    brokers of other clusters have addresses of their own.
 
     From below those that a system gives to clients: otherwise a client, even one that looks for the
     server, may hold the port of a server that is not there yet or that was killed.
@@ -342,7 +342,7 @@ def free_ports(count: int) -> list[int]:
     while len(found) < count:
         port = random.randrange(15_000, 32_000)
         with suppress(OSError), socket.socket() as looking:
-            looking.bind(("", port))  # without listening: nobody can connect
+            looking.bind(("", port))  # without listening: no client can connect
             found = [*found, port] if port not in found else found
     return found
 

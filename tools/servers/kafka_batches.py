@@ -19,8 +19,8 @@ _CHUNK = bytes(2**20)
 
 
 def bomb(mebibytes: int) -> bytes:
-    """The content of a batch with one record of so many zeros, packed without ever being whole in
-    memory.
+    """The content of a batch with one record of `mebibytes` of zeros, packed without ever being
+    whole in memory.
     """
     size = mebibytes * len(_CHUNK)
     before = b"\0" + _varints(0, 0, -1, size)
@@ -37,7 +37,7 @@ def batch(content: bytes, codec: int = _ZSTD, records: int = 1) -> bytes:
 
 
 def bombs(records: int, mebibytes: int) -> bytes:
-    """The same with several records, each of so many mebibytes."""
+    """The same with several records, each of `mebibytes`."""
     size = mebibytes * len(_CHUNK)
     packer = zstandard.ZstdCompressor().compressobj()
     parts: list[bytes] = []
@@ -63,7 +63,7 @@ def with_header(name: bytes, value: bytes) -> bytes:
 
 
 def numbered(whole: bytes, offset: int) -> bytes:
-    """A batch as it stands in a broker's file."""
+    """A batch as it is in a broker's file."""
     return struct.pack(">q", offset) + whole[8:]
 
 
@@ -81,9 +81,9 @@ def produce(uri: str | TopicUri, records: bytes) -> int:
         connection.sendall(struct.pack(">i", len(request)) + request)
         answer = connection.makefile("rb")
         (length,) = struct.unpack(">i", answer.read(4))
-        told = answer.read(length)
+        response = answer.read(length)
     # Correlation, one topic with its name, one partition with its number, then the error.
-    return int(struct.unpack_from(">h", told, 4 + 4 + 2 + len(name) + 4 + 4)[0])
+    return int(struct.unpack_from(">h", response, 4 + 4 + 2 + len(name) + 4 + 4)[0])
 
 
 def _varints(*numbers: int) -> bytes:

@@ -61,7 +61,7 @@ class KafkaBroker:
         return f"kafka://{self.address()}/{name}"
 
     def add_partitions(self, name: str, total: int) -> None:
-        """So many there are then."""
+        """`total`: the number of partitions afterwards."""
         from kafka import KafkaAdminClient
         from kafka.admin import NewPartitions
 
@@ -149,7 +149,7 @@ def _formatted() -> Path:
             )
             done = subprocess.run(tool, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
-            with contextlib.suppress(OSError):  # somebody was faster
+            with contextlib.suppress(OSError):  # another process was faster
                 data.rename(kept)
     return kept
 

@@ -36,7 +36,7 @@ _MANAGERS: Mapping[Manager, str] = {
     "modular": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",
     "extensible": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",
 }
-#: Clusters that run beside each other can be told apart in logs.
+#: Clusters that run beside each other have different addresses in logs.
 _SUBNETS: Mapping[tuple[str, Manager], int] = {
     ("pulsar", "modular"): 41,
     ("pulsar", "extensible"): 42,
@@ -205,7 +205,7 @@ def pulsar_cluster(
     """A cluster that is ready; killed at the end, and of its folder only the log and the
     configuration stay.
 
-    `guarded`: everybody must show a token, see `token_of`, and 4.2 has listeners with TLS.
+    `guarded`: every client must show a token, see `token_of`, and 4.2 has listeners with TLS.
     `more`: of broker.conf. `program`: the Pulsar release.
     """
     zookeeper, bookie, web_tls, binary_tls, *ports = free_ports(4 + 2 * brokers)

@@ -53,7 +53,7 @@ class PulsarProcesses:
         return sum(len(re.findall(words, text)) for text in self._logs())
 
     def unloads(self, bundle: str) -> int:
-        """How often a broker has unloaded a bundle because it was told to; requests that were
+        """How often a broker has unloaded a bundle on request; requests that were
         passed on to another one do not count.
         """
         return self.logged(rf'PUT /admin/v2/namespaces/{re.escape(bundle)}/unload[^"]*" 204 ')
@@ -81,10 +81,10 @@ def pulsar_processes(
     """A cluster that is ready; killed at the end, and of its folder only logs and configuration
     stay.
 
-    `later`: so many of the `brokers` are only prepared. `guarded`: everybody must show a token, see
-    `token_of`. `groups`: one for each broker, which then measures its CPU every CPU_SECONDS (with
-    the modular load manager only). `more`: of broker.conf; `own`: of the broker.conf of each of the
-    first brokers.
+    `later`: number of the `brokers` that are only prepared. `guarded`: every client must show a
+    token, see `token_of`. `groups`: one for each broker, which then measures its CPU every
+    CPU_SECONDS (with the modular load manager only). `more`: of broker.conf; `own`: of the
+    broker.conf of each of the first brokers.
     """
     zookeeper, bookie, *ports = free_ports(2 + 2 * brokers)
     hosts = [f"127.0.{_SUBNETS[manager]}.{number}" for number in range(1, brokers + 1)]

@@ -50,7 +50,7 @@ class SparkProcess:
     def start(self) -> None:
         """Returns when the log says that it is ready."""
         self.folder.mkdir(exist_ok=True)
-        told = self._log.stat().st_size if self._log.exists() else 0
+        log_start = self._log.stat().st_size if self._log.exists() else 0
         command = [
             *dying_with_us(),
             str(Path(pyspark.__file__).parent / "bin/spark-class"),
@@ -67,7 +67,7 @@ class SparkProcess:
                 start_new_session=True,
             )
         eventually(
-            lambda: self._is_ready(told),
+            lambda: self._is_ready(log_start),
             _READY_S,
             f"{self.name} was not ready in time, see {self._log}",
         )
@@ -120,9 +120,9 @@ class SparkProcess:
         }
         return {**inherited, **self.environment, **own}
 
-    def _is_ready(self, told: int) -> bool:
+    def _is_ready(self, log_start: int) -> bool:
         assert self._process is not None
-        text = self._log.read_bytes()[told:].decode(errors="replace")
+        text = self._log.read_bytes()[log_start:].decode(errors="replace")
         assert self._process.poll() is None, f"{self.name} ended by itself: {text[-2000:]}"
         return self.ready in text
 

@@ -42,7 +42,7 @@ class Supervisor:
         self.folder.mkdir()
         self._locks = {broker: threading.Lock() for broker in self.processes.servers}
         # A server dies with the thread that started it: these live until `close`.
-        self._hands = ThreadPoolExecutor(len(self._locks), "supervisor")
+        self._pool = ThreadPoolExecutor(len(self._locks), "supervisor")
         self._work: list[Future[None]] = []
 
     @property
@@ -69,7 +69,7 @@ class Supervisor:
         while not self._ended.wait(_EVERY_S):
             for asked in sorted(self.folder.glob("*.asked")):
                 taken = asked.rename(asked.with_suffix(".taken"))
-                self._work.append(self._hands.submit(self._restart, taken))
+                self._work.append(self._pool.submit(self._restart, taken))
 
     def kill(self, broker: str) -> None:
         """As a failure would; and starts it again."""
@@ -88,7 +88,7 @@ class Supervisor:
     def close(self) -> None:
         """Ends when all restarts have; commands that still wait fail."""
         self._ended.set()
-        self._hands.shutdown(wait=True)
+        self._pool.shutdown(wait=True)
         (self.folder / "closed").touch()
 
     def _restart(self, taken: Path) -> None:

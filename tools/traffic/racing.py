@@ -25,7 +25,7 @@ _ANSWER_S = 10.0
 
 @dataclass
 class Race:
-    """`bundle`: the one that is looked up; None while nobody is interested."""
+    """`bundle`: the one that is looked up; None while no look-up is wanted."""
 
     cluster: PulsarCluster
     bundle: str | None = None
@@ -79,7 +79,7 @@ def racing(cluster: PulsarCluster, leader: str) -> Iterator[Race]:
 
 @contextmanager
 def producers_of(cluster: PulsarCluster, bundles: Sequence[str], each: int) -> Iterator[None]:
-    """Connected producers of so many topics of each bundle, in three clients."""
+    """Connected producers of `each` topics of each bundle, in three clients."""
     with (
         closing(cluster.client()) as one,
         closing(cluster.client()) as two,

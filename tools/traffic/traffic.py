@@ -89,8 +89,8 @@ class Traffic:
     def _send(self, topic: int, number: int) -> None:
         with self._lock:
             self.pending += 1
-        told = partial(self._sent, topic, number, time.time_ns())
-        self._producers[topic].send_async(number.to_bytes(8, "big") + self._padding, told)
+        done = partial(self._sent, topic, number, time.time_ns())
+        self._producers[topic].send_async(number.to_bytes(8, "big") + self._padding, done)
 
     def _sent(self, topic: int, number: int, sent_ns: int, result: Any, _: Any) -> None:
         import pulsar
@@ -132,7 +132,7 @@ class Traffic:
             if (topic, number) in self._missing:
                 self._missing.discard((topic, number))
             else:
-                self._early.add((topic, number))  # before the producer was told, or once more
+                self._early.add((topic, number))  # before the acknowledgement, or once more
             print("received", topic, number, time.time_ns(), file=self._log)
         with suppress(
             pulsar.PulsarException

@@ -36,7 +36,7 @@ class Pause(NamedTuple):
 @dataclass
 class TopicLog:
     """One topic. Times in ms since the epoch; `sent`: (sent, acknowledged) by number; `failed`:
-    when the producer was told that a message is not kept; `received`: times in order of arrival.
+    when the producer learned that a message is not kept; `received`: times in order of arrival.
     """
 
     sent: dict[int, tuple[float, float]] = field(default_factory=dict)
@@ -118,14 +118,14 @@ class TrafficLog:
 
     @property
     def failed(self) -> int:
-        """Messages that the producer was told are not kept."""
+        """Messages that, as the producer learned, are not kept."""
         return sum(len(topic.failed) for topic in self.topics.values())
 
 
 @dataclass(frozen=True)
 class Disturbance:
     """What clients noticed of something between two times, ms since the epoch. `pauses`: topic →
-    its longest one; `errors`: topic → when its producer was told that a message is not kept;
+    its longest one; `errors`: topic → when its producer learned that a message is not kept;
     `connections`: of all topics.
     """
 
@@ -153,7 +153,7 @@ class Disturbance:
         that came and went meanwhile. Each with its topic and its times after the beginning.
         """
         return [
-            f"{one.topic}: its {self._told(one)}"
+            f"{one.topic}: its {self._described(one)}"
             for one in self.connections
             if one.host == broker.rpartition(":")[0]
             if one.until >= self.since and (one.since < self.since or one.until <= self.until)
@@ -172,7 +172,7 @@ class Disturbance:
         """When, for how long, and where its clients were meanwhile; times after the beginning."""
         pause, errors = self.pauses[topic], self.errors[topic]
         there = [
-            self._told(one)
+            self._described(one)
             for one in self.connections
             if one.topic == topic and one.since <= pause.until and one.until >= pause.since
         ]
@@ -182,7 +182,7 @@ class Disturbance:
             f"{'; '.join(there)}"
         )
 
-    def _told(self, one: Connection) -> str:
+    def _described(self, one: Connection) -> str:
         return (
             f"{one.client} was on {one.host} from {self._after(one.since)} to "
             f"{self._after(one.until)}"

@@ -32,21 +32,21 @@ class Traveller:
 
     def outcomes(self) -> dict[str, Outcome]:
         """By command."""
-        return {told.command_id: told for told in self.executor.control.outcomes()}
+        return {one.command_id: one for one in self.executor.control.outcomes()}
 
     def applied(self) -> int:
         """Moves that arrived."""
-        return sum(told.status == "applied" for told in self.outcomes().values())
+        return sum(one.status == "applied" for one in self.outcomes().values())
 
     def send_on(self) -> None:
         """The next command of every bundle that has none under way."""
-        told = self.outcomes()
+        outcomes = self.outcomes()
         for bundle in sorted(self.owners):
             last = self.open.get(bundle)
-            if last is not None and last.id not in told:
+            if last is not None and last.id not in outcomes:
                 continue
             if last is not None:
-                self.owners[bundle] = told[last.id].owner_after or self.owners[bundle]
+                self.owners[bundle] = outcomes[last.id].owner_after or self.owners[bundle]
             source = self.owners[bundle]
             place = self.brokers.index(source) + 1
             move = command(bundle, source, self.brokers[place % len(self.brokers)])
@@ -55,7 +55,7 @@ class Traveller:
             self.executor.control.send(move, key=self.executor.key)
 
     def go_on_for(self, seconds: float) -> None:
-        """Sends commands for so long."""
+        """Sends commands for this duration."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self.send_on()
@@ -74,17 +74,17 @@ class Traveller:
         """How many outcomes of each sort: status and code."""
         return dict(
             Counter(
-                f"{told.status} {(told.reason or '').partition(':')[0]}".strip()
-                for told in self.outcomes().values()
+                f"{one.status} {(one.reason or '').partition(':')[0]}".strip()
+                for one in self.outcomes().values()
             )
         )
 
     def begun(self, after_ms: int, before_ms: int) -> list[Outcome]:
         """Commands for which a bundle was unloaded first between these times."""
         return [
-            told
-            for told in self.outcomes().values()
-            if told.cost.unloads and after_ms < told.ts - told.took_ms < before_ms
+            one
+            for one in self.outcomes().values()
+            if one.cost.unloads and after_ms < one.ts - one.took_ms < before_ms
         ]
 
     def end(self) -> dict[str, int]:
@@ -99,7 +99,7 @@ class Traveller:
         assert self.executor.stop(signal.SIGTERM) == 0
         with closing(Journal(self.executor.folder / "state")) as journal:
             assert journal.unfinished() == []
-        for told in self.outcomes().values():
-            assert told.status in ("applied", "already-done") or told.reason, told
-            assert (told.cost.unloads or 0) <= 2, told
+        for one in self.outcomes().values():
+            assert one.status in ("applied", "already-done") or one.reason, one
+            assert (one.cost.unloads or 0) <= 2, one
         return self.summary()

@@ -285,7 +285,8 @@ def rehearse(
             name: getattr(plan, name) for name in ("bundles", "producers", "pollers", "every_s")
         }
         made = stack.enter_context(waves(cluster, "waves/all", poll, **sizes))
-        began = told = time.monotonic()
+        began = time.monotonic()
+        reported = began
         if plan.moves:
             executor.start("--apply")
         while time.monotonic() < began + plan.seconds or verdicts["applied"] < plan.moves:
@@ -293,10 +294,10 @@ def rehearse(
                 sort(one) for one in (move(made, admin, executor, random) if plan.moves else ())
             )
             made.ended.wait(0 if plan.moves else 5)
-            if time.monotonic() > told + 60:
-                told = time.monotonic()
+            if time.monotonic() > reported + 60:
+                reported = time.monotonic()
                 say(
-                    f"{(told - began) / 60:.0f} min: {made.figures()}; commands "
+                    f"{(reported - began) / 60:.0f} min: {made.figures()}; commands "
                     f"{dict(verdicts)}; silent {(silent := made.silent())}"
                 )
                 if silent:
