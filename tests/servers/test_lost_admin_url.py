@@ -14,7 +14,7 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import decode
 from strategies.cluster.model import Sweep
 from tests.control_topic import Control
-from tests.servers.pulsar_users import around, words
+from tests.servers.pulsar_commands import around, words
 from tools.processes.process import Process
 from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 

@@ -15,8 +15,8 @@ from sinks.executor.move import Allowance
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.wire.codec import encode_command, read_command
 from tests.control_topic import command
-from tests.servers.pulsar_users import Bundles
 from tools.servers.pulsar_cluster import PulsarCluster
+from tools.traffic.bundle_users import Bundles
 from tools.traffic.racing import topics_in
 from tools.waiting import eventually
 

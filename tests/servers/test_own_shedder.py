@@ -14,7 +14,7 @@ from pulsar_rebalancer.cli.log_lines import Line
 from pulsar_rebalancer.cli.own_shedder import OwnShedder, own_shedders
 from sinks.collector.settings import CollectorSettings
 from tests.control_topic import Control
-from tests.servers.pulsar_users import execute
+from tests.servers.pulsar_commands import execute
 from tools.servers.pulsar_cluster import PulsarCluster
 from tools.waiting import eventually
 

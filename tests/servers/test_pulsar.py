@@ -29,10 +29,11 @@ from strategies.cluster.model import LoadReport, Policies, Sweep
 from strategies.errors import NotFound, Refused
 from strategies.filters.policies import read_policies
 from tests.control_topic import Control, command, storing
-from tests.servers.pulsar_users import Bundles, around, bundles, execute, traffic, words
+from tests.servers.pulsar_commands import around, execute, words
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
 from tools.servers.pulsar_cluster import PulsarCluster
+from tools.traffic.bundle_users import Bundles, bundles, traffic
 from tools.waiting import eventually
 
 pytestmark = pytest.mark.servers

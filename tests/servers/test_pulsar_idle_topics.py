@@ -16,7 +16,7 @@ from pulsar_rebalancer.cli.finding import Finding
 from pulsar_rebalancer.doctor.disk_and_topics import check_topics
 from pulsar_rebalancer.settings.load import load
 from tests.control_topic import TOPICS
-from tests.servers.pulsar_users import words as access
+from tests.servers.pulsar_commands import words as access
 from tests.unit.command_line import rebalancer
 from tools.processes.set_words import set_words
 from tools.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of

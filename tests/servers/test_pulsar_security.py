@@ -21,11 +21,12 @@ from sinks.wire.codec import decode
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import LoadReport, Sweep
 from tests.control_topic import TOPICS, Control, command, now_ms
-from tests.servers.pulsar_users import Bundles, around, bundles, execute, traffic, words
+from tests.servers.pulsar_commands import around, execute, words
 from tests.unit.command_line import rebalancer
 from tools.processes.real_job import environment_of_a_short_run
 from tools.processes.started import started
 from tools.servers.pulsar_cluster import PulsarCluster, token_of
+from tools.traffic.bundle_users import Bundles, bundles, traffic
 from tools.waiting import eventually
 
 pytestmark = pytest.mark.servers

@@ -1,6 +1,4 @@
-"""What stands around a Pulsar cluster in a test: users whose clients stay connected, and our
-command line with the settings to reach it.
-"""
+"""Users of a Pulsar namespace whose clients stay connected: every bundle has an owner."""
 
 from __future__ import annotations
 
@@ -8,13 +6,10 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.settings import PulsarSettings
-from tests.control_topic import TOPICS, Control
-from tests.unit.command_line import Answer, rebalancer
 from tools.servers.pulsar_cluster import PulsarCluster
 from tools.waiting import eventually
 
@@ -22,7 +17,6 @@ if TYPE_CHECKING:
     import pulsar
 
 
-_DEFAULTS = PulsarSettings()
 #: Generous: the machine may be busy with other things.
 _LONG_S = 120.0
 
@@ -51,7 +45,7 @@ class Bundles:
             owner = self.admin.owner(bundle)
             return owner is not None
 
-        eventually(found, _LONG_S, f"nobody owns {bundle}")
+        eventually(found, _LONG_S, f"no broker owns {bundle}")
         return str(owner)
 
     def others(self, bundle: str) -> list[str]:
@@ -135,30 +129,6 @@ def traffic(used: Bundles) -> Iterator[None]:
         finally:
             ended.set()
             sender.join()
-
-
-def words(settings: PulsarSettings) -> list[str]:
-    """Settings for a command line."""
-    given = {
-        name: value for name, value in asdict(settings).items() if value != getattr(_DEFAULTS, name)
-    }
-    return [word for name, value in given.items() for word in ("--set", f"pulsar.{name}={value}")]
-
-
-def around(control: Control) -> list[str]:
-    """Topics and the state folder of the executor for a command line."""
-    topics = [
-        word for topic in TOPICS for word in ("--set", f"topics.{topic}={control.uri(topic)}")
-    ]
-    return ["--set", f"executor.state={control.folder / 'state'}", *topics]
-
-
-def execute(settings: PulsarSettings, control: Control, *more: str) -> Answer:
-    """`rebalancer execute --apply` until the control topic is worked off."""
-    patient = ("--set", "executor.arrival_timeout_ms=60000")
-    return rebalancer(
-        "execute", "--apply", "--once", *patient, *words(settings), *around(control), *more
-    )
 
 
 @contextmanager

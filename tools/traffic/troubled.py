@@ -11,9 +11,9 @@ from pathlib import Path
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from tests.control_topic import now_ms
-from tests.servers.pulsar_users import Bundles
 from tools.processes.real_executor import RealExecutor
 from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
+from tools.traffic.bundle_users import Bundles
 from tools.traffic.racing import producers_of
 from tools.traffic.traveller import Traveller
 
@@ -33,7 +33,7 @@ class Troubled:
     traveller: Traveller
 
     def freeze(self, part: str, seconds: float) -> None:
-        """Stops the storage or a broker for so long, while commands go on; no unload may begin
+        """Stops the storage or a broker for `seconds`, while commands go on; no unload may begin
         within that time but for the gate's own age. A broker that stays silent is lost with its
         session; the time that the executor lets pass after that is longer than the rest.
         """
@@ -56,11 +56,11 @@ class Troubled:
             lambda: self.traveller.applied() >= moved + 6, "nothing moves after the freeze"
         )
         late = self.traveller.begun(frozen_ms + GATE_MS + _BUSY_MS, resumed_ms)
-        assert late == [], [(told.ts - told.took_ms - frozen_ms, told) for told in late]
+        assert late == [], [(one.ts - one.took_ms - frozen_ms, one) for one in late]
         assert any(
-            (told.reason or "").startswith(("gate-", "breaker-"))
-            for told in self.traveller.outcomes().values()
-            if frozen_ms < told.ts
+            (one.reason or "").startswith(("gate-", "breaker-"))
+            for one in self.traveller.outcomes().values()
+            if frozen_ms < one.ts
         ), self.traveller.summary()
 
 
