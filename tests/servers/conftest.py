@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.servers.topic_server import TopicServer, topic_server
 from tools.servers.jvm import Program, has_compiler, java_from
 from tools.servers.kafka_broker import KafkaBroker, kafka_broker
 from tools.servers.pulsar_cluster import PULSAR, PULSAR_50, PulsarCluster, pulsar_cluster
@@ -68,6 +69,12 @@ def guarded_pulsar50(
         tmp_path_factory.mktemp("guarded-pulsar50"), "extensible", guarded=True, program=PULSAR_50
     ) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> TopicServer:
+    """Topics on the server of this name: a parameter of the test."""
+    return topic_server(request.getfixturevalue(request.param))
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -18,10 +19,12 @@ from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 from tests.replayed import replayed
-from tests.spark.workshop import uneven
+from tests.spark.workshop import eager, uneven
 
 #: Telemetry of ten clusters.
 TEN = {f"cluster-{i}": uneven(5, f"cluster-{i}") for i in range(10)}
+#: Settings of a job that begins where another one has decided.
+SECOND_EPOCH = replace(eager(), round=replace(eager().round, epoch=2))
 
 
 def job_on(places: Topics, folder: Path) -> JobSettings:

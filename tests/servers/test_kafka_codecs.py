@@ -10,7 +10,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ from streaming.settings import JobSettings
 from tests.control_topic import TOPICS
 from tests.replayed import replayed
 from tests.servers.execute_once import execute_once
-from tests.servers.job_stories import drain
+from tests.servers.job_stories import SECOND_EPOCH, drain
 from tests.spark.workshop import eager, uneven
 from tests.topic_uris import topic_of, topics_of
 from tests.unit.command_line import rebalancer
@@ -135,8 +134,7 @@ def test_the_job_reads_producers_with_every_codec_and_what_another_job_has_writt
         ),
         eager(),
     )
-    second = replace(eager(), round=replace(eager().round, epoch=2))
-    assert values(places.rounds) == [*before, *replayed(lines, second)["rounds"]]
+    assert values(places.rounds) == [*before, *replayed(lines, SECOND_EPOCH)["rounds"]]
 
 
 @pytest.mark.parametrize("codec", CODECS)
