@@ -55,10 +55,8 @@ def test_a_recording_gives_the_bytes_of_the_plain_replay(
 def test_what_was_there_is_folded_and_not_published(
     spark: SparkSession, server: TopicServer, tmp_path: Path, partitions: int
 ) -> None:
-    places, lines = (
-        server.topics(f"warm-{partitions}", partitions),
-        recording("modular-broker-killed"),
-    )
+    places = server.topics(f"warm-{partitions}", partitions)
+    lines = recording("modular-broker-killed")
     server.put(places.telemetry, lines[:120])
     drain(spark, job_on(places, tmp_path / "older"), eager("avg"))
     before = {kind: server.values(getattr(places, kind)) for kind in ("commands", "rounds")}

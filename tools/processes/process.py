@@ -17,25 +17,33 @@ from tools.processes.set_words import set_words
 from tools.waiting import eventually
 
 PROJECT = Path(__file__).parents[2]
+#: Tracebacks are printed and not hidden.
+WITH_TRACES = {"REBALANCER_DEBUG": "1"}
 
 
 class Process:
-    """A command with all that it prints on both outputs in `said`."""
+    """A command with all that it prints on both outputs in `said`, added to `log`. `environment`:
+    more variables, `WITH_TRACES` for example.
+    """
 
     def __init__(
-        self, log: Path, *words: object, settings: Mapping[str, object] | None = None
+        self,
+        log: Path,
+        *words: object,
+        settings: Mapping[str, object] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        self._log = log
+        self._log, self._environment = log, environment or {}
         given = (*map(str, words), *set_words(settings or {}))
         self._words = [sys.executable, "-m", "pulsar_rebalancer.cli.main", *given]
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Process:
-        with self._log.open("wb") as log:
+        with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._words,
                 cwd=PROJECT,
-                env=environment_of_a_short_run(),
+                env={**environment_of_a_short_run(), **self._environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
