@@ -17,6 +17,7 @@ from tests.telemetry_lines import bundle, load_report, sweep
 from tests.topic_uris import topic_of
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tools.processes.set_words import set_words
 from tools.servers.kafka_broker import KafkaBroker
 from tools.servers.kafka_topics import put as put_on_kafka
 from tools.servers.pulsar_cluster import PulsarCluster
@@ -64,7 +65,7 @@ def strewn(lines: Sequence[bytes]) -> list[bytes]:
 
 
 def words(uris: dict[str, str]) -> list[str]:
-    return [word for topic, uri in uris.items() for word in ("--set", f"topics.{topic}={uri}")]
+    return set_words({f"topics.{topic}": uri for topic, uri in uris.items()})
 
 
 def check(

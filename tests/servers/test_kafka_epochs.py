@@ -33,11 +33,8 @@ def epoch_of_drain(spark: SparkSession, job: JobSettings) -> int:
 
 
 def words(job: JobSettings) -> list[str]:
-    places = {
-        f"topics.{field.name}": getattr(job.connections.topics, field.name)
-        for field in fields(job.connections.topics)
-    }
-    return set_words(places)
+    places = job.connections.topics
+    return set_words({f"topics.{one.name}": getattr(places, one.name) for one in fields(places)})
 
 
 def doctor(job: JobSettings) -> tuple[str, str]:

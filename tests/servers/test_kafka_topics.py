@@ -151,6 +151,11 @@ def test_a_reader_without_a_group_remembers_no_position(kafka: KafkaBroker, tmp_
             r"no answer; check that the broker runs.*kafka\.security_protocol",
         ),
         (
+            Door("SASL_PLAINTEXT", plain, "no login"),
+            PublishTimeout,
+            r"no answer; check .* kafka\.security_protocol",
+        ),
+        (
             Door("PLAINTEXT", plain, "topic"),
             SinkError,
             "the topic does not exist; create it with: rebalancer topics create",
@@ -183,15 +188,6 @@ def test_a_refused_login_is_named_though_its_answer_arrives_with_the_end_of_the_
         topic = topic_of(f"kafka://{address}/never-made")
         with pytest.raises(SinkError, match=r"authentication failed: check kafka\.username"):
             open_consumer(topic, "g", tmp_path, access=access)
-
-
-def test_a_client_without_login_at_a_listener_with_one_looks_at_the_protocol(
-    kafka: KafkaBroker, tmp_path: Path
-) -> None:
-    uri = f"kafka://{kafka.address('SASL_PLAINTEXT')}/never-made"
-    settings = KafkaSettings(timeout_ms=3_000)
-    with pytest.raises(PublishTimeout, match=r"no answer; check .* kafka\.security_protocol"):
-        open_consumer(topic_of(uri), "g", tmp_path, access=TopicAccess(settings))
 
 
 def test_a_publisher_looks_for_its_topic_before_there_is_a_record(kafka: KafkaBroker) -> None:

@@ -27,6 +27,7 @@ from tests.servers.polling import plan_records, poll_records
 from tests.spark.workshop import uneven
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
+from tools.processes.set_words import set_words
 from tools.servers.jvm import free_ports
 from tools.servers.pulsar_cluster import PulsarCluster, token_of
 from tools.servers.pulsar_topics import put
@@ -184,14 +185,13 @@ def test_a_job_that_is_not_let_in_says_so_before_spark_starts(
 ) -> None:
     (tmp_path / "token").write_text(token_of("admin")[:-6] + "AAAAAA")
     uris = {name: guarded_pulsar.topic(f"topics/locked/{name}") for name in TOPICS}
-    words = [word for name, uri in uris.items() for word in ("--set", f"topics.{name}={uri}")]
     given = {
+        **{f"topics.{name}": uri for name, uri in uris.items()},
         "pulsar.token_file": tmp_path / "token",
         "pulsar.deadline_ms": 5000,
         "job.checkpoint": tmp_path / "checkpoint",
     }
-    words += [word for path, value in given.items() for word in ("--set", f"{path}={value}")]
-    done = rebalancer("run", "--drain", *words)
+    done = rebalancer("run", "--drain", *set_words(given))
     assert (done.code, done.err.count("error:"), "pulsar.token_file" in done.err) == (
         exit_codes.ERROR,
         1,
@@ -210,7 +210,7 @@ def test_topics_are_made_once_with_a_retention_and_the_doctor_looks_for_it(
         "pulsar.cluster": "c",
         "pulsar.admin_urls": f"http://{pulsar.brokers[0]}",
     }
-    words = [word for path, value in given.items() for word in ("--set", f"{path}={value}")]
+    words = set_words(given)
     made = [
         rebalancer("topics", "create", "--partitions", "2", *words, "--json").json["topics"]
         for _ in range(2)

@@ -5,6 +5,7 @@ the block.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tools.processes.set_words import set_words
 from tools.waiting import eventually
 
 PROJECT = Path(__file__).parents[2]
+_OF_A_TRACE = re.compile(r"Traceback|^\s+at [\w.$]+\(|^\s+File \"", re.MULTILINE)
 #: Tracebacks are printed and not hidden.
 WITH_TRACES = {"REBALANCER_DEBUG": "1"}
 
@@ -70,6 +72,11 @@ class Process:
     @property
     def said(self) -> str:
         return self._log.read_text("utf-8", errors="replace")
+
+    @property
+    def traces(self) -> list[str]:
+        """Lines of stack traces of Python and Java."""
+        return _OF_A_TRACE.findall(self.said)
 
     @property
     def last_line(self) -> str:
