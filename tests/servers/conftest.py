@@ -72,6 +72,12 @@ def guarded_pulsar50(
 
 
 @pytest.fixture
+def cluster(kind: str, request: pytest.FixtureRequest) -> PulsarCluster:
+    """That of the fixture with this name: a parameter of the test."""
+    return request.getfixturevalue(kind)  # type: ignore[no-any-return]
+
+
+@pytest.fixture
 def server(request: pytest.FixtureRequest) -> TopicServer:
     """Topics on the server of this name: a parameter of the test."""
     return topic_server(request.getfixturevalue(request.param))

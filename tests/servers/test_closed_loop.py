@@ -143,6 +143,19 @@ def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(
     assert unloaded_as_often_as_commanded(modular, loop)
 
 
+def own_shedder(ratio: str) -> dict[str, str]:
+    """Of broker.conf: Pulsar's UniformLoadShedder, which acts from this ratio of throughputs on."""
+    return {
+        "loadBalancerLoadSheddingStrategy": (
+            "org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder"
+        ),
+        "loadBalancerMsgRateDifferenceShedderThreshold": "0",
+        "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold": ratio,
+        "maxUnloadPercentage": "0.5",
+        "minUnloadMessageThroughput": "1000",
+    }
+
+
 def busy_users(
     cluster: PulsarCluster, folder: Path, namespace: str
 ) -> AbstractContextManager[Users]:

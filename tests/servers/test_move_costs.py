@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.wire.codec import encode_command, read_command
 from tests.control_topic import command
 from tools.servers.pulsar_cluster import PulsarCluster
-from tools.traffic.bundle_users import Bundles
+from tools.traffic.bundle_users import Bundles, sending
 from tools.traffic.racing import topics_in
 from tools.waiting import eventually
 
@@ -62,24 +61,3 @@ def test_topics_and_the_first_message_are_measured(
     assert effect.unowned_ms is not None
     assert first_ms is not None
     print(kind, "unowned", effect.unowned_ms, "ms, first message", first_ms, "ms")
-
-
-@contextmanager
-def sending(cluster: PulsarCluster, topics: list[str]) -> Iterator[None]:
-    """Producers of these topics, each with some messages a second."""
-    ended = threading.Event()
-    with closing(cluster.client()) as client:
-        producers = [client.create_producer(topic) for topic in topics]
-
-        def send() -> None:
-            while not ended.wait(0.05):
-                for producer in producers:
-                    producer.send_async(b"x", None)
-
-        sender = threading.Thread(target=send, name="sending")
-        sender.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            sender.join()

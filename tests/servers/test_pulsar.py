@@ -55,11 +55,6 @@ def control(tmp_path: Path) -> Control:
 
 
 @pytest.fixture
-def cluster(kind: str, request: pytest.FixtureRequest) -> PulsarCluster:
-    return request.getfixturevalue(kind)  # type: ignore[no-any-return]
-
-
-@pytest.fixture
 def used(cluster: PulsarCluster, tmp_path: Path) -> Iterator[Bundles]:
     """A namespace of the test's own."""
     with bundles(cluster, f"t/{tmp_path.name}") as made:

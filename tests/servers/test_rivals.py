@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from strategies.cluster.model import Round
-from tests.servers.test_closed_loop import wait_for_rounds
+from tests.servers.test_closed_loop import own_shedder, wait_for_rounds
 from tools.processes.loop import Loop, closed_loop
 from tools.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster
 from tools.traffic.skewed_users import Users, skewed_users
@@ -23,16 +23,8 @@ from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
 #: Brokers of this cluster unload one bundle after the other down to a smaller ratio than ours, once
-#: somebody switches their shedder on.
-SHEDDER = {
-    "loadBalancerLoadSheddingStrategy": (
-        "org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder"
-    ),
-    "loadBalancerMsgRateDifferenceShedderThreshold": "0",
-    "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold": "1.02",
-    "maxUnloadPercentage": "0.5",
-    "minUnloadMessageThroughput": "1000",
-}
+#: a user switches their shedder on.
+SHEDDER = own_shedder(ratio="1.02")
 #: Of the script. A person's moves of an hour would be fewer.
 _MOVES, _LIMIT = 8, 5
 #: Lists of bundles count 90 s after the first sweep, and rounds act again after as long.

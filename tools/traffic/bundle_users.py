@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -110,19 +110,24 @@ def traffic(used: Bundles) -> Iterator[None]:
     """
     for bundle, broker in zip(used.all, used.cluster.brokers, strict=False):
         used.move(bundle, broker)
+    topics = [f"persistent://{used.namespace}/topic-{n}" for n in range(4 * len(used.all))]
+    with sending(used.cluster, topics):
+        yield
+
+
+@contextmanager
+def sending(cluster: PulsarCluster, topics: Sequence[str]) -> Iterator[None]:
+    """Producers of these topics, each with ten messages a second."""
     ended = threading.Event()
-    with closing(used.cluster.client()) as client:
-        producers = [
-            client.create_producer(f"persistent://{used.namespace}/topic-{number}")
-            for number in range(4 * len(used.all))
-        ]
+    with closing(cluster.client()) as client:
+        producers = [client.create_producer(topic) for topic in topics]
 
         def send() -> None:
             while not ended.wait(0.1):
                 for producer in producers:
                     producer.send_async(bytes(1000), None)
 
-        sender = threading.Thread(target=send, name="traffic")
+        sender = threading.Thread(target=send, name="sending")
         sender.start()
         try:
             yield
