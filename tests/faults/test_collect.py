@@ -15,8 +15,8 @@ from tests.control_topic import Control
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.test_collector import REPORT
-from tools.processes.process import WITH_TRACES, Process
-from tools.processes.real_executor import TOKEN, login
+from tools.processes.real_collector import real_collector
+from tools.processes.real_executor import TOKEN
 
 pytestmark = [
     pytest.mark.servers,
@@ -29,15 +29,6 @@ pytestmark = [
 def pulsar() -> Iterator[FakePulsar]:
     with FakePulsar(Cluster(report=REPORT, token=TOKEN)) as running:
         yield running
-
-
-def collecting(pulsar: FakePulsar, folder: Path, token: str = TOKEN) -> Process:
-    """The command; tracebacks are not hidden."""
-    given = login(folder, pulsar, token) | {
-        "collector.pass_interval_ms": 100,
-        "topics.telemetry": Control(folder).uri("telemetry"),
-    }
-    return Process(folder / "log", "collect", settings=given, environment=WITH_TRACES)
 
 
 def files_with(secret: str, folder: Path) -> list[Path]:
@@ -56,7 +47,7 @@ def sweeps(folder: Path) -> int:
 def test_it_collects_until_sigterm_and_its_token_shows_nowhere(
     pulsar: FakePulsar, tmp_path: Path
 ) -> None:
-    with collecting(pulsar, tmp_path) as process:
+    with real_collector(tmp_path, pulsar, Control(tmp_path), 100) as process:
         process.wait_until(lambda: sweeps(tmp_path) >= 3)
         seen = b"".join(
             Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ")
@@ -82,7 +73,7 @@ def test_a_wrong_token_is_one_sentence_and_shows_nowhere(
     pulsar: FakePulsar, tmp_path: Path
 ) -> None:
     wrong = f"{TOKEN}-wrong"
-    with collecting(pulsar, tmp_path, wrong) as process:
+    with real_collector(tmp_path, pulsar, Control(tmp_path), 100, wrong) as process:
         assert process.ended() == exit_codes.ERROR
     assert "pulsar.token_file" in process.said
     assert files_with(wrong, tmp_path) == []

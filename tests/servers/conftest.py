@@ -5,12 +5,15 @@ makes topics or a namespace of its own.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sinks.topics.access import Consumer, open_consumer
 from tests.servers.topic_server import TopicServer, topic_server
+from tests.topic_uris import topic_of
 from tools.servers.jvm import Program, has_compiler, java_from
 from tools.servers.kafka_broker import KafkaBroker, kafka_broker
 from tools.servers.pulsar_cluster import PULSAR, PULSAR_50, PulsarCluster, pulsar_cluster
@@ -69,6 +72,22 @@ def guarded_pulsar50(
         tmp_path_factory.mktemp("guarded-pulsar50"), "extensible", guarded=True, program=PULSAR_50
     ) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Callable[[str], Consumer]]:
+    """Opens the consumer of a group; the one before is closed, as if its process had ended."""
+    made: list[Consumer] = []
+
+    def opening(uri: str) -> Consumer:
+        for one in made:
+            one.close()
+        made[:] = [open_consumer(topic_of(uri), "workers", tmp_path)]
+        return made[0]
+
+    yield opening
+    for one in made:
+        one.close()
 
 
 @pytest.fixture

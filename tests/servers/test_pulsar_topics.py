@@ -36,22 +36,6 @@ pytestmark = pytest.mark.servers
 HASTY = TopicAccess(pulsar=PulsarSettings(deadline_ms=2_000, connect_timeout_ms=1_000))
 
 
-@pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Callable[[str], Consumer]]:
-    """Opens the consumer of a group; the one before is closed, as if its process had ended."""
-    made: list[Consumer] = []
-
-    def opening(uri: str) -> Consumer:
-        for one in made:
-            one.close()
-        made[:] = [open_consumer(topic_of(uri), "workers", tmp_path)]
-        return made[0]
-
-    yield opening
-    for one in made:
-        one.close()
-
-
 def test_of_an_entry_of_several_messages_all_come_again(
     pulsar: PulsarCluster, opened: Callable[[str], Consumer]
 ) -> None:

@@ -5,38 +5,21 @@ recording is what was sent, and a killed executor loses nothing.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from sinks.topics.access import Consumer, TopicRecord, open_consumer
+from sinks.topics.access import Consumer, TopicRecord
 from tests.control_topic import TOPICS, Control
 from tests.servers.polling import poll_records
 from tests.servers.topic_server import TopicServer
 from tests.spark.workshop import uneven
-from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
 from tools.kills.kill_execute import plan, run
 
 pytestmark = pytest.mark.servers
-
-
-@pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Callable[[str], Consumer]]:
-    """Opens the consumer of a group; the one before is closed, as if its process had ended."""
-    made: list[Consumer] = []
-
-    def opening(uri: str) -> Consumer:
-        for one in made:
-            one.close()
-        made[:] = [open_consumer(topic_of(uri), "workers", tmp_path)]
-        return made[0]
-
-    yield opening
-    for one in made:
-        one.close()
 
 
 @pytest.mark.parametrize(

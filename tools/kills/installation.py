@@ -20,7 +20,7 @@ from tests.pulsar_fake.model import Request
 from tests.pulsar_fake.server import Fault
 from tools.kills.kill_job import newest_batch, newest_commit
 from tools.kills.wavering import WaveringLoad
-from tools.processes.real_collector import RealCollector
+from tools.processes.process import Process
 from tools.processes.real_executor import RealExecutor
 from tools.processes.real_job import RealJob
 from tools.servers.kafka_broker import KafkaBroker
@@ -56,15 +56,14 @@ class Installation:
     load: WaveringLoad
     job: RealJob
     executor: RealExecutor
-    collector: RealCollector
+    collector: Process
     job_words: Sequence[str]
     rng: random.Random
     sharp: Counter[str] = field(default_factory=Counter)
     ended: Counter[str] = field(default_factory=Counter)
 
     def start(self) -> None:
-        """Starts all but the broker."""
-        self.collector.start()
+        """Starts job and executor, as broker and collector run already."""
         self._start_job()
         self._start_executor()
 
@@ -165,7 +164,7 @@ class Installation:
         if "executor" not in spared and self.executor.dead:
             self.ended["executor"] += 1
             self._start_executor()
-        if self.collector.dead:
+        if not self.collector.runs:
             self.ended["collector"] += 1
             self.collector.start()
 

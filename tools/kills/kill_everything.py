@@ -38,7 +38,7 @@ from tools.kills.compared_topics import Comparison, compare
 from tools.kills.installation import VICTIMS, Installation, Kill, Victim
 from tools.kills.kill_options import say, verdict
 from tools.kills.wavering import WaveringLoad
-from tools.processes.real_collector import RealCollector
+from tools.processes.real_collector import real_collector
 from tools.processes.real_executor import TOKEN, RealExecutor
 from tools.processes.real_job import EAGER, RealJob
 from tools.processes.set_words import set_words
@@ -156,7 +156,7 @@ def _installed(folder: Path, rng: random.Random) -> Iterator[Installation]:
         control = Control(folder / "control", uris)
         # Bytes of the commands are compared with those of the plain loop, which signs nothing.
         executor = RealExecutor(folder / "executor", pulsar, control, signing__key_file="")
-        collector = RealCollector(folder / "collector", pulsar, control, _PASS_MS)
+        collector = real_collector(folder / "collector", pulsar, control, _PASS_MS)
         job = RealJob(folder / "job", max_records_per_batch=_RECORDS_PER_BATCH)
         yield Installation(
             broker,

@@ -41,6 +41,11 @@ class Process:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Process:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """The same command again, after a kill."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._words,
@@ -51,7 +56,6 @@ class Process:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        return self
 
     def __exit__(self, *_: object) -> None:
         process = self._process
