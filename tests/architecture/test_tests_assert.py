@@ -82,7 +82,9 @@ def _checking(module: ast.Module) -> set[str]:
 def _imported_checks(module: ast.Module) -> set[str]:
     found = set[str]()
     for node in module.body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("tests.", "tools.")):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+            ("tests.", "tools.")
+        ):
             file = ROOT / f"{str(node.module).replace('.', '/')}.py"
             if file.exists():
                 found |= {one.name for one in node.names} & _checking(parsed(file))
