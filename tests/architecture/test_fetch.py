@@ -15,7 +15,7 @@ from scripts.fetch import LANES, Need, arrived, get, need_of, show
 from scripts.packages import Installation, cost, locked, measure, missing
 from streaming.jars.download import Jar
 from tests.architecture.command_line import ROOT
-from tests.skipping import skipped_without_jars
+from tests.skipping import skipped_without_server
 from tools.servers.jvm import JarsNotHere
 
 BROWSER = Need("A browser", "80 MB", lambda: False, lambda: "there is no network")
@@ -64,7 +64,7 @@ def test_what_cannot_be_had_is_one_line(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_server_without_its_jars_skips_its_tests() -> None:
-    with pytest.raises(pytest.skip.Exception, match="no network"), skipped_without_jars():
+    with pytest.raises(pytest.skip.Exception, match="no network"), skipped_without_server():
         raise JarsNotHere("no network")
 
 

@@ -11,8 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
+
+from tools.not_here import NotHere
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "docker/prometheus/prometheus.yml"
@@ -41,7 +42,7 @@ class Expected:
 
 @cache
 def binaries() -> Path:
-    """The folder with `prometheus` and `promtool`; without one the test is skipped."""
+    """The folder with `prometheus` and `promtool`; raises NotHere without one."""
     found = subprocess.run(
         [ROOT / "scripts/prometheus.sh", "find", ROOT / ".venv"],
         capture_output=True,
@@ -49,7 +50,7 @@ def binaries() -> Path:
         check=False,
     )
     if found.returncode:
-        pytest.skip(found.stderr.strip())
+        raise NotHere(found.stderr.strip())
     return Path(found.stdout.strip())
 
 

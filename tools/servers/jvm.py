@@ -25,6 +25,7 @@ from functools import cache
 from pathlib import Path
 
 from streaming.jars.download import MAVEN_CENTRAL, JarsMissing, cache_folder, fetch, read_lock
+from tools.not_here import NotHere
 from tools.processes.spark_classes import JAVA_OPTIONS
 from tools.servers.quick_java import QUICK_JAVA
 from tools.waiting import eventually
@@ -44,8 +45,8 @@ _LEAN = (
 )
 
 
-class JarsNotHere(JarsMissing):
-    """The jars of a server cannot be had: a test that starts it is skipped."""
+class JarsNotHere(JarsMissing, NotHere):
+    """The jars of a server cannot be had."""
 
 
 @dataclass(frozen=True)
