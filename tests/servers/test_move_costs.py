@@ -23,13 +23,13 @@ pytestmark = pytest.mark.servers
 _TOPICS, _LONG_S, _MEASURE_MS = 3, 120.0, 60_000
 
 
-@pytest.mark.parametrize("kind", ["modular", "extensible"])
+@pytest.mark.parametrize(
+    ("kind", "manager"), [("pulsar", "modular"), ("guarded_pulsar", "extensible")]
+)
 def test_topics_and_the_first_message_are_measured(
-    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+    cluster: PulsarCluster, manager: str, tmp_path: Path
 ) -> None:
-    fixture = "pulsar" if kind == "modular" else "guarded_pulsar"
-    cluster: PulsarCluster = request.getfixturevalue(fixture)
-    namespace = cluster.namespace(f"t/costs-{kind}", 4)
+    namespace = cluster.namespace(f"t/costs-{manager}", 4)
     wait = threading.Event().wait
     with closing(PulsarAdmin(cluster.settings(tmp_path))) as admin:
         used = Bundles(cluster, admin, namespace)
@@ -48,7 +48,7 @@ def test_topics_and_the_first_message_are_measured(
                 lambda: f"no topic has traffic: {used_as()}",
             )
             use = used_as()
-            assert (use.topics, use.had_clients, use.manager) == (_TOPICS, True, kind)
+            assert (use.topics, use.had_clients, use.manager) == (_TOPICS, True, manager)
 
             move = command(bundle, source, used.others(bundle)[0])
             allowance = Allowance(refuse_repair=lambda _: "")
@@ -60,4 +60,4 @@ def test_topics_and_the_first_message_are_measured(
     assert (effect.status, effect.owner_after) == ("applied", move.destination)
     assert effect.unowned_ms is not None
     assert first_ms is not None
-    print(kind, "unowned", effect.unowned_ms, "ms, first message", first_ms, "ms")
+    print(manager, "unowned", effect.unowned_ms, "ms, first message", first_ms, "ms")

@@ -33,13 +33,12 @@ RIVALS = {"rivals__moves_per_hour": _LIMIT, "rivals__calm_ms": _CALM_MS}
 
 
 @pytest.mark.parametrize(
-    ("manager", "fixture"),
+    ("manager", "kind"),
     [("modular", "pulsar"), ("extensible", "guarded_pulsar")],
 )
 def test_rounds_yield_to_a_script_and_act_again_when_it_has_ended(
-    manager: Manager, fixture: str, request: pytest.FixtureRequest, tmp_path: Path
+    manager: Manager, cluster: PulsarCluster, tmp_path: Path
 ) -> None:
-    cluster: PulsarCluster = request.getfixturevalue(fixture)
     with watched(cluster, tmp_path, f"t/rival-{manager}", manager) as (loop, users):
         last = unload_by_script(users, loop)
         first = yields(loop)
