@@ -19,8 +19,8 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 export PYTHONDONTWRITEBYTECODE :=
 RUN := source scripts/java.sh && $(VENV)/bin
 PACKAGES := streaming strategies sinks pulsar_rebalancer
-# benchmarks/ and examples/ are checked like the packages.
-CHECKED := $(PACKAGES) tests $(wildcard benchmarks examples)
+# benchmarks/, examples/ and tools/ are checked like the packages.
+CHECKED := $(PACKAGES) tests $(wildcard benchmarks examples tools)
 # The longest first, so that no core is idle at the end.
 FAST := $(wildcard tests/properties tests/architecture tests/unit tests/lab tests/golden)
 ARGS ?=
@@ -53,11 +53,11 @@ demo: $(PRODUCT) ## a skewed cluster of 8 brokers, balanced live by the Spark jo
 
 .PHONY: demo-kafka
 demo-kafka: $(PRODUCT) ## the same with all topics on a real Kafka broker, started for it
-	@$(RUN)/python -m tests.servers.demo $(ARGS)
+	@$(RUN)/python -m tools.kafka_demo $(ARGS)
 
 .PHONY: demo-pulsar
 demo-pulsar: $(PRODUCT) ## a real Pulsar cluster of 4 brokers with live clients, started for it and balanced (Linux and a JDK; 241 MiB the first time)
-	@$(RUN)/python -m tests.servers.pulsar_demo $(ARGS)
+	@$(RUN)/python -m tools.pulsar_demo $(ARGS)
 
 # Lanes: marks say what a test needs (pyproject.toml), these say which target runs it.
 FAST_TESTS := not (spark or servers or variant or lab or heavy or slow)
@@ -90,7 +90,7 @@ test-long: fetch-test-long spark-classes ## the tests that take minutes, and 10,
 # Worth its time where Spark starts often; make test uses it when it is there.
 .PHONY: spark-classes
 spark-classes: $(STAMP)
-	@$(RUN)/python -m tests.spark_classes
+	@$(RUN)/python -m tools.processes.spark_classes
 
 .PHONY: check
 check: $(STAMP) ## format, lint, types and the fast tests, in under a minute

@@ -82,7 +82,7 @@ _Fed = tuple[Mapping[str, str], Callable[[Sequence[bytes]], object]]
 @contextmanager
 def _on_kafka(folder: Path) -> Iterator[_Fed]:
     from benchmarks.kafka_records import Publisher
-    from tests.servers.kafka_broker import kafka_broker
+    from tools.servers.kafka_broker import kafka_broker
 
     (folder / "kafka").mkdir()
     with kafka_broker(folder / "kafka") as kafka:

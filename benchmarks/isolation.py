@@ -43,7 +43,7 @@ from sinks.wire.origin import Position
 
 if TYPE_CHECKING:
     from strategies.fold.engine import EngineSettings
-    from tests.faults.real_job import RealJob
+    from tools.processes.real_job import RealJob
 
 #: The sick clusters.
 FLOODED, LIMITS, RAISES = SICK = ("flooded", "limits", "raises")
@@ -220,8 +220,8 @@ def text(found: Isolation) -> str:
 
 def measured(plan: Plan) -> Isolation:
     """One run. Raises AssertionError if a byte of the other clusters differs."""
-    from tests.faults.real_job import PROJECT, RealJob
     from tests.raising_strategy import WITH_RAISING
+    from tools.processes.real_job import PROJECT, RealJob
 
     settings = (f"round.interval_ms={1_000 * plan.pass_s}", *_RAISING)
     with (

@@ -37,7 +37,7 @@ from tests.topic_uris import topics_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.servers.kafka_broker import KafkaBroker
+    from tools.servers.kafka_broker import KafkaBroker
 
 _TOPIC = {"max.message.bytes": str(2**24)}
 PARTS = ("batches", "latencies", "growth")
@@ -120,7 +120,7 @@ def run(plan: Plan, figures: Figures) -> None:
     """Starts a broker and Spark, measures, stops both; `figures` hold what has been measured,
     whatever comes.
     """
-    from tests.servers.kafka_broker import kafka_broker
+    from tools.servers.kafka_broker import kafka_broker
 
     with tempfile.TemporaryDirectory(prefix="rebalancer-bench-") as folder:
         place = Path(folder)

@@ -29,9 +29,9 @@ from benchmarks.options import number, options
 from benchmarks.processes import proportional_bytes
 
 if TYPE_CHECKING:
-    from tests.faults.real_job import RealJob
-    from tests.servers.kafka_broker import KafkaBroker
-    from tests.servers.spark_cluster import SparkCluster
+    from tools.processes.real_job import RealJob
+    from tools.servers.kafka_broker import KafkaBroker
+    from tools.servers.spark_cluster import SparkCluster
 
 _OUTPUTS = ("commands", "rounds", "rejected", "outcomes")
 _NAMED = f'"cluster":"{CLUSTER}"'.encode()
@@ -115,8 +115,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def measured(plan: Plan) -> Iterator[Scale]:
     """One row per run. Starts Kafka and the Spark cluster, and stops them."""
-    from tests.servers.kafka_broker import kafka_broker
-    from tests.servers.spark_cluster import spark_cluster
+    from tools.servers.kafka_broker import kafka_broker
+    from tools.servers.spark_cluster import spark_cluster
 
     with tempfile.TemporaryDirectory(prefix="rebalancer-bench-") as folder, ExitStack() as stack:
         place = Path(folder)
@@ -231,7 +231,7 @@ class _Run:
 
 
 def _measure(run: _Run, topics: Mapping[str, str], plan: Plan, spark: SparkCluster | None) -> Scale:
-    from tests.faults.real_job import RealJob, with_usual_java
+    from tools.processes.real_job import RealJob, with_usual_java
 
     home = _HOMES[0] if spark is None else _HOMES[1]
     say(f"{run.clusters:,} clusters, {home}, {run.partitions} partitions of state")

@@ -37,11 +37,11 @@ from benchmarks.processes import proportional_bytes
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.load import load
 from sinks.wire.origin import Position
-from tests.faults.real_job import MARK, PROJECT, kill_marked, marked
 from tests.topic_uris import topic_of
+from tools.processes.real_job import MARK, PROJECT, kill_marked, marked
 
 if TYPE_CHECKING:
-    from tests.servers.kafka_broker import KafkaBroker
+    from tools.servers.kafka_broker import KafkaBroker
 
 _LOG = "job.log"
 TOPICS = ("telemetry", "commands", "rounds", "rejected")
@@ -153,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(plan: Plan) -> Iterator[Day]:
     """Starts a broker and the job, and measures after each day."""
-    from tests.servers.kafka_broker import kafka_broker
+    from tools.servers.kafka_broker import kafka_broker
 
     with tempfile.TemporaryDirectory(prefix="rebalancer-month-") as name:
         folder = Path(name)

@@ -89,7 +89,7 @@ def need_of(name: str) -> Need:
     if name == "connector":
         return jars("Spark's Kafka connector", "spark-kafka", "streaming/jars/kafka_jars.json")
     titles = {"kafka": "Kafka", "pulsar": "Pulsar 4.2", "pulsar50": "Pulsar 5.0"}
-    return jars(f"{titles[name]} for tests", f"test-{name}", f"tests/servers/jars/{name}.json")
+    return jars(f"{titles[name]} for tests", f"test-{name}", f"tools/servers/jars/{name}.json")
 
 
 def program(title: str, size: str, script: str) -> Need:

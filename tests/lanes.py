@@ -28,7 +28,7 @@ class Lanes(LoadScopeScheduling):  # type: ignore[misc]
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return lane(_file(nodeid))
+        return lane(nodeid)
 
 
 #: The lanes that take minutes, the longest first: what is handed out last is over in seconds, and
@@ -52,9 +52,13 @@ OWN_SERVERS = (
 SPARK = ("tests/spark/", "tests/servers/test_kafka", "tests/servers/test_spark_cluster")
 
 
-def lane(file: str) -> str:
-    """The lane of a test file, a path from the project's folder with slashes."""
-    if file.startswith(SPARK):
+def lane(nodeid: str) -> str:
+    """The lane of a test. Its file is a path from the project's folder with slashes; of a contract,
+    the tests on Kafka belong to the broker's lane.
+    """
+    file = _file(nodeid)
+    on_kafka = file.endswith("_contract.py") and "[kafka" in nodeid
+    if on_kafka or file.startswith(SPARK):
         return "spark"
     if file.startswith("tests/servers/") and file not in OWN_SERVERS:
         return "pulsar"
@@ -64,7 +68,7 @@ def lane(file: str) -> str:
 def by_length(items: list[pytest.Item]) -> None:
     """Sorts tests so that the longest lanes come first."""
     places = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(lane(_file(item.nodeid)), len(places)))
+    items.sort(key=lambda item: places.get(lane(item.nodeid), len(places)))
 
 
 def left_out(skipped: Iterable[pytest.TestReport]) -> str:

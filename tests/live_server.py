@@ -16,7 +16,7 @@ from pulsar_rebalancer.settings.load import load
 from sinks.metrics.exposition import Liveness, process_registry
 from sinks.metrics.page import PageMetrics
 from tests.live_topics import settings_of
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 OPERATOR, VIEWER = "operator-token-0123456789", "viewer-token-0123456789"
 API = "api/v1/"

@@ -1,4 +1,4 @@
-"""A test whose server has no jars is skipped, wherever it starts the server. These hooks become
+"""A test whose server cannot be had is skipped, wherever it starts the server. These hooks become
 those of tests/conftest.py.
 """
 
@@ -9,25 +9,25 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.servers.jvm import JarsNotHere
+from tools.not_here import NotHere
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup() -> Generator[None]:
-    with skipped_without_jars():
+    with skipped_without_server():
         yield
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None]:
-    with skipped_without_jars():
+    with skipped_without_server():
         yield
 
 
 @contextmanager
-def skipped_without_jars() -> Generator[None]:
-    """The reason of the skip says which jars, and why they are not here."""
+def skipped_without_server() -> Generator[None]:
+    """The reason of the skip says what is not here, and why."""
     try:
         yield
-    except JarsNotHere as error:
+    except NotHere as error:
         pytest.skip(str(error))

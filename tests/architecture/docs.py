@@ -21,6 +21,7 @@ FOLDERS = (
     "requirements",
     "scripts",
     "tests",
+    "tools",
 )
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -48,7 +49,7 @@ class Record:
 
 def pages(root: Path) -> list[Path]:
     """All pages for people: those of the root, of docs/, and those beside the code."""
-    folders = ("docs", ".github", "benchmarks", "tests/conformance", *PACKAGES)
+    folders = ("docs", ".github", "benchmarks", "tests/conformance", "tools", *PACKAGES)
     return [
         *sorted(root.glob("*.md")),
         *(page for folder in folders for page in sorted((root / folder).rglob("*.md"))),

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE_MODULES = [file for package in PACKAGES for file in modules(ROOT / package)]
 ALL_MODULES = PACKAGE_MODULES + [
     file
-    for folder in ("tests", "benchmarks", "examples", "scripts")
+    for folder in ("tests", "benchmarks", "examples", "scripts", "tools")
     for file in modules(ROOT / folder)
 ]
 
@@ -110,7 +110,8 @@ def test_tests_swap_edges_through_arguments() -> None:
     """No monkeypatching: what a test replaces can be replaced by a caller too."""
     patching = [
         f"{name(file)}:{node.lineno}"
-        for file in modules(ROOT / "tests")
+        for folder in ("tests", "tools")
+        for file in modules(ROOT / folder)
         if re.search("monkeypatch|mocker|unittest", file.read_text("utf-8"))
         for node in ast.walk(parsed(file))
         if (isinstance(node, ast.arg) and node.arg in ("monkeypatch", "mocker"))

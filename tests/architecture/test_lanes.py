@@ -61,6 +61,8 @@ def test_the_page_explains_the_marks() -> None:
 def test_tests_that_share_a_server_run_in_one_process() -> None:
     kafka, job = "tests/servers/test_kafka_topics.py", "tests/spark/test_job.py"
     assert lane(kafka) == lane(job) != lane("tests/servers/test_pulsar.py")
+    contract = "tests/servers/test_job_contract.py::test_it"
+    assert lane(f"{contract}[kafka-4]") == lane(job) != lane(f"{contract}[pulsar-4]")
     assert lane("tests/unit/test_gate.py") == "tests/unit/test_gate.py"
 
 

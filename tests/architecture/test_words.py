@@ -48,6 +48,7 @@ CHECKED = (
     "strategies",
     "pulsar_rebalancer",
     "scripts",
+    "tools",
     "deploy",
     "docker",
     "examples",

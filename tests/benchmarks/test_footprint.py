@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from benchmarks.processes import DRIVER
-from tests.faults.real_job import environment_of_a_short_run
-from tests.servers.kafka_broker import KAFKA
+from tools.processes.real_job import environment_of_a_short_run
+from tools.servers.kafka_broker import KAFKA
 
 pytestmark = pytest.mark.lab
 

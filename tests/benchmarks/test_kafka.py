@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from benchmarks.kafka_tables import DECODING, DROPPING, JOB, PASS_THROUGH
-from tests.faults.real_job import environment_of_a_short_run
-from tests.servers.kafka_broker import KAFKA
+from tools.processes.real_job import environment_of_a_short_run
+from tools.servers.kafka_broker import KAFKA
 
 pytestmark = pytest.mark.lab
 

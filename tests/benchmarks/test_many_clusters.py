@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.kafka_broker import KAFKA
+from tools.servers.kafka_broker import KAFKA
 
 pytestmark = pytest.mark.lab
 

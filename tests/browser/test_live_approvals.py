@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import read_secret
 from sinks.wire.encoding import encode_round
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import Command, Round
-from tests.browser.live import OpenLive, opener
+from tests.browser.conftest import Open
 from tests.control_topic import Control, command, now_ms
 from tests.live_server import OPERATOR, page_of
 from tests.live_topics import MadeUpCluster
@@ -23,20 +24,39 @@ from tests.pulsar_fake.server import FakePulsar
 from tests.unit.executor_lives import BUNDLES, FOUR, ONE, THREE, TWO, Life, run
 
 pytestmark = pytest.mark.browser
-WORDS = ["executor.approval=required"]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Topics and a key in a folder, and a cluster whose first broker owns all bundles."""
+
+    control: Control
+    pulsar: FakePulsar
+    key: Path
+    brokers: Sequence[str]
+
+    def config(self, *, required: bool = True) -> ExecutorConfig:
+        """Of an executor that applies, with the key."""
+        signs = SigningKey(read_secret(str(self.key), "signing.approvals_key_file"))
+        return ExecutorConfig("c", apply=True, approvals_key=signs, approval_required=required)
+
+    @contextmanager
+    def opened(self, open_live: Open, *words: str) -> Iterator[Page]:
+        """The page, where an operator has signed in."""
+        given = [*words, f"signing.approvals_key_file={self.key}"]
+        with page_of(self.key.parent, given, tokens=True) as running:
+            page = open_live(running)
+            page.fill("#token", OPERATOR)
+            page.press("#token", "Enter")
+            yield page
 
 
 @pytest.fixture
-def open_live(browser: Browser) -> Iterator[OpenLive]:
-    with opener(browser) as open_:
-        yield open_
-
-
-@pytest.fixture
-def pulsar() -> Iterator[FakePulsar]:
-    with FakePulsar(Cluster()) as running:
-        running.cluster.owners.update(dict.fromkeys(BUNDLES, running.cluster.brokers[0]))
-        yield running
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    (tmp_path / "key").write_text("k" * 32)
+    with FakePulsar(Cluster()) as pulsar:
+        pulsar.cluster.owners.update(dict.fromkeys(BUNDLES, pulsar.cluster.brokers[0]))
+        yield Scene(Control(tmp_path), pulsar, tmp_path / "key", pulsar.cluster.brokers)
 
 
 def decided(control: Control, number: int, *commands: Command) -> None:
@@ -49,11 +69,6 @@ def decided(control: Control, number: int, *commands: Command) -> None:
     control.write("rounds", [encode_round(one)])
 
 
-def sign_in(page: Page) -> None:
-    page.fill("#token", OPERATOR)
-    page.press("#token", "Enter")
-
-
 def decide(page: Page, action: str, reason: str) -> None:
     page.fill(".plan input", reason)
     page.click(f"[id^={action}-]")
@@ -61,19 +76,14 @@ def decide(page: Page, action: str, reason: str) -> None:
 
 
 def test_one_plan_is_denied_the_next_one_approved_and_done_and_nothing_else(
-    tmp_path: Path, pulsar: FakePulsar, open_live: OpenLive
+    scene: Scene, open_live: Open
 ) -> None:
-    control, (one, two, _) = Control(tmp_path), pulsar.cluster.brokers
-    key = tmp_path / "key"
-    key.write_text("k" * 32)
-    signs = SigningKey(read_secret(str(key), "signing.approvals_key_file"))
-    asks = ExecutorConfig("c", apply=True, approvals_key=signs, approval_required=True)
+    control, pulsar, (one, two, _) = scene.control, scene.pulsar, scene.brokers
+    asks = scene.config()
     decided(control, 1, command(ONE, one, two), command(TWO, one, two))
     assert run(pulsar, control, asks) == []
 
-    with page_of(tmp_path, [*WORDS, f"signing.approvals_key_file={key}"], tokens=True) as running:
-        page = open_live(running)
-        sign_in(page)
+    with scene.opened(open_live, "executor.approval=required") as page:
         expect(page.locator(".words")).to_contain_text("Round 1 wants 2 commands")
         expect(page.locator("#advice")).to_contain_text("waits for a person: approve or deny it")
         decide(page, "deny", "not during the sale")
@@ -94,19 +104,14 @@ def test_one_plan_is_denied_the_next_one_approved_and_done_and_nothing_else(
 
 
 def test_a_plan_that_is_approved_too_late_shows_the_executors_reason(
-    tmp_path: Path, pulsar: FakePulsar, open_live: OpenLive
+    scene: Scene, open_live: Open
 ) -> None:
-    control, (one, two, _) = Control(tmp_path), pulsar.cluster.brokers
-    key = tmp_path / "key"
-    key.write_text("k" * 32)
-    signs = SigningKey(read_secret(str(key), "signing.approvals_key_file"))
-    asks = ExecutorConfig("c", apply=True, approvals_key=signs, approval_required=True)
+    control, pulsar, (one, two, _) = scene.control, scene.pulsar, scene.brokers
+    asks = scene.config()
     decided(control, 1, command(ONE, one, two))
     run(pulsar, control, asks)
 
-    with page_of(tmp_path, [*WORDS, f"signing.approvals_key_file={key}"], tokens=True) as running:
-        page = open_live(running)
-        sign_in(page)
+    with scene.opened(open_live, "executor.approval=required") as page:
         expect(page.locator(".words")).to_contain_text("Round 1 wants 1 command")
         decide(page, "approve", "fits")
         # The executor was stopped for ten minutes.
@@ -119,19 +124,12 @@ def test_a_plan_that_is_approved_too_late_shows_the_executors_reason(
     assert pulsar.asked("PUT") == []
 
 
-def test_the_executor_is_paused_and_resumed(
-    tmp_path: Path, pulsar: FakePulsar, open_live: OpenLive
-) -> None:
-    control, (one, two, _) = Control(tmp_path), pulsar.cluster.brokers
-    key = tmp_path / "key"
-    key.write_text("k" * 32)
-    signs = SigningKey(read_secret(str(key), "signing.approvals_key_file"))
-    asks = ExecutorConfig("c", apply=True, approvals_key=signs)
+def test_the_executor_is_paused_and_resumed(scene: Scene, open_live: Open) -> None:
+    control, pulsar, (one, two, _) = scene.control, scene.pulsar, scene.brokers
+    asks = scene.config(required=False)
     decided(control, 1)
 
-    with page_of(tmp_path, [f"signing.approvals_key_file={key}"], tokens=True) as running:
-        page = open_live(running)
-        sign_in(page)
+    with scene.opened(open_live) as page:
         page.fill("#reason-executor", "upgrade of the brokers")
         page.click("#pause-executor")
         expect(page.locator("#plan")).to_contain_text("Grace asked the executor to pause")

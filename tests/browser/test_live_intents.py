@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
 
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.encoding import encode_round
 from strategies.cluster.intent_contract import IntentStatus
-from tests.browser.live import OpenLive, opener
+from tests.browser.conftest import Open
 from tests.live_server import page_of
 from tests.live_topics import MadeUpCluster, publish
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img/src=x/onerror=alert(1)>"
-
-
-@pytest.fixture
-def open_live(browser: Browser) -> Iterator[OpenLive]:
-    with opener(browser) as open_:
-        yield open_
 
 
 def statuses(now_ms: int) -> tuple[IntentStatus, ...]:
@@ -45,9 +37,7 @@ def statuses(now_ms: int) -> tuple[IntentStatus, ...]:
     return roll, drain, empty
 
 
-def test_drains_and_rolls_are_shown_while_there_are_any(
-    tmp_path: Path, open_live: OpenLive
-) -> None:
+def test_drains_and_rolls_are_shown_while_there_are_any(tmp_path: Path, open_live: Open) -> None:
     now_ms = time.time_ns() // 1_000_000
     made = MadeUpCluster(now_ms, waits=False)
     publish(tmp_path, made)

@@ -5,21 +5,21 @@ text everywhere.
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.wire.codec import decode_approval
 from sinks.wire.encoding import encode_round
 from strategies.cluster.model import Skip
 from strategies.cluster.round_figures import RoundState
-from tests.browser.live import OpenLive, opener
+from tests.browser.conftest import Open
 from tests.chromium import DESKTOP, PHONE
+from tests.control_topic import now_ms
 from tests.live_server import OPERATOR, VIEWER, RunningPage, page_of
 from tests.live_topics import MadeUpCluster, publish
 from tests.telemetry_lines import T0, load_report, sweep
@@ -27,16 +27,6 @@ from tests.unit.test_raised import rounds_of
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img/src=x/onerror=alert(1)>"
-
-
-@pytest.fixture
-def open_live(browser: Browser) -> Iterator[OpenLive]:
-    with opener(browser) as open_:
-        yield open_
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +46,7 @@ def drawn(page: Page) -> Page:
 
 
 def test_the_first_screen_says_the_state_what_to_do_and_when(
-    running: RunningPage, open_live: OpenLive
+    running: RunningPage, open_live: Open
 ) -> None:
     page = drawn(open_live(running))
 
@@ -74,9 +64,7 @@ def test_the_first_screen_says_the_state_what_to_do_and_when(
     assert bottom["y"] + bottom["height"] < 900, "state and health are on the first screen"
 
 
-def test_brokers_moves_plan_and_history_are_there(
-    running: RunningPage, open_live: OpenLive
-) -> None:
+def test_brokers_moves_plan_and_history_are_there(running: RunningPage, open_live: Open) -> None:
     page = drawn(open_live(running))
 
     assert page.locator("#brokers .row").count() == 8
@@ -91,7 +79,7 @@ def test_brokers_moves_plan_and_history_are_there(
 
 
 def test_a_search_answers_why_and_a_click_on_a_broker_does(
-    running: RunningPage, open_live: OpenLive
+    running: RunningPage, open_live: Open
 ) -> None:
     page = drawn(open_live(running))
 
@@ -114,7 +102,7 @@ def test_a_search_answers_why_and_a_click_on_a_broker_does(
     assert "do not mention it" in page.inner_text("#answer-lines")
 
 
-def test_charts_and_lists_are_walked_by_keyboard(running: RunningPage, open_live: OpenLive) -> None:
+def test_charts_and_lists_are_walked_by_keyboard(running: RunningPage, open_live: Open) -> None:
     page = drawn(open_live(running))
 
     page.focus("#heat canvas")
@@ -134,7 +122,7 @@ def test_charts_and_lists_are_walked_by_keyboard(running: RunningPage, open_live
     assert page.evaluate("document.activeElement.getAttribute('aria-posinset')") == "60"
 
 
-def test_each_picture_has_a_name_and_a_table(running: RunningPage, open_live: OpenLive) -> None:
+def test_each_picture_has_a_name_and_a_table(running: RunningPage, open_live: Open) -> None:
     page = drawn(open_live(running))
 
     for canvas in page.locator("canvas").all():
@@ -151,7 +139,7 @@ def test_each_picture_has_a_name_and_a_table(running: RunningPage, open_live: Op
 
 
 def test_many_brokers_are_a_profile_a_short_list_and_a_map(
-    running: RunningPage, open_live: OpenLive
+    running: RunningPage, open_live: Open
 ) -> None:
     page = drawn(open_live(running))
     page.locator("#clusters button", has_text="staging").click()
@@ -167,7 +155,7 @@ def test_many_brokers_are_a_profile_a_short_list_and_a_map(
     assert page.url.endswith("#staging")
 
 
-def test_a_new_round_appears_by_itself(tmp_path: Path, open_live: OpenLive) -> None:
+def test_a_new_round_appears_by_itself(tmp_path: Path, open_live: Open) -> None:
     made = MadeUpCluster(now_ms() - 60_000, waits=False)
     publish(tmp_path, made)
     with page_of(tmp_path) as running:
@@ -183,7 +171,7 @@ def test_a_new_round_appears_by_itself(tmp_path: Path, open_live: OpenLive) -> N
 
 
 def test_a_round_that_was_set_aside_shows_why_and_no_figures(
-    tmp_path: Path, open_live: OpenLive
+    tmp_path: Path, open_live: Open
 ) -> None:
     made = MadeUpCluster(now_ms())
     publish(tmp_path, replace(made, now_ms=made.now_ms - 60_000, waits=False))
@@ -202,7 +190,7 @@ def test_a_round_that_was_set_aside_shows_why_and_no_figures(
 
 
 def test_a_restart_of_the_server_is_survived_with_the_whole_history(
-    tmp_path: Path, open_live: OpenLive
+    tmp_path: Path, open_live: Open
 ) -> None:
     made = MadeUpCluster(now_ms() - 60_000, waits=False)
     publish(tmp_path, made)
@@ -222,7 +210,7 @@ def test_a_restart_of_the_server_is_survived_with_the_whole_history(
 
 
 def test_a_job_that_catches_up_is_no_alarm_and_one_that_stopped_is(
-    tmp_path: Path, open_live: OpenLive
+    tmp_path: Path, open_live: Open
 ) -> None:
     made = MadeUpCluster(now_ms() - 3_600_000, waits=False)
     publish(tmp_path, made)
@@ -241,7 +229,7 @@ def test_a_job_that_catches_up_is_no_alarm_and_one_that_stopped_is(
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_nothing_is_wider_than_the_screen_and_text_is_readable(
-    running: RunningPage, open_live: OpenLive, device: dict[str, object], dark: bool
+    running: RunningPage, open_live: Open, device: dict[str, object], dark: bool
 ) -> None:
     page = drawn(open_live(running, device, color_scheme="dark" if dark else "light"))
 
@@ -279,7 +267,7 @@ CONTRASTS = """(() => {
 })()"""
 
 
-def test_motion_stops_where_people_ask_for_that(running: RunningPage, open_live: OpenLive) -> None:
+def test_motion_stops_where_people_ask_for_that(running: RunningPage, open_live: Open) -> None:
     page = drawn(open_live(running, reduced_motion="reduce"))
 
     names = page.evaluate(
@@ -288,7 +276,7 @@ def test_motion_stops_where_people_ask_for_that(running: RunningPage, open_live:
     assert set(names) == {"none"}
 
 
-def test_hostile_names_are_text_everywhere(tmp_path: Path, open_live: OpenLive) -> None:
+def test_hostile_names_are_text_everywhere(tmp_path: Path, open_live: Open) -> None:
     made = MadeUpCluster(
         now_ms(),
         cluster=HOSTILE,
@@ -325,7 +313,7 @@ def test_hostile_names_are_text_everywhere(tmp_path: Path, open_live: OpenLive) 
         assert page.locator("img, iframe, script:not([src])").count() == 0
 
 
-def test_people_sign_in_and_only_operators_decide(tmp_path: Path, open_live: OpenLive) -> None:
+def test_people_sign_in_and_only_operators_decide(tmp_path: Path, open_live: Open) -> None:
     publish(tmp_path, MadeUpCluster(now_ms()))
     (tmp_path / "key").write_text(secrets.token_hex(32))
     words = [
@@ -365,7 +353,7 @@ def sign_in(page: Page, token: str) -> None:
 
 
 def test_a_cluster_without_a_round_shows_health_and_the_next_step(
-    tmp_path: Path, open_live: OpenLive
+    tmp_path: Path, open_live: Open
 ) -> None:
     seconds = (now_ms() - T0) / 1_000
     missing = {"b:1": "broker-unavailable: timed out"}
@@ -383,16 +371,14 @@ def test_a_cluster_without_a_round_shows_health_and_the_next_step(
         assert page.is_hidden("#heat")
 
 
-def test_an_empty_page_says_what_is_missing_and_what_to_do(
-    tmp_path: Path, open_live: OpenLive
-) -> None:
+def test_an_empty_page_says_what_is_missing_and_what_to_do(tmp_path: Path, open_live: Open) -> None:
     with page_of(tmp_path, clusters=0) as running:
         page = open_live(running)
         expect(page.locator("#empty h1")).to_have_text("No cluster yet")
         assert "Start rebalancer collect and then rebalancer run" in page.inner_text("#empty")
 
 
-def test_a_lost_topic_is_named_while_the_rest_goes_on(tmp_path: Path, open_live: OpenLive) -> None:
+def test_a_lost_topic_is_named_while_the_rest_goes_on(tmp_path: Path, open_live: Open) -> None:
     publish(tmp_path, MadeUpCluster(now_ms()))
     with page_of(tmp_path) as running:
         page = drawn(open_live(running))

@@ -290,27 +290,6 @@ def test_a_month_of_a_hundred_brokers_fits_and_keeps_its_peak(
     assert "Of 20000 moves" in page.inner_text("#moves-hint")
 
 
-def test_how_long_a_month_takes_to_open_is_printed_beside_a_page_of_twelve_rounds(
-    tmp_path: Path, open_page: Open
-) -> None:
-    """Shown by -rP; no time is asserted, for a browser waits for the machine."""
-    drawn = []
-    for name, run in (("small", a_run()), ("month", a_month())):
-        (tmp_path / name).mkdir()
-        path = written(tmp_path / name, [run])
-        milliseconds = min(
-            open_page(path).evaluate("performance.getEntriesByName('drawn')[0].startTime")
-            for _ in range(3)
-        )
-        drawn.append(milliseconds)
-        print(
-            f"{name}: {path.stat().st_size / 1e6:.1f} MB, drawn {milliseconds:.0f} ms after "
-            "it was opened (the best of three)"
-        )
-    print(f"ratio {drawn[1] / drawn[0]:.2f}")
-    assert all(milliseconds > 0 for milliseconds in drawn)
-
-
 def moved_to(lines: Sequence[bytes], last_ms: int) -> list[bytes]:
     """The same records at another time: the last of them at `last_ms`, in milliseconds since
     1970.

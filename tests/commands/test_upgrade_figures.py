@@ -4,13 +4,29 @@ that split and merge over the bundles of Pulsar 5.0. Each figure is that of a se
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 
+from pulsar_rebalancer.lab.simulation.closed_loop import (
+    EngineDecider,
+    PolledCluster,
+    RoundAnswer,
+    closed_loop,
+)
+from pulsar_rebalancer.lab.simulation.clusters import drawn_world
+from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
+from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
+from sinks.recordings.json_lines import Recording, write_recording
+from strategies.cluster.model import OutcomeReport, TelemetryRecord
+from strategies.fold.engine import EngineSettings
 from tests.lab.test_upgrade_preview import EAGER, RECORDINGS, SHARED
 from tests.separate_back_tests import check_conf, check_defaults, previewed
-from tests.simulated_recording import WEEK, simulated
 from tests.unit.command_line import rebalancer
 from tests.unit.test_broker_conf_upgrade import AVG, written
 
@@ -20,7 +36,51 @@ pytestmark = pytest.mark.lab
 #: converted file.
 LEFT_OUT = ("filters.distribute_evenly=false", "placement.strategy=avg")
 FAST = ("round.interval_ms=10000", "round.cool_down_ms=60000")
+
+#: What moves bundles of the recorded cluster.
+OWN = EngineSettings("threshold", mode="parity", placement="least_long_term_rate")
+#: Seven days of a cluster in which load goes round: six flows whose peaks follow each other, over
+#: few bundles each, so that brokers take turns being full.
+WEEK: Mapping[str, Any] = MappingProxyType(
+    {
+        "minutes": 7 * 1440,
+        "machines": {"plain": {"cores": 16, "cpu_idle": 8, "cpu_per_mib": 1.5}},
+        "traffic": [
+            {
+                "name": f"peak-at-{hour}",
+                "mib_in": 100,
+                "partitions": 6,
+                "wave": {"kind": "daily", "amplitude": 0.95, "peak_hour": hour},
+            }
+            for hour in (1, 5, 9, 13, 17, 21)
+        ],
+    }
+)
 DAY = {**WEEK, "minutes": 1440}
+
+
+class _Recorder:
+    """The cluster's own balancer. Its moves are in the reports; it publishes no outcomes."""
+
+    def __init__(self, recording: Recording, cluster: PolledCluster) -> None:
+        self._recording, self._writer = recording, TelemetryWriter(cluster)
+        self._decider = EngineDecider(OWN)
+
+    def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
+        self._recording.append(
+            self._writer.json(one) for one in records if not isinstance(one, OutcomeReport)
+        )
+        return self._decider.decide(records)
+
+
+def simulated(file: Path, scenario: str, changes: Mapping[str, Any], seed: int = 1) -> Path:
+    """Writes the recording of a built-in scenario with these keys changed, as JSON Lines."""
+    drawn = load(scenario, changes).scenario
+    cluster = PolledCluster(drawn_world(drawn, seed), scenario)
+    with write_recording(file) as recording:
+        loop = closed_loop(cluster, _Recorder(recording, cluster))
+        deque(islice(loop, drawn.minutes), maxlen=0)
+    return file
 
 
 @pytest.mark.slow

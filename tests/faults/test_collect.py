@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,12 +12,11 @@ from pulsar_rebalancer.cli import exit_codes
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Sweep
 from tests.control_topic import Control
-from tests.faults.real_executor import TOKEN, login
-from tests.faults.started import started
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
-from tests.set_words import set_words
 from tests.unit.test_collector import REPORT
+from tools.processes.real_collector import real_collector
+from tools.processes.real_executor import TOKEN
 
 pytestmark = [
     pytest.mark.servers,
@@ -35,22 +29,6 @@ pytestmark = [
 def pulsar() -> Iterator[FakePulsar]:
     with FakePulsar(Cluster(report=REPORT, token=TOKEN)) as running:
         yield running
-
-
-@contextmanager
-def collecting(
-    pulsar: FakePulsar, folder: Path, token: str = TOKEN
-) -> Iterator[subprocess.Popen[bytes]]:
-    """The command; tracebacks are not hidden. Killed at the end if it still runs."""
-    given = login(folder, pulsar, token) | {
-        "collector.pass_interval_ms": 100,
-        "topics.telemetry": Control(folder).uri("telemetry"),
-    }
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")
-    }
-    with started("collect", set_words(given), environment, folder / "log") as process:
-        yield process
 
 
 def files_with(secret: str, folder: Path) -> list[Path]:
@@ -69,9 +47,8 @@ def sweeps(folder: Path) -> int:
 def test_it_collects_until_sigterm_and_its_token_shows_nowhere(
     pulsar: FakePulsar, tmp_path: Path
 ) -> None:
-    with collecting(pulsar, tmp_path) as process:
-        while process.poll() is None and sweeps(tmp_path) < 3:
-            time.sleep(0.1)
+    with real_collector(tmp_path, pulsar, Control(tmp_path), 100) as process:
+        process.wait_until(lambda: sweeps(tmp_path) >= 3)
         seen = b"".join(
             Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ")
         )
@@ -80,11 +57,8 @@ def test_it_collects_until_sigterm_and_its_token_shows_nowhere(
             instead=Answer(500, f"bad header: {request.headers['authorization']}".encode())
         )
         before = sweeps(tmp_path)
-        log = tmp_path / "log"
-        while process.poll() is None and "answered 500" not in log.read_text("utf-8"):
-            time.sleep(0.1)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(300) == exit_codes.OK, log.read_text("utf-8")
+        process.wait_for("answered 500")
+        assert process.stop() == exit_codes.OK, process.said
 
     assert b"collect" in seen
     assert TOKEN.encode() not in seen
@@ -99,7 +73,7 @@ def test_a_wrong_token_is_one_sentence_and_shows_nowhere(
     pulsar: FakePulsar, tmp_path: Path
 ) -> None:
     wrong = f"{TOKEN}-wrong"
-    with collecting(pulsar, tmp_path, wrong) as process:
-        assert process.wait(300) == exit_codes.ERROR
-    assert "pulsar.token_file" in (tmp_path / "log").read_text("utf-8")
+    with real_collector(tmp_path, pulsar, Control(tmp_path), 100, wrong) as process:
+        assert process.ended() == exit_codes.ERROR
+    assert "pulsar.token_file" in process.said
     assert files_with(wrong, tmp_path) == []

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from pulsar_rebalancer.cli import exit_codes
 from tests.control_topic import TOPICS
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
+from tools.processes.set_words import set_words
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
 PROJECT = Path(__file__).parents[2]
@@ -88,15 +89,12 @@ def test_our_end_does_not_wait_for_threads_of_the_client() -> None:
     )
 
 
+@pytest.mark.parametrize("starts", [4, pytest.param(50, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_start_against_a_dead_address_ends_with_1(command: str, tmp_path: Path) -> None:
-    assert codes_of(command, tmp_path, starts=4) == [exit_codes.ERROR] * 4
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
-def test_fifty_starts_against_a_dead_address_end_with_1(command: str, tmp_path: Path) -> None:
-    assert codes_of(command, tmp_path, starts=50) == [exit_codes.ERROR] * 50
+def test_every_start_against_a_dead_address_ends_with_1(
+    command: str, starts: int, tmp_path: Path
+) -> None:
+    assert codes_of(command, tmp_path, starts) == [exit_codes.ERROR] * starts
 
 
 def codes_of(command: str, folder: Path, starts: int) -> list[int]:
@@ -105,27 +103,23 @@ def codes_of(command: str, folder: Path, starts: int) -> list[int]:
     """
     (folder / "token").write_text("a.b.c", "utf-8")
     with FakePulsar(Cluster(), 1) as pulsar:
-        given = [
-            "pulsar.cluster=c",
-            f"pulsar.admin_urls={pulsar.admin_urls}",
-            f"pulsar.token_file={folder / 'token'}",
-        ]
-        given += ["pulsar.deadline_ms=5000"]
-        given += [f"topics.{topic}=pulsar://127.0.0.1:1/t/ns/{topic}" for topic in TOPICS]
+        given = {
+            "pulsar.cluster": "c",
+            "pulsar.admin_urls": pulsar.admin_urls,
+            "pulsar.token_file": folder / "token",
+            "pulsar.deadline_ms": 5_000,
+            **{f"topics.{topic}": f"pulsar://127.0.0.1:1/t/ns/{topic}" for topic in TOPICS},
+        }
         with ThreadPoolExecutor(4) as pool:
             return list(
                 pool.map(lambda number: _ended(command, folder / str(number), given), range(starts))
             )
 
 
-def _ended(command: str, folder: Path, given: Sequence[str]) -> int:
-    own = [
-        f"job.checkpoint={folder / 'checkpoint'}",
-        f"executor.state={folder / 'state'}",
-    ]
-    words = [word for setting in (*given, *own) for word in ("--set", setting)]
+def _ended(command: str, folder: Path, given: Mapping[str, object]) -> int:
+    own = {"job.checkpoint": folder / "checkpoint", "executor.state": folder / "state"}
     started = subprocess.run(
-        [sys.executable, "-m", "pulsar_rebalancer.cli.main", command, *words],
+        [sys.executable, "-m", "pulsar_rebalancer.cli.main", command, *set_words({**given, **own})],
         cwd=PROJECT,
         capture_output=True,
         text=True,

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from sinks.topics.files.topic import FileTopicWriter
-from tests.faults.real_job import EAGER, TOPICS
-from tests.servers.process import Process
 from tests.spark.test_process import JobProcess
 from tests.spark.workshop import Workshop, uneven
+from tools.processes.process import Process
+from tools.processes.real_job import EAGER, TOPICS
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
 _OF_A_TRACE = re.compile(

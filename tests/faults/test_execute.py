@@ -4,7 +4,6 @@ how it ends.
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +13,11 @@ import pytest
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode_outcome, encode_command
 from sinks.wire.signing import SigningKey
+from strategies.cluster.model import Command
 from tests.control_topic import command, now_ms
-from tests.faults.real_executor import KEY, TOKEN, RealExecutor
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
+from tools.processes.real_executor import TOKEN, RealExecutor
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
 
@@ -37,6 +37,14 @@ def pulsar() -> Iterator[FakePulsar]:
 def executor(pulsar: FakePulsar, tmp_path: Path) -> Iterator[RealExecutor]:
     with RealExecutor(tmp_path / "run", pulsar, executor__allow="t/*") as made:
         yield made
+
+
+def send_one(pulsar: FakePulsar, executor: RealExecutor) -> Command:
+    """A signed command that can be carried out."""
+    one, two, _ = pulsar.cluster.brokers
+    move = command(ONE, one, two)
+    executor.control.send(move, key=executor.key)
+    return move
 
 
 def test_what_must_not_be_carried_out_is_refused_with_an_outcome_and_no_secret_is_shown(
@@ -83,14 +91,13 @@ def test_what_must_not_be_carried_out_is_refused_with_an_outcome_and_no_secret_i
 
 
 def test_without_apply_it_says_what_it_would_do(pulsar: FakePulsar, executor: RealExecutor) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    executor.control.send(move := command(ONE, one, two), key=executor.key)
+    move = send_one(pulsar, executor)
 
     assert executor.finish() == 0
 
     assert (
-        f"transfer {ONE}: {one} → {two} [dry-run: would transfer {ONE} from {one} to {two}]"
-        in executor.out.read_text("utf-8")
+        f"transfer {ONE}: {move.source} → {move.destination} [dry-run: would transfer {ONE} from "
+        f"{move.source} to {move.destination}]" in executor.out.read_text("utf-8")
     )
     assert "dry run, nothing is changed (add --apply)" in executor.log.read_text("utf-8")
     assert [decode_outcome(value).command_id for value in executor.control.read("outcomes")] == [
@@ -110,8 +117,7 @@ def test_without_apply_it_says_what_it_would_do(pulsar: FakePulsar, executor: Re
 def test_bad_credentials_are_one_clear_error(
     pulsar: FakePulsar, executor: RealExecutor, *, file: str, content: str, code: int, told: str
 ) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    executor.control.send(command(ONE, one, two), key=executor.key)
+    send_one(pulsar, executor)
     (executor.folder / file).write_text(content, "utf-8")
 
     assert executor.finish("--apply") == code
@@ -137,8 +143,7 @@ def test_a_cluster_that_is_not_there(pulsar: FakePulsar, executor: RealExecutor)
 def test_a_signal_ends_it_cleanly(
     pulsar: FakePulsar, executor: RealExecutor, number: signal.Signals, code: int
 ) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    executor.control.send(command(ONE, one, two), key=executor.key)
+    send_one(pulsar, executor)
     executor.start("--apply")
     executor.wait_until(lambda: len(executor.control.read("outcomes")) == 1)
 
@@ -149,8 +154,7 @@ def test_a_signal_ends_it_cleanly(
 def test_a_second_executor_is_sent_away(
     pulsar: FakePulsar, executor: RealExecutor, tmp_path: Path
 ) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    executor.control.send(command(ONE, one, two), key=executor.key)
+    send_one(pulsar, executor)
     executor.start("--apply")
     executor.wait_until(lambda: len(executor.control.read("outcomes")) == 1)
 
@@ -159,15 +163,3 @@ def test_a_second_executor_is_sent_away(
     ) as second:
         assert second.finish("--apply") == 1
         assert "error: Another executor uses" in second.log.read_text("utf-8")
-
-
-def test_outcomes_as_json_are_records_of_the_contract(
-    pulsar: FakePulsar, executor: RealExecutor
-) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    executor.control.send(command(ONE, one, two), key=executor.key)
-    executor.finish("--json")
-
-    (line,) = executor.out.read_text("utf-8").splitlines()
-    assert json.loads(line)["status"] == "dry-run"
-    assert KEY not in line

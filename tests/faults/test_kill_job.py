@@ -1,5 +1,5 @@
-"""The job killed in the middle of its work: what it publishes, without repetitions, is what it
-would have published undisturbed.
+"""The job killed in the middle of its work, with topics in folders and on Kafka: what it publishes,
+without repetitions, is what it would have published undisturbed.
 """
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.kill_job import plan, run
-from tests.faults.real_job import recording
-from tests.faults.topics import compare
+from tools.kills import kill_kafka_job
+from tools.kills.kill_job import plan, run
+from tools.processes.real_job import recording
+from tools.servers.kafka_broker import kafka_broker
 
 pytestmark = [
     pytest.mark.faults,
+    pytest.mark.servers,
+    pytest.mark.spark,
+    pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="finds the processes to kill in /proc"),
 ]
 
 
-@pytest.mark.servers
-@pytest.mark.spark
-@pytest.mark.slow
 def test_three_kills_lose_and_change_nothing(tmp_path: Path) -> None:
     """What a kill hits is luck: other moments are tried when none of the three has hit a
     micro-batch.
@@ -41,40 +42,12 @@ def test_three_kills_lose_and_change_nothing(tmp_path: Path) -> None:
     )
 
 
-def test_the_same_seed_plans_the_same_kills_and_the_first_three_are_of_every_moment() -> None:
-    assert plan(20, seed=7) == plan(20, seed=7) != plan(20, seed=8)
-    assert {kill.moment for kill in plan(3, seed=1)} == {"start", "batch", "append"}
-
-
-class TestTheComparison:
-    """Guards the tests above: what it is to find, it finds."""
-
-    ONE, TWO = b'{"id":"1","x":1}', b'{"id":"2","x":1}'
-
-    def test_repetitions_and_torn_lines_that_came_whole_later_are_fine(self) -> None:
-        comparison = compare(
-            "commands", [self.ONE, self.TWO[:9], self.TWO, self.ONE], [self.ONE, self.TWO]
-        )
-        assert (comparison.records, comparison.repeated, comparison.torn, comparison.faults) == (
-            2,
-            1,
-            1,
-            (),
-        )
-
-    @pytest.mark.parametrize(
-        ("found", "fault"),
-        [
-            ([ONE], "commands: ('2',) is missing"),
-            ([ONE, TWO, b'{"id":"3","x":1}'], "commands: ('3',) should not be there"),
-            ([ONE, TWO, b'{"id":"1","x":2}'], "commands: ('1',) was published with two contents"),
-            ([ONE, b'{"id":"2","x":2}'], "commands: ('2',) has another content"),
-            ([TWO, ONE], "commands: the order differs"),
-            (
-                [ONE, TWO, b'{"id":"7'],
-                'line 3 is no record, and no later line completes it: b\'{"id":"7\'',
-            ),
-        ],
-    )
-    def test_everything_else_is_a_fault(self, found: list[bytes], fault: str) -> None:
-        assert compare("commands", found, [self.ONE, self.TWO]).faults == (fault,)
+def test_fifty_kills_of_the_job_and_one_of_its_broker_lose_and_change_nothing(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "broker").mkdir()
+    lines = recording("modular-broker-killed")
+    with kafka_broker(tmp_path / "broker") as broker:
+        found = kill_kafka_job.run(broker, tmp_path / "job", lines, kills=50, seed=7)
+    assert found.faults == []
+    assert min(one.records for one in found.comparisons) > 5

@@ -22,7 +22,7 @@ from sinks.topics.files.segments import segment_path
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.wire.codec import decode_rejected
 from sinks.wire.origin import OutputRow
-from tests.faults.real_job import PROJECT, eager, recording
+from tools.processes.real_job import PROJECT, eager, recording
 
 pytestmark = pytest.mark.faults
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.real_executor import TOKEN, RealExecutor
-from tests.faults.traveller import Traveller
 from tests.pulsar_fake.model import Answer, Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.executor_lives import BUNDLES
+from tools.processes.real_executor import TOKEN, RealExecutor
+from tools.traffic.traveller import Traveller
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
 _GATE_MS = 1_000

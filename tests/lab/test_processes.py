@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.lab.processes import WorkerLost, run_each, signals_wait
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 PROJECT = Path(__file__).parents[2]
 #: Longer than any test waits.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.monitoring.promtool import ROOT
+from tools.monitoring.promtool import ROOT
 
 FOLDER = ROOT / "docker/grafana/dashboards"
 BOARDS: dict[str, dict[str, Any]] = {

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from tests.lanes import variant
-from tests.monitoring.incidents import CLOCK, INCIDENTS, Incident
-from tests.monitoring.promtool import CONFIG, ROOT, RULES, promtool, rule_test
-from tests.monitoring.record import recorded
+from tools.monitoring.incidents import CLOCK, INCIDENTS, Incident
+from tools.monitoring.promtool import CONFIG, ROOT, RULES, promtool, rule_test
+from tools.monitoring.record import recorded
 
 ALERTS: list[dict[str, Any]] = yaml.safe_load(RULES.read_text("utf-8"))["groups"][0]["rules"]
 TEXTS: list[dict[str, Any]] = yaml.safe_load(
@@ -28,6 +28,14 @@ def test_rules_and_configuration_are_valid() -> None:
         assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
+def passes(test: str, folder: Path) -> None:
+    """Fails unless the rules pass this test of `promtool`."""
+    file = folder / "test.yml"
+    file.write_text(test, "utf-8")
+    answer = promtool("test", "rules", file)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
 def test_there_is_an_incident_for_each_alert() -> None:
     assert {one["alert"] for one in ALERTS} == {one.alert for one in INCIDENTS if one.alert}
     assert len(ALERTS) == 12
@@ -39,10 +47,7 @@ def test_there_is_an_incident_for_each_alert() -> None:
     ids=[one.name for one in INCIDENTS],
 )
 def test_an_incident_fires_its_alert_and_no_other(incident: Incident, tmp_path: Path) -> None:
-    file = tmp_path / "incident.yml"
-    file.write_text(recorded(incident, tmp_path), "utf-8")
-    answer = promtool("test", "rules", file)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    passes(recorded(incident, tmp_path), tmp_path)
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda one: one["alert"])
@@ -75,10 +80,7 @@ def test_the_texts_of_a_firing_alert(text: dict[str, Any], tmp_path: Path) -> No
         "alertname": text["alert"],
         "exp_alerts": [expected],
     }
-    file = tmp_path / "texts.yml"
-    file.write_text(rule_test(text["input_series"], 15, alert_rule_test=[entry]), "utf-8")
-    answer = promtool("test", "rules", file)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    passes(rule_test(text["input_series"], 15, alert_rule_test=[entry]), tmp_path)
 
 
 @pytest.mark.parametrize("text", FROZEN, ids=lambda one: one["alert"])
@@ -94,7 +96,4 @@ def test_what_a_removed_cluster_had_last_fires_no_alert(
         for one in text["input_series"]
     ]
     entry = {"eval_time": "90m", "alertname": text["alert"], "exp_alerts": []}
-    file = tmp_path / "removed.yml"
-    file.write_text(rule_test(series, 15, alert_rule_test=[entry]), "utf-8")
-    answer = promtool("test", "rules", file)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    passes(rule_test(series, 15, alert_rule_test=[entry]), tmp_path)

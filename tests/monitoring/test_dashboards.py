@@ -17,8 +17,8 @@ from sinks.metrics.page import PageMetrics
 from sinks.metrics.services import CollectorMetrics, ExecutorMetrics
 from streaming.job_metrics import JobMetrics
 from tests.monitoring.boards import BOARDS, Expression, expressions, metrics_in, panels
-from tests.monitoring.promtool import ROOT, RULES
 from tests.monitoring.pulsar_series import NEW, OLD
+from tools.monitoring.promtool import ROOT, RULES
 
 DOCKER = ROOT / "docker"
 PANELS = [(name, panel) for name, board in BOARDS.items() for panel in panels(board)]

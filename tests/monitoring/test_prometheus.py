@@ -25,16 +25,16 @@ from strategies.cluster.model import LoadReport, Outcome
 from strategies.fold.engine import EngineSettings
 from tests.control_topic import TOPICS, Control, command
 from tests.monitoring.boards import Expression, expressions
-from tests.monitoring.incidents import CLUSTER, UNEVEN, cluster
-from tests.monitoring.promtool import RULES
 from tests.monitoring.pulsar_series import NEW, OLD, broker_serving
-from tests.monitoring.server import Prometheus, prometheus
 from tests.pulsar_fake.model import Answer, Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
-from tests.set_words import set_words
 from tests.unit.test_collector import REPORT
 from tests.unit.test_metrics_commands import served
-from tests.waiting import eventually
+from tools.monitoring.incidents import CLUSTER, UNEVEN, cluster
+from tools.monitoring.promtool import RULES
+from tools.monitoring.server import Prometheus, prometheus
+from tools.processes.set_words import set_words
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 

@@ -5,16 +5,20 @@ makes topics or a namespace of its own.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.servers.jvm import Program, has_compiler, java_from
-from tests.servers.kafka_broker import KafkaBroker, kafka_broker
-from tests.servers.pulsar_cluster import PULSAR, PULSAR_50, PulsarCluster, pulsar_cluster
-from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
-from tests.servers.watch import Watched, first_fault
+from sinks.topics.access import Consumer, open_consumer
+from tests.servers.topic_server import TopicServer, topic_server
+from tests.topic_uris import topic_of
+from tools.servers.jvm import Program, has_compiler, java_from
+from tools.servers.kafka_broker import KafkaBroker, kafka_broker
+from tools.servers.pulsar_cluster import PULSAR, PULSAR_50, PulsarCluster, pulsar_cluster
+from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
+from tools.servers.watch import Watched, first_fault
 
 #: What is known of the clusters that tests share, by the cluster's first address.
 _WATCHED = pytest.StashKey[dict[str, Watched]]()
@@ -68,6 +72,34 @@ def guarded_pulsar50(
         tmp_path_factory.mktemp("guarded-pulsar50"), "extensible", guarded=True, program=PULSAR_50
     ) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Callable[[str], Consumer]]:
+    """Opens the consumer of a group; the one before is closed, as if its process had ended."""
+    made: list[Consumer] = []
+
+    def opening(uri: str) -> Consumer:
+        for one in made:
+            one.close()
+        made[:] = [open_consumer(topic_of(uri), "workers", tmp_path)]
+        return made[0]
+
+    yield opening
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def cluster(kind: str, request: pytest.FixtureRequest) -> PulsarCluster:
+    """That of the fixture with this name: a parameter of the test."""
+    return request.getfixturevalue(kind)  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> TopicServer:
+    """Topics on the server of this name: a parameter of the test."""
+    return topic_server(request.getfixturevalue(request.param))
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
-from tests.set_words import set_words
 from tests.unit.command_line import Answer, rebalancer
+from tools.processes.set_words import set_words
 
 
 def execute_once(state: Path, *words: str) -> Answer:

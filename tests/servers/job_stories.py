@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import fields, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -17,10 +18,13 @@ from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 from tests.replayed import replayed
-from tests.spark.workshop import uneven
+from tests.spark.workshop import eager, uneven
+from tools.processes.real_job import EAGER
 
 #: Telemetry of ten clusters.
 TEN = {f"cluster-{i}": uneven(5, f"cluster-{i}") for i in range(10)}
+#: Settings of a job that begins where another one has decided.
+SECOND_EPOCH = replace(eager(), round=replace(eager().round, epoch=2))
 
 
 def job_on(places: Topics, folder: Path) -> JobSettings:
@@ -28,6 +32,16 @@ def job_on(places: Topics, folder: Path) -> JobSettings:
     return JobSettings(
         checkpoint=str(folder / "checkpoint"), connections=Connections(topics=places)
     )
+
+
+def settings_of(places: Topics, folder: Path) -> dict[str, object]:
+    """The same for a job as a process, which moves much."""
+    return {
+        **{f"topics.{field.name}": getattr(places, field.name) for field in fields(places)},
+        **dict(assignment.split("=") for assignment in EAGER),
+        "shedding.strategy": "threshold",
+        "job.checkpoint": folder / "checkpoint",
+    }
 
 
 def drain(

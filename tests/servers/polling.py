@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from sinks.topics.access import Consumer, TopicRecord
 from streaming.sources.pulsar_plan import Offsets, PulsarPlanner
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 
 def poll_records(consumer: Consumer, count: int, seconds: float = 60) -> list[TopicRecord]:

@@ -37,13 +37,13 @@ from strategies.executor.approvals import ApprovalOutcome
 from tests.chromium import DESKTOP
 from tests.control_topic import now_ms
 from tests.monitoring.boards import expressions
-from tests.monitoring.server import Prometheus, prometheus
-from tests.servers.jvm import free_ports
-from tests.servers.loop import GOAL, PROGRAMS, Loop, closed_loop
-from tests.servers.pulsar_cluster import PulsarCluster
-from tests.servers.skewed_users import skewed_users
 from tests.servers.test_closed_loop import nothing_was_lost, told
 from tests.servers.verdicts import moves, verdicts
+from tools.monitoring.server import Prometheus, prometheus
+from tools.processes.loop import GOAL, PROGRAMS, Loop, closed_loop
+from tools.servers.jvm import free_ports
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.traffic.skewed_users import skewed_users
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.browser]
 TOKEN = "the token of ann, an operator"
@@ -127,12 +127,11 @@ class Ann:
 
 @pytest.mark.parametrize("kind", ["pulsar", pytest.param("guarded_pulsar", marks=pytest.mark.slow)])
 def test_plans_are_denied_approved_and_finished_after_all_programs_were_killed(
-    kind: str, request: pytest.FixtureRequest, browser: Browser, tmp_path: Path
+    cluster: PulsarCluster, browser: Browser, tmp_path: Path
 ) -> None:
-    pulsar: PulsarCluster = request.getfixturevalue(kind)
     with (
-        approving(pulsar, browser, tmp_path) as ann,
-        skewed_users(pulsar, tmp_path, "t/approved", bundles=32, shares=SHARES) as users,
+        approving(cluster, browser, tmp_path) as ann,
+        skewed_users(cluster, tmp_path, "t/approved", bundles=32, shares=SHARES) as users,
     ):
         owners, spread = users.owners(), users.spread()
         told("at the start", users)
@@ -142,7 +141,7 @@ def test_plans_are_denied_approved_and_finished_after_all_programs_were_killed(
         the_first_plan_is_denied(ann)
         assert users.owners() == owners
 
-        with watching(ann.loop, tmp_path / "before", pulsar.brokers) as metrics:
+        with watching(ann.loop, tmp_path / "before", cluster.brokers) as metrics:
             metrics.equal_the_topics({})
         killed = ann.decides("approve", "go ahead", at_least=2)
         kill_all_in_the_middle(ann, killed)
@@ -162,7 +161,7 @@ def test_plans_are_denied_approved_and_finished_after_all_programs_were_killed(
         ann.loop.wait_until(
             lambda: counts(ann.loop)["rounds"] > before["rounds"], "the job goes on"
         )
-        with watching(ann.loop, tmp_path / "after", pulsar.brokers) as metrics:
+        with watching(ann.loop, tmp_path / "after", cluster.brokers) as metrics:
             metrics.equal_the_topics(before)
             metrics.have_series_of_real_brokers()
         shown = ann.page.content()

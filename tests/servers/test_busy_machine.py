@@ -19,12 +19,9 @@ from pathlib import Path
 import pytest
 
 from streaming.outputs.facts import KINDS
-from tests.faults.real_job import environment_of_a_short_run
-from tests.faults.started import started
-from tests.servers.process import Process
-from tests.servers.pulsar_cluster import PulsarCluster
-from tests.set_words import set_words
 from tests.spark.workshop import Workshop, recording
+from tools.processes.process import Process
+from tools.servers.pulsar_cluster import PulsarCluster
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 BUSY = 30
@@ -49,14 +46,11 @@ def test_workers_that_import_for_longer_than_java_waits_start_at_the_first_attem
     workshop = Workshop(tmp_path)
     workshop.put(recording("modular-broker-joins")[:40])
     topics = {f"topics.{name}": workshop.uri(name) for name in ("telemetry", *KINDS)}
-    words = ["--drain", "--checkpoint", str(workshop.checkpoint), *set_words(topics)]
-    environment = environment_of_a_short_run() | {"PYTHONPATH": str(tmp_path / "slow")}
-    log = tmp_path / "run.log"
-    with started("run", words, environment, log) as job:
-        code = job.wait(LONG_S)
-    said = log.read_text("utf-8")
-    assert code == 0, said
-    assert re.findall(r" start: (.*attempt.*)$", said, re.MULTILINE) == ["attempt 1"]
+    words = ("run", "--drain", "--checkpoint", workshop.checkpoint)
+    slow = {"PYTHONPATH": str(tmp_path / "slow")}
+    with Process(tmp_path / "run.log", *words, settings=topics, environment=slow) as job:
+        assert job.ended(LONG_S) == 0, job.said
+    assert re.findall(r" start: (.*attempt.*)$", job.said, re.MULTILINE) == ["attempt 1"]
     assert len(workshop.published()["rounds"]) > 0
 
 

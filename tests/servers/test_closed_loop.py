@@ -19,15 +19,15 @@ from pulsar_rebalancer.cli import exit_codes
 from sinks.executor.journal import Journal
 from strategies.cluster.model import Command
 from tests.control_topic import TOPICS
-from tests.faults.topics import compare
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.loop import GOAL, Loop, closed_loop, on_pulsar
-from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster
-from tests.servers.pulsar_processes import PulsarProcesses
-from tests.servers.skewed_users import Users, skewed_users, spread_of
-from tests.servers.traffic_log import TrafficLog, pauses
 from tests.servers.verdicts import every_command_has_one_outcome, moves
 from tests.unit.command_line import rebalancer
+from tools.kills.compared_topics import compare
+from tools.processes.loop import GOAL, Loop, closed_loop, on_pulsar
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.pulsar_cluster import PulsarCluster, pulsar_cluster
+from tools.servers.pulsar_processes import PulsarProcesses
+from tools.traffic.skewed_users import Users, skewed_users, spread_of
+from tools.traffic.traffic_log import TrafficLog, pauses
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 
@@ -141,6 +141,19 @@ def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(
     assert nothing_was_lost(traffic)
     assert every_command_has_one_outcome(given, loop)
     assert unloaded_as_often_as_commanded(modular, loop)
+
+
+def own_shedder(ratio: str) -> dict[str, str]:
+    """Of broker.conf: Pulsar's UniformLoadShedder, which acts from this ratio of throughputs on."""
+    return {
+        "loadBalancerLoadSheddingStrategy": (
+            "org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder"
+        ),
+        "loadBalancerMsgRateDifferenceShedderThreshold": "0",
+        "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold": ratio,
+        "maxUnloadPercentage": "0.5",
+        "minUnloadMessageThroughput": "1000",
+    }
 
 
 def busy_users(

@@ -21,11 +21,11 @@ from sinks.topics.epochs import newest_rounds
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
 from tests.control_topic import TOPICS, Control, now_ms
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster, token_of
+from tests.servers.topic_server import topic_server
 from tests.topic_uris import topic_of
 from tests.unit.command_line import Answer, rebalancer
-from tests.waiting import eventually
+from tools.servers.pulsar_cluster import PulsarCluster, pulsar_cluster, token_of
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.servers
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
@@ -112,23 +112,20 @@ def test_a_change_of_the_load_manager_that_failed_silently_is_found(
 @pytest.fixture(params=["kafka", "pulsar"])
 def control(request: pytest.FixtureRequest, tmp_path: Path) -> Control:
     """Topics on a real server."""
-    name = f"health-{time.time_ns()}"
-    if request.param == "kafka":
-        kafka: KafkaBroker = request.getfixturevalue("kafka")
-        return Control(tmp_path, {topic: kafka.topic(f"{name}-{topic}") for topic in TOPICS})
-    pulsar: PulsarCluster = request.getfixturevalue("pulsar")
-    return Control(tmp_path, {topic: pulsar.topic(f"t/{name}/{topic}", 2) for topic in TOPICS})
+    server = topic_server(request.getfixturevalue(request.param))
+    group = f"health-{time.time_ns()}"
+    return Control(tmp_path, {topic: server.make(group, topic, 2) for topic in TOPICS})
+
+
+def flags(control: Control) -> list[str]:
+    topics = [f"topics.{topic}={control.uri(topic)}" for topic in TOPICS]
+    return [f"job.checkpoint={control.folder}/checkpoint", *topics]
 
 
 @pytest.fixture
 def given(control: Control) -> Iterator[Settings]:
     """Settings of a job on these topics, which holds its checkpoint as long as the test lasts."""
-    settings = load(
-        flags=[
-            f"job.checkpoint={control.folder}/checkpoint",
-            *(f"topics.{topic}={control.uri(topic)}" for topic in TOPICS),
-        ]
-    )
+    settings = load(flags=flags(control))
     with guarded(Path(settings.job.checkpoint), guard_of(settings.job, settings.engine)):
         yield settings
 
@@ -145,15 +142,9 @@ def close_round(control: Control, number: int, ago_ms: int = 0) -> None:
     control.write("rounds", [msgspec.json.encode(told)])
 
 
-def health(control: Control, *more: str) -> Answer:
-    words = [
-        f"job.checkpoint={control.folder}/checkpoint",
-        *(f"topics.{topic}={control.uri(topic)}" for topic in TOPICS),
-        *more,
-    ]
-    return rebalancer(
-        "doctor", "--health", "--json", *(word for one in words for word in ("--set", one))
-    )
+def health(control: Control) -> Answer:
+    words = [word for one in flags(control) for word in ("--set", one)]
+    return rebalancer("doctor", "--health", "--json", *words)
 
 
 def test_the_health_of_a_job_is_read_off_the_newest_rounds(

@@ -17,11 +17,6 @@ import pytest
 
 from strategies.cluster.model import Command
 from tests.control_topic import now_ms
-from tests.servers.loop import Loop, closed_loop
-from tests.servers.operating import Operator
-from tests.servers.pulsar_cluster import Manager
-from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
-from tests.servers.skewed_users import Users, look_up, settle, skewed_users, topic_in
 from tests.servers.test_closed_loop import (
     assert_replay_is_identical,
     nothing_was_lost,
@@ -29,8 +24,13 @@ from tests.servers.test_closed_loop import (
     wait_for_rounds,
 )
 from tests.servers.test_pulsar import isolation
-from tests.servers.traffic_log import disturbance, pauses
 from tests.servers.verdicts import every_command_has_one_outcome
+from tools.processes.loop import Loop, closed_loop
+from tools.processes.operating import Operator
+from tools.servers.pulsar_cluster import Manager
+from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
+from tools.traffic.skewed_users import Users, look_up, settle, skewed_users, topic_in
+from tools.traffic.traffic_log import disturbance, pauses
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 _BROKERS, _BUNDLES, _MSGS = 4, 32, 200.0

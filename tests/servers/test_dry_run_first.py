@@ -10,23 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.loop import GOAL, Loop, closed_loop
-from tests.servers.pulsar_cluster import PulsarCluster
-from tests.servers.skewed_users import skewed_users
 from tests.servers.test_closed_loop import told, wait_until_even
 from tests.unit.command_line import rebalancer
+from tools.processes.loop import GOAL, Loop, closed_loop
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.traffic.skewed_users import skewed_users
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 #: Of the traffic, by broker.
 SHARES = (0.15, 0.25, 0.6)
-MANAGERS = {"modular": "pulsar", "extensible": "guarded_pulsar"}
 
 
-@pytest.mark.parametrize("manager", ["modular", pytest.param("extensible", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("kind", "manager"),
+    [
+        ("pulsar", "modular"),
+        pytest.param("guarded_pulsar", "extensible", marks=pytest.mark.slow),
+    ],
+)
 def test_going_live_after_a_dry_run_takes_one_round_more_at_most(
-    manager: str, request: pytest.FixtureRequest, tmp_path: Path
+    cluster: PulsarCluster, manager: str, tmp_path: Path
 ) -> None:
-    cluster: PulsarCluster = request.getfixturevalue(MANAGERS[manager])
     after = rounds_until_even(cluster, tmp_path / "after-dry-runs", manager, dry_runs=2)
     print(f"rounds with --apply until it is even: {after} after two dry runs")
     # Alone it takes one round at least: only more than two ask for the comparison, which costs a

@@ -11,12 +11,12 @@ from sinks.topics.addresses import TopicAccess
 from sinks.wire.codec import decode_command
 from sinks.wire.encoding import encode_outcome
 from tests.control_topic import TOPICS, Control, outcome
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.pulsar_cluster import PulsarCluster
-from tests.servers.skewed_users import topic_in
-from tests.set_words import set_words
 from tests.unit.command_line import rebalancer
 from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tools.processes.set_words import set_words
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.traffic.skewed_users import topic_in
 
 pytestmark = pytest.mark.servers
 

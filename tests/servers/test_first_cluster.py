@@ -18,12 +18,12 @@ import pytest
 from sinks.topics.addresses import TopicAccess
 from tests.architecture.readme import shown_commands
 from tests.control_topic import TOPICS, Control
-from tests.faults.real_job import environment_of_a_short_run
-from tests.servers.jvm import dying_with_us
-from tests.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of
-from tests.servers.skewed_users import skewed_users
 from tests.trial_settings import for_a_trial
-from tests.waiting import eventually
+from tools.processes.real_job import environment_of_a_short_run
+from tools.servers.jvm import dying_with_us
+from tools.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of
+from tools.traffic.skewed_users import skewed_users
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
 PROJECT = Path(__file__).parents[2]

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.access import open_reader
-from sinks.topics.addresses import TopicAccess
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_topics import put as put_on_kafka
-from tests.servers.pulsar_cluster import PulsarCluster
-from tests.servers.pulsar_topics import put as put_on_pulsar
+from sinks.topics.access import TopicAccess, open_reader
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.topic_uris import topic_of
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tools.processes.set_words import set_words
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.kafka_topics import put as put_on_kafka
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.servers.pulsar_topics import put as put_on_pulsar
 
 pytestmark = pytest.mark.servers
 FOREIGN = [b"\x00\xff no JSON", b'{"hello":"world"}', b'"' + b"x" * 300]
@@ -65,7 +65,7 @@ def strewn(lines: Sequence[bytes]) -> list[bytes]:
 
 
 def words(uris: dict[str, str]) -> list[str]:
-    return [word for topic, uri in uris.items() for word in ("--set", f"topics.{topic}={uri}")]
+    return set_words({f"topics.{topic}": uri for topic, uri in uris.items()})
 
 
 def check(

@@ -13,18 +13,17 @@ from sinks.topics.addresses import parse_topic
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.topic_admin import topic_facts
 from tests.control_topic import TOPICS
-from tests.servers.kafka_broker import KafkaBroker
 from tests.unit.command_line import rebalancer
+from tools.processes.set_words import set_words
+from tools.servers.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.servers
 
 
 def on(kafka: KafkaBroker, prefix: str, names: Sequence[str] = TOPICS) -> list[str]:
-    return [
-        word
-        for name in names
-        for word in ("--set", f"topics.{name}=kafka://{kafka.address()}/{prefix}-{name}")
-    ]
+    return set_words(
+        {f"topics.{name}": f"kafka://{kafka.address()}/{prefix}-{name}" for name in names}
+    )
 
 
 def findings(kafka: KafkaBroker, prefix: str, folder: Path) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from pulsar_rebalancer.cli import exit_codes
 from tests.control_topic import TOPICS, Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
-from tests.servers.jvm import free_ports
-from tests.servers.kafka_broker import USER, KafkaBroker
-from tests.set_words import set_words
 from tests.unit.command_line import rebalancer
 from tests.unit.test_collector import REPORT
+from tools.processes.set_words import set_words
+from tools.servers.jvm import free_ports
+from tools.servers.kafka_broker import USER, KafkaBroker
 
 pytestmark = pytest.mark.servers
 COMMANDS = {

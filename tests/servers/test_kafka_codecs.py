@@ -10,7 +10,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,13 +25,14 @@ from streaming.settings import JobSettings
 from tests.control_topic import TOPICS
 from tests.replayed import replayed
 from tests.servers.execute_once import execute_once
-from tests.servers.job_stories import drain
-from tests.servers.kafka_batches import batch, bomb, bombs, numbered, produce, with_header
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_topics import put, values
+from tests.servers.job_stories import SECOND_EPOCH, drain
 from tests.spark.workshop import eager, uneven
 from tests.topic_uris import topic_of, topics_of
 from tests.unit.command_line import rebalancer
+from tools.processes.set_words import set_words
+from tools.servers.kafka_batches import batch, bomb, bombs, numbered, produce, with_header
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.kafka_topics import put, values
 
 pytestmark = pytest.mark.servers
 CODECS = ("gzip", "snappy", "lz4", "zstd")
@@ -73,9 +73,7 @@ def put_packed(uri: str | TopicUri, lines: Sequence[bytes], codec: str) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_road_reads_every_codec(kafka: KafkaBroker, tmp_path: Path, codec: str) -> None:
     places, lines = packed_topics(kafka, codec), uneven(6)
-    words = [
-        word for name in TOPICS for word in ("--set", f"topics.{name}={getattr(places, name)}")
-    ]
+    words = set_words({f"topics.{name}": getattr(places, name) for name in TOPICS})
     decided = replayed(lines, eager())
     put(places.telemetry, lines)
     put(places.rounds, decided["rounds"])
@@ -133,8 +131,7 @@ def test_the_job_reads_producers_with_every_codec_and_what_another_job_has_writt
         ),
         eager(),
     )
-    second = replace(eager(), round=replace(eager().round, epoch=2))
-    assert values(places.rounds) == [*before, *replayed(lines, second)["rounds"]]
+    assert values(places.rounds) == [*before, *replayed(lines, SECOND_EPOCH)["rounds"]]
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -202,9 +199,7 @@ def test_every_road_passes_over_a_batch_that_cannot_be_read(
 ) -> None:
     """Each names its place, and the executor rejects it."""
     places, lines = topics_of(**{name: kafka.topic(f"bombed-{name}") for name in TOPICS}), uneven(6)
-    words = [
-        word for name in TOPICS for word in ("--set", f"topics.{name}={getattr(places, name)}")
-    ]
+    words = set_words({f"topics.{name}": getattr(places, name) for name in TOPICS})
     decided = replayed(lines, eager())
     for uri, some in (
         (places.telemetry, lines),

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.kafka_broker import KafkaBroker
 from tests.unit.command_line import rebalancer
+from tools.servers.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.servers
 

@@ -15,12 +15,12 @@ from sinks.topics.addresses import Connections
 from streaming.job import run_job
 from streaming.settings import JobSettings
 from tests.servers.execute_once import execute_once
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_topics import put, values
 from tests.servers.test_kafka_job import topics
-from tests.set_words import set_words
 from tests.spark.workshop import eager, uneven
 from tests.unit.command_line import rebalancer
+from tools.processes.set_words import set_words
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.kafka_topics import put, values
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 
@@ -33,11 +33,8 @@ def epoch_of_drain(spark: SparkSession, job: JobSettings) -> int:
 
 
 def words(job: JobSettings) -> list[str]:
-    places = {
-        f"topics.{field.name}": getattr(job.connections.topics, field.name)
-        for field in fields(job.connections.topics)
-    }
-    return set_words(places)
+    places = job.connections.topics
+    return set_words({f"topics.{one.name}": getattr(places, one.name) for one in fields(places)})
 
 
 def doctor(job: JobSettings) -> tuple[str, str]:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.hostile import Result, backlog, executor, job, many_rounds
-from tests.servers.kafka_broker import KafkaBroker
+from tools.hostile import Result, backlog, executor, job, many_rounds
+from tools.servers.kafka_broker import KafkaBroker
 
 pytestmark = [
     pytest.mark.servers,
@@ -32,8 +32,11 @@ def check(found: Result) -> None:
 
 
 @pytest.mark.slow
-def test_the_job_goes_on_over_150_hostile_records(own_kafka: KafkaBroker, tmp_path: Path) -> None:
-    check(job(own_kafka, tmp_path, 150, seed=1))
+@pytest.mark.parametrize(("count", "seed"), [(150, 1), (2_000, 7)])
+def test_the_job_goes_on_over_hostile_records(
+    own_kafka: KafkaBroker, tmp_path: Path, count: int, seed: int
+) -> None:
+    check(job(own_kafka, tmp_path, count, seed))
 
 
 @pytest.mark.slow
@@ -44,22 +47,13 @@ def test_a_backlog_of_large_reports_takes_disk_not_memory(
     check(backlog(own_kafka, tmp_path, 60, partitions))
 
 
-def test_the_executor_goes_on_over_50_hostile_records(
-    own_kafka: KafkaBroker, tmp_path: Path
+@pytest.mark.parametrize(
+    ("count", "seed"), [(50, 1), pytest.param(2_000, 7, marks=pytest.mark.slow)]
+)
+def test_the_executor_goes_on_over_hostile_records(
+    own_kafka: KafkaBroker, tmp_path: Path, count: int, seed: int
 ) -> None:
-    check(executor(own_kafka, tmp_path, 50, seed=1))
-
-
-@pytest.mark.slow
-def test_the_job_goes_on_over_2000_hostile_records(own_kafka: KafkaBroker, tmp_path: Path) -> None:
-    check(job(own_kafka, tmp_path, 2_000, seed=7))
-
-
-@pytest.mark.slow
-def test_the_executor_goes_on_over_2000_hostile_records(
-    own_kafka: KafkaBroker, tmp_path: Path
-) -> None:
-    check(executor(own_kafka, tmp_path, 2_000, seed=7))
+    check(executor(own_kafka, tmp_path, count, seed))
 
 
 @pytest.mark.slow

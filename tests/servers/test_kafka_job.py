@@ -19,15 +19,14 @@ from strategies.errors import SinkError
 from streaming.job import run_job
 from streaming.outputs.facts import KINDS
 from tests.control_topic import TOPICS
-from tests.lanes import variant
 from tests.replayed import replayed
-from tests.servers.job_stories import drain, each_decided_as_alone, in_turn, job_on
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_topics import everything, put, values
+from tests.servers.job_stories import TEN, drain, each_decided_as_alone, in_turn, job_on
 from tests.spark.test_job import Running
-from tests.spark.workshop import eager, recording, uneven
+from tests.spark.workshop import eager, uneven
 from tests.topic_uris import topic_of, topics_of
-from tests.waiting import eventually
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.kafka_topics import everything, put, values
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 
@@ -35,25 +34,6 @@ pytestmark = [pytest.mark.servers, pytest.mark.spark]
 def topics(kafka: KafkaBroker, name: str, partitions: int = 1) -> Topics:
     """Topics of one test; control topics are partitioned like the telemetry."""
     return topics_of(**{topic: kafka.topic(f"{name}-{topic}", partitions) for topic in TOPICS})
-
-
-@pytest.mark.essential
-@pytest.mark.parametrize("partitions", [4, variant(1)])
-def test_a_recording_gives_the_bytes_of_the_plain_replay(
-    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, partitions: int
-) -> None:
-    lines, engine = recording("modular-broker-killed"), eager()
-    places = topics(kafka, f"recording-{partitions}", partitions)
-    put(places.telemetry, lines)
-    job = replace(job_on(places, tmp_path), max_records_per_batch=50)
-    progress = drain(spark, job, engine)
-    expected = replayed(lines, engine)
-    assert len(expected["commands"]) > 0
-    assert {kind: values(getattr(places, kind)) for kind in KINDS} == {**expected}
-    assert sum(batch.written.commands for batch in progress) == len(expected["commands"])
-    assert sum(batch.written.rounds for batch in progress) == len(expected["rounds"])
-    assert [batch.behind_records for batch in progress][-1] == 0
-    assert {one.key for one in everything(places.rounds)} == {json.loads(lines[0])["cluster"]}
 
 
 def test_ten_clusters_in_four_partitions_each_decide_as_alone_and_facts_reach_no_topic(
@@ -65,6 +45,8 @@ def test_ten_clusters_in_four_partitions_each_decide_as_alone_and_facts_reach_no
     job = replace(job_on(places, tmp_path), max_records_per_batch=37, shuffle_partitions=2)
     batches = drain(spark, job, engine, MetricsSettings("127.0.0.1:0"))
     each_decided_as_alone(engine, values(places.commands), values(places.rounds))
+    assert batches[-1].behind_records == 0
+    assert {one.key for one in everything(places.rounds)} == {*TEN}
     facts = [one for batch in batches for one in batch.facts]
     clusters = [one for some in facts for one in some.clusters]
     assert sum(one.rounds for one in clusters) == len(values(places.rounds))

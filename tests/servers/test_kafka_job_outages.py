@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,18 +19,18 @@ from strategies.errors import PublishRejected
 from streaming.job import _run_with_restarts, run_job
 from streaming.outputs.facts import KINDS
 from streaming.settings import JobSettings
-from tests.faults.real_job import EAGER, eager
 from tests.replayed import replayed
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_topics import put, values
-from tests.servers.process import Process
+from tests.servers.job_stories import settings_of
 from tests.servers.test_kafka_job import topics
 from tests.spark.workshop import uneven
 from tests.topic_uris import topic_of
-from tests.waiting import eventually
+from tools.processes.process import Process
+from tools.processes.real_job import eager
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.kafka_topics import put, values
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
-_OF_A_TRACE = re.compile(r"Traceback|^\s+at [\w.$]+\(|^\s+File \"", re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -42,10 +42,7 @@ def test_the_job_outlasts_the_broker_and_names_a_topic_that_is_gone(
     places, lines = topics(own_kafka, "away"), uneven(12)
     expected = replayed(lines, eager("threshold"))
     settings = {
-        **{f"topics.{field.name}": getattr(places, field.name) for field in fields(places)},
-        **dict(assignment.split("=") for assignment in EAGER),
-        "shedding.strategy": "threshold",
-        "job.checkpoint": tmp_path / "checkpoint",
+        **settings_of(places, tmp_path),
         "kafka.timeout_ms": timeout_ms,
     }
     put(places.telemetry, lines[:16])
@@ -68,7 +65,7 @@ def test_the_job_outlasts_the_broker_and_names_a_topic_that_is_gone(
             f"{places.telemetry}: the topic does not exist; create it with: rebalancer topics "
             "create" in job.last_line
         )
-        assert _OF_A_TRACE.findall(job.said) == []
+        assert job.traces == []
 
 
 def test_a_broker_that_answers_nothing_for_a_while_is_logged_and_the_query_goes_on(
@@ -76,10 +73,7 @@ def test_a_broker_that_answers_nothing_for_a_while_is_logged_and_the_query_goes_
 ) -> None:
     places, lines = topics(own_kafka, "short"), uneven(12)
     settings = {
-        **{f"topics.{field.name}": getattr(places, field.name) for field in fields(places)},
-        **dict(assignment.split("=") for assignment in EAGER),
-        "shedding.strategy": "threshold",
-        "job.checkpoint": tmp_path / "checkpoint",
+        **settings_of(places, tmp_path),
         # What the query says by itself comes after four minutes.
         "kafka.timeout_ms": 240_000,
     }
@@ -97,7 +91,7 @@ def test_a_broker_that_answers_nothing_for_a_while_is_logged_and_the_query_goes_
         usual = re.compile(" batch | start: ")
         told = [line for line in job.said[said:].splitlines() if not usual.search(line)]
         assert ["trying again for up to 600 s" in line for line in told[:2]] == [True, False]
-        assert _OF_A_TRACE.findall(job.said) == []
+        assert job.traces == []
 
 
 def test_an_outage_is_logged_when_it_begins_and_when_it_ends_while_the_query_still_waits(

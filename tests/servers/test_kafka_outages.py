@@ -20,12 +20,12 @@ from strategies.errors import PublishTimeout, SinkError
 from tests.control_topic import TOPICS, Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_topics import put, values
-from tests.servers.process import Process
 from tests.topic_uris import topic_of
 from tests.unit.test_collector import REPORT
-from tests.waiting import eventually
+from tools.processes.process import Process
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.kafka_topics import put, values
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
 ONE, TWO = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"

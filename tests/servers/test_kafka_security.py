@@ -14,11 +14,11 @@ from streaming.settings import JobSettings
 from tests.control_topic import TOPICS
 from tests.replayed import replayed
 from tests.servers.job_stories import drain
-from tests.servers.kafka_broker import USER_PASSWORD, KafkaBroker
-from tests.servers.kafka_topics import put, values
 from tests.servers.test_kafka_topics import Door, mutual, sasl
 from tests.spark.workshop import eager, uneven
 from tests.topic_uris import topics_of
+from tools.servers.kafka_broker import USER_PASSWORD, KafkaBroker
+from tools.servers.kafka_topics import put, values
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 DOORS = [

@@ -17,11 +17,11 @@ from sinks.wire.broker_reports import SourceSettings
 from streaming.settings import JobSettings
 from tests.replayed import replayed
 from tests.servers.job_stories import drain
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_topics import Raw, put, put_raw, values
 from tests.servers.test_kafka_job import topics
 from tests.spark.workshop import eager, uneven
 from tests.unit.command_line import rebalancer
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.kafka_topics import Raw, put, put_raw, values
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 

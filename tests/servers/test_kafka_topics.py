@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,22 +15,26 @@ from typing import cast
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from sinks.topics.access import Consumer, TopicRecord, open_consumer, open_publisher, open_reader
-from sinks.topics.addresses import TopicAccess
+from sinks.topics.access import (
+    TopicAccess,
+    open_consumer,
+    open_publisher,
+    open_reader,
+)
 from sinks.topics.epochs import histories, next_epoch
 from sinks.topics.kafka.settings import KafkaSettings, Mechanism, kafka_access
 from sinks.topics.kafka.topic import KafkaTopicConsumer
 from sinks.wire.origin import WireLimits
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
-from tests.servers.jvm import free_ports
-from tests.servers.kafka_broker import USER, USER_PASSWORD, KafkaBroker, Listener
-from tests.servers.kafka_topics import put, values
 from tests.servers.polling import poll_records
-from tests.servers.tcp_proxy import last_answer_with_close
 from tests.spark.workshop import uneven
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
-from tests.waiting import eventually
+from tools.servers.jvm import free_ports
+from tools.servers.kafka_broker import USER, USER_PASSWORD, KafkaBroker, Listener
+from tools.servers.kafka_topics import put, values
+from tools.servers.tcp_proxy import last_answer_with_close
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.servers
 SASL: tuple[Mechanism, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -147,6 +151,11 @@ def test_a_reader_without_a_group_remembers_no_position(kafka: KafkaBroker, tmp_
             r"no answer; check that the broker runs.*kafka\.security_protocol",
         ),
         (
+            Door("SASL_PLAINTEXT", plain, "no login"),
+            PublishTimeout,
+            r"no answer; check .* kafka\.security_protocol",
+        ),
+        (
             Door("PLAINTEXT", plain, "topic"),
             SinkError,
             "the topic does not exist; create it with: rebalancer topics create",
@@ -181,15 +190,6 @@ def test_a_refused_login_is_named_though_its_answer_arrives_with_the_end_of_the_
             open_consumer(topic, "g", tmp_path, access=access)
 
 
-def test_a_client_without_login_at_a_listener_with_one_looks_at_the_protocol(
-    kafka: KafkaBroker, tmp_path: Path
-) -> None:
-    uri = f"kafka://{kafka.address('SASL_PLAINTEXT')}/never-made"
-    settings = KafkaSettings(timeout_ms=3_000)
-    with pytest.raises(PublishTimeout, match=r"no answer; check .* kafka\.security_protocol"):
-        open_consumer(topic_of(uri), "g", tmp_path, access=TopicAccess(settings))
-
-
 def test_a_publisher_looks_for_its_topic_before_there_is_a_record(kafka: KafkaBroker) -> None:
     with pytest.raises(
         SinkError, match="the topic does not exist; create it with: rebalancer topics create"
@@ -217,86 +217,21 @@ def test_a_record_that_is_too_large_is_refused_with_the_way_out(kafka: KafkaBrok
             publisher.flush()
 
 
-@pytest.fixture
-def opened(kafka: KafkaBroker, tmp_path: Path) -> Iterator[Callable[[str], Consumer]]:
-    made: list[Consumer] = []
-
-    def opening(uri: str) -> Consumer:
-        made.append(open_consumer(topic_of(uri), "workers", tmp_path))
-        return made[-1]
-
-    yield opening
-    for one in made:
-        one.close()
-
-
-@pytest.mark.essential
-def test_what_was_not_committed_comes_again(
-    kafka: KafkaBroker, opened: Callable[[str], Consumer]
-) -> None:
-    uri = kafka.topic("committed")
-    put(uri, uneven(3))
-    first = opened(uri)
-    records = poll_records(first, 8)
-    assert [record.position.offset for record in records] == list(range(8))
-    first.commit(records[2])
-    assert [record.position.offset for record in poll_records(opened(uri), 3)] == [3, 4, 5]
-
-
-def test_partitions_that_are_added_later_are_read_too(
-    kafka: KafkaBroker, opened: Callable[[str], Consumer]
-) -> None:
+def test_partitions_that_are_added_later_are_read_too(kafka: KafkaBroker, tmp_path: Path) -> None:
     uri = kafka.topic("growing")
     put(uri, uneven(2, "a"))
-    consumer = opened(uri)
-    seen = list(consumer.poll(100, 5))
+    with closing(open_consumer(topic_of(uri), "workers", tmp_path)) as consumer:
+        seen = list(consumer.poll(100, 5))
 
-    def all_came() -> bool:
-        seen.extend(consumer.poll(100, 0.5))
-        return len(seen) >= 72
+        def all_came() -> bool:
+            seen.extend(consumer.poll(100, 0.5))
+            return len(seen) >= 72
 
-    kafka.add_partitions("growing", 5)
-    put(uri, [line for cluster in "abcdefgh" for line in uneven(2, cluster)])
-    eventually(all_came, 180, "the new partitions stay unread")
+        kafka.add_partitions("growing", 5)
+        put(uri, [line for cluster in "abcdefgh" for line in uneven(2, cluster)])
+        eventually(all_came, 180, "the new partitions stay unread")
     assert len({record.position.partition for record in seen}) > 1
     assert sorted(record.value for record in seen) == sorted(values(uri))
-
-
-def test_a_commit_covers_all_partitions_up_to_its_record(
-    kafka: KafkaBroker, opened: Callable[[str], Consumer]
-) -> None:
-    uri = kafka.topic("several", 4)
-    put(uri, [line for cluster in "abcdefgh" for line in uneven(2, cluster)])
-    first = opened(uri)
-    seen: list[TopicRecord] = []
-    while records := first.poll(10, 0.5):
-        seen += records
-        first.commit(records[-1])
-        if len(seen) > 30:
-            break
-    rest = opened(uri)
-    while records := rest.poll(10, 0.5):
-        seen += records
-    assert sorted(record.value for record in seen) == sorted(values(uri))
-    assert len({record.position for record in seen}) == len(seen) == 64
-
-
-def test_a_recording_of_a_topic_is_what_was_sent_and_decides_alike(
-    kafka: KafkaBroker, tmp_path: Path
-) -> None:
-    uri, lines = kafka.topic("recorded"), uneven(5)
-    put(uri, lines)
-    done = rebalancer("record", tmp_path / "copy.jsonl", "--topic", uri)
-    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (
-        exit_codes.OK,
-        lines,
-    )
-    copied, live = (
-        rebalancer("replay", tmp_path / "copy.jsonl", "--json"),
-        rebalancer("replay", "--from-topic", uri, "--json"),
-    )
-    assert copied.json["clusters"] == live.json["clusters"]
-    assert live.json["records"] == len(lines)
 
 
 def test_a_record_with_newlines_is_one_line_of_a_recording(kafka: KafkaBroker) -> None:

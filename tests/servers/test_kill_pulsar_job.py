@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.kill_pulsar_job import run
-from tests.faults.real_job import recording
-from tests.servers.pulsar_cluster import PulsarCluster
+from tools.kills.kill_pulsar_job import run
+from tools.processes.real_job import recording
+from tools.servers.pulsar_cluster import PulsarCluster
 
 pytestmark = [
     pytest.mark.faults,

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from sinks.pulsar_api.access import PulsarSettings
 from sinks.wire.codec import decode
 from strategies.cluster.model import Sweep
 from tests.control_topic import Control
-from tests.servers.process import Process
-from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
-from tests.servers.pulsar_users import around, words
+from tests.servers.pulsar_commands import around, words
+from tools.processes.process import Process
+from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 
 pytestmark = pytest.mark.servers
 
@@ -31,40 +30,19 @@ def extensible(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.mark.slow
-def test_passes_go_on_on_a_modular_cluster(modular: PulsarProcesses, tmp_path: Path) -> None:
-    survives(modular, tmp_path)
-
-
-@pytest.mark.slow
-def test_passes_go_on_on_an_extensible_cluster_with_tokens(
-    extensible: PulsarProcesses, tmp_path: Path
-) -> None:
-    survives(extensible, tmp_path)
-
-
-def survives(cluster: PulsarProcesses, folder: Path) -> None:
-    control, named = Control(folder), cluster.cluster.brokers[0]
-    settings = replace(cluster.cluster.settings(folder), admin_urls=f"http://{named}")
-    with collecting(folder / "collect.log", settings, control) as running:
+@pytest.mark.parametrize("kind", ["modular", "extensible"])
+def test_passes_go_on(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    cluster: PulsarProcesses = request.getfixturevalue(kind)
+    control, named = Control(tmp_path), cluster.cluster.brokers[0]
+    settings = replace(cluster.cluster.settings(tmp_path), admin_urls=f"http://{named}")
+    given = [*words(settings), *around(control), "--set", "collector.pass_interval_ms=500"]
+    with Process(tmp_path / "collect.log", "collect", *given) as running:
+        running.wait_for("load manager")
         goes_on(control, running)
         with killed(cluster, named):
             goes_on(control, running)
             assert "other brokers of the cluster's list are asked" in running.said
             assert running.stop() == exit_codes.OK
-
-
-@contextmanager
-def collecting(log: Path, settings: PulsarSettings, control: Control) -> Iterator[Process]:
-    with Process(
-        log,
-        "collect",
-        *words(settings),
-        *around(control),
-        "--set",
-        "collector.pass_interval_ms=500",
-    ) as running:
-        running.wait_for("load manager")
-        yield running
 
 
 @contextmanager

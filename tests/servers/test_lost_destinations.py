@@ -17,9 +17,9 @@ from sinks.executor.effect import Allowance, Effect
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.wire.codec import encode_command, read_command
 from tests.control_topic import command
-from tests.servers.pulsar_processes import PulsarProcesses
-from tests.servers.pulsar_users import Bundles
-from tests.servers.racing import producers_of, racing
+from tools.servers.pulsar_processes import PulsarProcesses
+from tools.traffic.bundle_users import Bundles
+from tools.traffic.racing import producers_of, racing
 
 pytestmark = pytest.mark.servers
 _BUNDLES, _TOPICS = 8, 6

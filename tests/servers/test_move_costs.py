@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,22 +14,22 @@ from sinks.executor.effect import Allowance
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.wire.codec import encode_command, read_command
 from tests.control_topic import command
-from tests.servers.pulsar_cluster import PulsarCluster
-from tests.servers.pulsar_users import Bundles
-from tests.servers.racing import topics_in
-from tests.waiting import eventually
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.traffic.bundle_users import Bundles, sending
+from tools.traffic.racing import topics_in
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.servers
 _TOPICS, _LONG_S, _MEASURE_MS = 3, 120.0, 60_000
 
 
-@pytest.mark.parametrize("kind", ["modular", "extensible"])
+@pytest.mark.parametrize(
+    ("kind", "manager"), [("pulsar", "modular"), ("guarded_pulsar", "extensible")]
+)
 def test_topics_and_the_first_message_are_measured(
-    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+    cluster: PulsarCluster, manager: str, tmp_path: Path
 ) -> None:
-    fixture = "pulsar" if kind == "modular" else "guarded_pulsar"
-    cluster: PulsarCluster = request.getfixturevalue(fixture)
-    namespace = cluster.namespace(f"t/costs-{kind}", 4)
+    namespace = cluster.namespace(f"t/costs-{manager}", 4)
     wait = threading.Event().wait
     with closing(PulsarAdmin(cluster.settings(tmp_path))) as admin:
         used = Bundles(cluster, admin, namespace)
@@ -49,7 +48,7 @@ def test_topics_and_the_first_message_are_measured(
                 lambda: f"no topic has traffic: {used_as()}",
             )
             use = used_as()
-            assert (use.topics, use.had_clients, use.manager) == (_TOPICS, True, kind)
+            assert (use.topics, use.had_clients, use.manager) == (_TOPICS, True, manager)
 
             move = command(bundle, source, used.others(bundle)[0])
             allowance = Allowance(refuse_repair=lambda _: "")
@@ -61,25 +60,4 @@ def test_topics_and_the_first_message_are_measured(
     assert (effect.status, effect.owner_after) == ("applied", move.destination)
     assert effect.unowned_ms is not None
     assert first_ms is not None
-    print(kind, "unowned", effect.unowned_ms, "ms, first message", first_ms, "ms")
-
-
-@contextmanager
-def sending(cluster: PulsarCluster, topics: list[str]) -> Iterator[None]:
-    """Producers of these topics, each with some messages a second."""
-    ended = threading.Event()
-    with closing(cluster.client()) as client:
-        producers = [client.create_producer(topic) for topic in topics]
-
-        def send() -> None:
-            while not ended.wait(0.05):
-                for producer in producers:
-                    producer.send_async(b"x", None)
-
-        sender = threading.Thread(target=send, name="sending")
-        sender.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            sender.join()
+    print(manager, "unowned", effect.unowned_ms, "ms, first message", first_ms, "ms")

@@ -14,28 +14,18 @@ from pulsar_rebalancer.cli.own_shedder import OwnShedder, own_shedders
 from pulsar_rebalancer.cli.service import Line
 from sinks.collector.settings import CollectorSettings
 from tests.control_topic import Control
-from tests.servers.pulsar_cluster import PulsarCluster
-from tests.servers.pulsar_users import execute
-from tests.waiting import eventually
+from tests.servers.pulsar_commands import execute
+from tests.servers.test_pulsar import BOTH
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.servers
 IS_ON = "warning: Pulsar's own shedder is on at the leader"
 _MINUTE_S = 60.0
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param("pulsar", id="modular"),
-        pytest.param("guarded_pulsar", id="extensible-with-tokens"),
-        pytest.param("pulsar50", id="modular-5.0", marks=pytest.mark.slow),
-        pytest.param("guarded_pulsar50", id="extensible-with-tokens-5.0", marks=pytest.mark.slow),
-    ],
-)
-def test_it_is_said_when_it_is_switched_on_and_off(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    cluster: PulsarCluster = request.getfixturevalue(kind)
+@BOTH
+def test_it_is_said_when_it_is_switched_on_and_off(cluster: PulsarCluster, tmp_path: Path) -> None:
     settings, control = cluster.settings(tmp_path), Control(tmp_path)
     assert "own shedder" not in execute(settings, control).err
     with own_shedders([settings], CollectorSettings(), "it moves bundles") as (own,):

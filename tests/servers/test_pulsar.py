@@ -29,11 +29,12 @@ from strategies.cluster.model import LoadReport, Policies, Sweep
 from strategies.errors import NotFound, Refused
 from strategies.filters.policies import read_policies
 from tests.control_topic import Control, command, storing
-from tests.servers.pulsar_cluster import PulsarCluster
-from tests.servers.pulsar_users import Bundles, around, bundles, execute, traffic, words
+from tests.servers.pulsar_commands import around, execute, words
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
-from tests.waiting import eventually
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.traffic.bundle_users import Bundles, bundles, traffic
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.servers
 #: Both load managers, of the release that is tried most and of 5.0.
@@ -51,11 +52,6 @@ BOTH = pytest.mark.parametrize(
 @pytest.fixture
 def control(tmp_path: Path) -> Control:
     return Control(tmp_path)
-
-
-@pytest.fixture
-def cluster(kind: str, request: pytest.FixtureRequest) -> PulsarCluster:
-    return request.getfixturevalue(kind)  # type: ignore[no-any-return]
 
 
 @pytest.fixture

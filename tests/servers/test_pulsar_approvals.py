@@ -22,13 +22,13 @@ from sinks.wire.codec import encode_approval, encode_round
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import Command
 from tests.control_topic import TOPICS, Control, command, now_ms
-from tests.faults.real_executor import RealExecutor
-from tests.servers.pulsar_cluster import PulsarCluster
-from tests.servers.pulsar_users import Bundles, bundles
-from tests.set_words import set_words
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.test_wire_encoding import ROUND
-from tests.waiting import eventually
+from tools.processes.real_executor import RealExecutor
+from tools.processes.set_words import set_words
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.traffic.bundle_users import Bundles, bundles
+from tools.waiting import eventually
 
 pytestmark = [
     pytest.mark.servers,

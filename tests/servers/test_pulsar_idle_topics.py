@@ -16,11 +16,11 @@ from pulsar_rebalancer.doctor.disk_and_topics import check_topics
 from pulsar_rebalancer.doctor.finding import Finding
 from pulsar_rebalancer.settings.load import load
 from tests.control_topic import TOPICS
-from tests.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of
-from tests.servers.pulsar_users import words as access
-from tests.set_words import set_words
+from tests.servers.pulsar_commands import words as access
 from tests.unit.command_line import rebalancer
-from tests.waiting import eventually
+from tools.processes.set_words import set_words
+from tools.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.servers
 #: The stock setting is on; only the interval between two looks is not a minute.

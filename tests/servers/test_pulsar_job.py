@@ -15,18 +15,17 @@ from pyspark.sql import SparkSession
 from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.addresses import Connections, Topics, TopicUri
 from strategies.errors import SinkError
-from streaming.outputs.facts import KINDS
 from streaming.settings import JobSettings
 from streaming.sources.pulsar import BEGIN
 from tests.control_topic import TOPICS, now_ms
 from tests.replayed import replayed
 from tests.servers.job_stories import drain, job_on
-from tests.servers.pulsar_cluster import PulsarCluster
-from tests.servers.pulsar_topics import put, values
 from tests.spark.test_job import Running
-from tests.spark.workshop import eager, recording, uneven
+from tests.spark.workshop import eager, uneven
 from tests.topic_uris import topic_of, topics_of
-from tests.waiting import eventually
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.servers.pulsar_topics import put, values
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 
@@ -34,22 +33,6 @@ pytestmark = [pytest.mark.servers, pytest.mark.spark]
 def topics(pulsar: PulsarCluster, name: str, partitions: int = 0) -> Topics:
     """Topics of one test, in a namespace of its own."""
     return topics_of(**{topic: pulsar.topic(f"job/{name}/{topic}", partitions) for topic in TOPICS})
-
-
-@pytest.mark.parametrize("partitions", [0, 4])
-def test_a_recording_gives_the_bytes_of_the_plain_replay(
-    spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path, partitions: int
-) -> None:
-    lines, engine = recording("modular-broker-killed"), eager()
-    places = topics(pulsar, f"recording-{partitions}", partitions)
-    put(pulsar, places.telemetry, lines)
-    job = replace(job_on(places, tmp_path), max_records_per_batch=50)
-    progress = drain(spark, job, engine)
-    expected = replayed(lines, engine)
-    assert len(expected["commands"]) > 0
-    assert {kind: values(pulsar, getattr(places, kind)) for kind in KINDS} == {**expected}
-    assert sum(batch.records for batch in progress) == len(lines)
-    assert max(batch.records for batch in progress) == 50
 
 
 def test_a_restart_goes_on_in_the_middle_of_an_entry_and_bad_records_are_rejected(

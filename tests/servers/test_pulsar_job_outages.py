@@ -4,9 +4,7 @@ one clear line, no stack trace.
 
 from __future__ import annotations
 
-import re
 from contextlib import closing
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -16,17 +14,17 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.topics.addresses import TopicUri
 from strategies.bundles import parse_bundle, topic_hash
 from streaming.outputs.facts import KINDS
-from tests.faults.real_job import EAGER, eager
 from tests.replayed import replayed
-from tests.servers.process import Process
-from tests.servers.pulsar_processes import PulsarProcesses
-from tests.servers.pulsar_topics import put, values
+from tests.servers.job_stories import settings_of
 from tests.servers.test_pulsar_job import topics
 from tests.spark.workshop import uneven
 from tests.topic_uris import topic_of
+from tools.processes.process import Process
+from tools.processes.real_job import eager
+from tools.servers.pulsar_processes import PulsarProcesses
+from tools.servers.pulsar_topics import put, values
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
-_OF_A_TRACE = re.compile(r"Traceback|^\s+at [\w.$]+\(|^\s+File \"", re.MULTILINE)
 
 
 def test_the_job_outlasts_a_broker_and_names_a_topic_that_is_gone(
@@ -35,10 +33,7 @@ def test_the_job_outlasts_a_broker_and_names_a_topic_that_is_gone(
     cluster, lines = modular.cluster, uneven(12)
     places, expected = topics(cluster, "away"), replayed(lines, eager("threshold"))
     settings = {
-        **{f"topics.{field.name}": getattr(places, field.name) for field in fields(places)},
-        **dict(assignment.split("=") for assignment in EAGER),
-        "shedding.strategy": "threshold",
-        "job.checkpoint": tmp_path / "checkpoint",
+        **settings_of(places, tmp_path),
         "pulsar.deadline_ms": 20_000,
     }
     put(cluster, places.telemetry, lines[:16])
@@ -61,7 +56,7 @@ def test_the_job_outlasts_a_broker_and_names_a_topic_that_is_gone(
         assert job.ended() == 1
         assert " error: " in job.last_line
         assert str(places.telemetry) in job.last_line
-        assert _OF_A_TRACE.findall(job.said) == []
+        assert job.traces == []
 
 
 def owner_of(settings: PulsarSettings, uri: str | TopicUri) -> str:

@@ -16,9 +16,10 @@ import pytest
 from tests.control_topic import TOPICS, Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
-from tests.servers.process import Process
-from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
+from tests.servers.test_kafka_outages import settings_of, sweeps
 from tests.unit.test_collector import REPORT
+from tools.processes.process import Process
+from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
 BUNDLES = ("t/ns/0x00000000_0x40000000", "t/ns/0x40000000_0x80000000", "t/ns/0x80000000_0xffffffff")
@@ -55,11 +56,7 @@ def test_each_process_logs_the_begin_and_the_end_of_an_outage(
     (server,) = lone.servers.values()
     control = Control(tmp_path, {name: lone.cluster.topic(f"out/ages/{name}") for name in TOPICS})
     settings = {
-        **{f"topics.{name}": control.uri(name) for name in TOPICS},
-        "pulsar.cluster": "c",
-        "pulsar.admin_urls": balanced.admin_urls,
-        "collector.pass_interval_ms": 1_000,
-        "executor.state": tmp_path / "state",
+        **settings_of(control, balanced),
         "job.checkpoint": tmp_path / "checkpoint",
         "round.interval_ms": 5_000,
         "log.format": "json",
@@ -138,9 +135,3 @@ def goes_on(job: Process, control: Control) -> None:
     """There are newer passes, and the job decides on them."""
     last, rounds = sweeps(control)[-1], len(control.read("rounds"))
     job.wait_until(lambda: sweeps(control)[-1] > last + 1 and len(control.read("rounds")) > rounds)
-
-
-def sweeps(control: Control) -> list[int]:
-    """Numbers of the collector's passes in the order of the topic."""
-    records = (json.loads(value) for value in control.read("telemetry"))
-    return [record["sweep"] for record in records if record["kind"] == "sweep"]

@@ -5,11 +5,9 @@ sentence, secrets show nowhere.
 from __future__ import annotations
 
 import secrets
-import signal
-import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,13 +18,13 @@ from sinks.topics.addresses import TopicAccess
 from sinks.wire.codec import decode
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import LoadReport, Sweep
-from tests.control_topic import TOPICS, Control, command, now_ms
-from tests.faults.real_job import environment_of_a_short_run
-from tests.faults.started import started
-from tests.servers.pulsar_cluster import PulsarCluster, token_of
-from tests.servers.pulsar_users import Bundles, around, bundles, execute, traffic, words
+from tests.control_topic import TOPICS, Control, command
+from tests.servers.pulsar_commands import around, execute, words
 from tests.unit.command_line import rebalancer
-from tests.waiting import eventually
+from tools.processes.process import WITH_TRACES, Process
+from tools.servers.pulsar_cluster import PulsarCluster, token_of
+from tools.traffic.bundle_users import Bundles, bundles, traffic
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.servers
 
@@ -99,51 +97,6 @@ def test_who_has_no_good_token_hears_one_clear_error(
     assert finding["status"] == "fail"
 
 
-def test_what_must_not_be_obeyed_is_refused_and_the_outcome_says_why(
-    guarded_pulsar: PulsarCluster, used: Bundles, control: Control, tmp_path: Path
-) -> None:
-    key, own = a_key(tmp_path)
-    one, two, three, four = used.all
-    first = command(one, used.owner(one), used.others(one)[0], epoch=5)
-    control.send(first, first, key=own)
-    control.send(command(two, used.owner(two), used.others(two)[0], epoch=6))
-    control.send(
-        command(two, used.owner(two), used.others(two)[0], epoch=6),
-        key=SigningKey(Secret(b"a key of somebody else")),
-    )
-    control.send(
-        command(
-            three, used.owner(three), used.others(three)[0], epoch=5, expires_at_ms=now_ms() - 1
-        ),
-        key=own,
-    )
-    control.send(command(three, used.owner(three), used.others(three)[0], epoch=4), key=own)
-    control.send(
-        command(
-            four.replace(used.namespace, "other/namespace"),
-            used.owner(four),
-            used.others(four)[0],
-            epoch=5,
-        ),
-        key=own,
-    )
-    before = {bundle: used.owner(bundle) for bundle in (two, three, four)}
-
-    given = ("--set", f"signing.key_file={key}", "--set", f"executor.allow={used.namespace}")
-    assert execute(guarded_pulsar.settings(tmp_path), control, *given).code == exit_codes.OK
-
-    assert control.verdicts() == [
-        ("applied", ""),
-        ("already-done", "replayed"),
-        ("refused", "unsigned"),
-        ("refused", "wrong-signature"),
-        ("expired", "expired"),
-        ("refused", "older-epoch"),
-        ("refused", "namespace-not-allowed"),
-    ]
-    assert {bundle: used.owner(bundle) for bundle in before} == before
-
-
 @pytest.mark.spark
 def test_token_and_key_show_nowhere_and_all_is_done_by_tls(
     guarded_pulsar: PulsarCluster, used: Bundles, tmp_path: Path
@@ -154,9 +107,12 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(
     key, own = a_key(tmp_path)
     common = [*words(settings), *around(control), "--set", f"signing.key_file={key}"]
     with ExitStack() as stack, traffic(used):
-        collect = stack.enter_context(
-            running("collect", tmp_path, common, "--set", "collector.pass_interval_ms=2000")
-        )
+
+        def begin(name: str, *more: object) -> Process:
+            log = tmp_path / f"{name}.log"
+            return stack.enter_context(Process(log, name, *common, *more, environment=WITH_TRACES))
+
+        collect = begin("collect", "--set", "collector.pass_interval_ms=2000")
         eventually(
             lambda: any(
                 isinstance(decode(record, b""), Sweep) for record in control.read("telemetry")
@@ -164,40 +120,24 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(
             120,
             "no sweep",
         )
-        run = stack.enter_context(
-            running(
-                "run",
-                tmp_path,
-                common,
-                "--drain",
-                "--set",
-                f"job.checkpoint={tmp_path / 'checkpoint'}",
-            )
-        )
+        run = begin("run", "--drain", "--set", f"job.checkpoint={tmp_path / 'checkpoint'}")
         bundle = used.all[0]
         control.send(command(bundle, used.owner(bundle), used.others(bundle)[0]), key=own)
-        act = stack.enter_context(running("execute", tmp_path, common, "--apply", "--once"))
+        act = begin("execute", "--apply", "--once")
         lines: set[str] = set()
 
         def both_ended() -> bool:
             lines.update(everybody())
-            return run.process.poll() is not None and act.process.poll() is not None
+            return not run.runs and not act.runs
 
         eventually(both_ended, 300, "job or executor do not end", 0.5)
-        collect.process.send_signal(signal.SIGTERM)
-        assert [one.process.wait(120) for one in (collect, run, act)] == [0, 0, 0], [
-            one.told() for one in (collect, run, act)
-        ]
-    (tmp_path / "wrong").write_text(token_of("admin") + "x", "utf-8")
-    refused = running(
-        "execute",
-        tmp_path,
-        [*common, "--set", f"pulsar.token_file={tmp_path / 'wrong'}"],
-        "--apply",
-        "--once",
-    )
-    with refused as denied:
-        assert denied.process.wait(120) == exit_codes.ERROR
+        codes = [collect.stop(120), run.ended(120), act.ended(120)]
+        assert codes == [0, 0, 0], [one.said for one in (collect, run, act)]
+        (tmp_path / "wrong").write_text(token_of("admin") + "x", "utf-8")
+        denied = begin(
+            "execute", "--set", f"pulsar.token_file={tmp_path / 'wrong'}", "--apply", "--once"
+        )
+        assert denied.ended(120) == exit_codes.ERROR
 
     assert control.verdicts() == [("applied", "")]
     assert any(isinstance(decode(record, b""), LoadReport) for record in control.read("telemetry"))
@@ -220,25 +160,6 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(
         for value in control.read(name)
         if any(secret.encode() in value for secret in hidden)
     ] == []
-
-
-@dataclass(frozen=True)
-class Started:
-    """One of our programs as a process of its own, and where its words go."""
-
-    process: subprocess.Popen[bytes]
-    log: Path
-
-    def told(self) -> str:
-        return self.log.read_text("utf-8", errors="replace")
-
-
-@contextmanager
-def running(name: str, folder: Path, given: Sequence[str], *more: str) -> Iterator[Started]:
-    """Killed at the end if it still runs."""
-    log = folder / f"{name}-{secrets.token_hex(4)}.log"
-    with started(name, [*given, *more], environment_of_a_short_run(), log) as process:
-        yield Started(process, log)
 
 
 def everybody() -> set[str]:

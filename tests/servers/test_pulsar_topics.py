@@ -23,44 +23,17 @@ from sinks.topics.pulsar.partition import PulsarLink
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 from streaming.sources.pulsar_plan import PulsarPlanner
 from tests.control_topic import TOPICS
-from tests.servers.jvm import free_ports
 from tests.servers.polling import plan_records, poll_records
-from tests.servers.pulsar_cluster import PulsarCluster, token_of
-from tests.servers.pulsar_topics import put, values
 from tests.spark.workshop import uneven
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
+from tools.processes.set_words import set_words
+from tools.servers.jvm import free_ports
+from tools.servers.pulsar_cluster import PulsarCluster, token_of
+from tools.servers.pulsar_topics import put
 
 pytestmark = pytest.mark.servers
 HASTY = TopicAccess(pulsar=PulsarSettings(deadline_ms=2_000, connect_timeout_ms=1_000))
-
-
-@pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Callable[[str], Consumer]]:
-    """Opens the consumer of a group; the one before is closed, as if its process had ended."""
-    made: list[Consumer] = []
-
-    def opening(uri: str) -> Consumer:
-        for one in made:
-            one.close()
-        made[:] = [open_consumer(topic_of(uri), "workers", tmp_path)]
-        return made[0]
-
-    yield opening
-    for one in made:
-        one.close()
-
-
-def test_what_was_not_committed_comes_again(
-    pulsar: PulsarCluster, opened: Callable[[str], Consumer]
-) -> None:
-    uri, lines = pulsar.topic("topics/consumer/committed"), uneven(3)
-    put(pulsar, uri, lines, batch=1)
-    first = opened(uri)
-    records = poll_records(first, 8)
-    assert [record.value for record in records] == lines[:8]
-    first.commit(records[2])
-    assert [record.value for record in poll_records(opened(uri), 3)] == lines[3:6]
 
 
 def test_of_an_entry_of_several_messages_all_come_again(
@@ -104,23 +77,6 @@ def test_a_batch_of_more_messages_than_there_are_numbers_is_read_in_order(
         assert planner.advance(end, 4_500) == end
 
 
-def test_a_commit_covers_all_partitions_up_to_its_record(
-    pulsar: PulsarCluster, opened: Callable[[str], Consumer]
-) -> None:
-    uri = pulsar.topic("topics/consumer/several", 4)
-    put(pulsar, uri, [line for cluster in "abcdefgh" for line in uneven(2, cluster)], batch=1)
-    first = opened(uri)
-    seen: list[TopicRecord] = []
-    while len(seen) < 30 and (records := first.poll(10, 1)):
-        seen += records
-        first.commit(records[-1])
-    rest = opened(uri)
-    while records := rest.poll(10, 0.5):
-        seen += records
-    assert sorted(record.value for record in seen) == sorted(values(pulsar, uri))
-    assert len({record.position for record in seen}) == len(seen) == 64
-
-
 def test_a_second_process_of_a_group_is_turned_away(
     pulsar: PulsarCluster, opened: Callable[[str], Consumer], tmp_path: Path
 ) -> None:
@@ -152,24 +108,6 @@ def test_records_of_one_key_keep_their_order_and_partition(pulsar: PulsarCluster
             assert homes[key] == partition
             assert [number for number in numbers if number % 7 == key] == list(range(key, 300, 7))
     assert len(set(homes.values())) > 1
-
-
-def test_a_recording_of_a_topic_is_what_was_sent_and_decides_alike(
-    pulsar: PulsarCluster, tmp_path: Path
-) -> None:
-    uri, lines = pulsar.topic("topics/reader/recorded"), uneven(5)
-    put(pulsar, uri, lines)
-    done = rebalancer("record", tmp_path / "copy.jsonl", "--topic", uri)
-    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (
-        exit_codes.OK,
-        lines,
-    )
-    copied, live = (
-        rebalancer("replay", tmp_path / "copy.jsonl", "--json"),
-        rebalancer("replay", "--from-topic", uri, "--json"),
-    )
-    assert copied.json["clusters"] == live.json["clusters"]
-    assert live.json["records"] == len(lines)
 
 
 def test_an_empty_topic_is_read_at_once(pulsar: PulsarCluster) -> None:
@@ -231,14 +169,13 @@ def test_a_job_that_is_not_let_in_says_so_before_spark_starts(
 ) -> None:
     (tmp_path / "token").write_text(token_of("admin")[:-6] + "AAAAAA")
     uris = {name: guarded_pulsar.topic(f"topics/locked/{name}") for name in TOPICS}
-    words = [word for name, uri in uris.items() for word in ("--set", f"topics.{name}={uri}")]
     given = {
+        **{f"topics.{name}": uri for name, uri in uris.items()},
         "pulsar.token_file": tmp_path / "token",
         "pulsar.deadline_ms": 5000,
         "job.checkpoint": tmp_path / "checkpoint",
     }
-    words += [word for path, value in given.items() for word in ("--set", f"{path}={value}")]
-    done = rebalancer("run", "--drain", *words)
+    done = rebalancer("run", "--drain", *set_words(given))
     assert (done.code, done.err.count("error:"), "pulsar.token_file" in done.err) == (
         exit_codes.ERROR,
         1,
@@ -257,7 +194,7 @@ def test_topics_are_made_once_with_a_retention_and_the_doctor_looks_for_it(
         "pulsar.cluster": "c",
         "pulsar.admin_urls": f"http://{pulsar.brokers[0]}",
     }
-    words = [word for path, value in given.items() for word in ("--set", f"{path}={value}")]
+    words = set_words(given)
     made = [
         rebalancer("topics", "create", "--partitions", "2", *words, "--json").json["topics"]
         for _ in range(2)

@@ -15,24 +15,16 @@ from pathlib import Path
 import pytest
 
 from strategies.cluster.model import Round
-from tests.servers.loop import Loop, closed_loop
-from tests.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster
-from tests.servers.skewed_users import Users, skewed_users
-from tests.servers.test_closed_loop import wait_for_rounds
-from tests.waiting import eventually
+from tests.servers.test_closed_loop import own_shedder, wait_for_rounds
+from tools.processes.loop import Loop, closed_loop
+from tools.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster
+from tools.traffic.skewed_users import Users, skewed_users
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
 #: Brokers of this cluster unload one bundle after the other down to a smaller ratio than ours, once
-#: somebody switches their shedder on.
-SHEDDER = {
-    "loadBalancerLoadSheddingStrategy": (
-        "org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder"
-    ),
-    "loadBalancerMsgRateDifferenceShedderThreshold": "0",
-    "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold": "1.02",
-    "maxUnloadPercentage": "0.5",
-    "minUnloadMessageThroughput": "1000",
-}
+#: a user switches their shedder on.
+SHEDDER = own_shedder(ratio="1.02")
 #: Of the script. A person's moves of an hour would be fewer.
 _MOVES, _LIMIT = 8, 5
 #: Lists of bundles count 90 s after the first sweep, and rounds act again after as long.
@@ -41,13 +33,12 @@ RIVALS = {"rivals__moves_per_hour": _LIMIT, "rivals__calm_ms": _CALM_MS}
 
 
 @pytest.mark.parametrize(
-    ("manager", "fixture"),
+    ("manager", "kind"),
     [("modular", "pulsar"), ("extensible", "guarded_pulsar")],
 )
 def test_rounds_yield_to_a_script_and_act_again_when_it_has_ended(
-    manager: Manager, fixture: str, request: pytest.FixtureRequest, tmp_path: Path
+    manager: Manager, cluster: PulsarCluster, tmp_path: Path
 ) -> None:
-    cluster: PulsarCluster = request.getfixturevalue(fixture)
     with watched(cluster, tmp_path, f"t/rival-{manager}", manager) as (loop, users):
         last = unload_by_script(users, loop)
         first = yields(loop)

@@ -22,20 +22,20 @@ import pytest
 from sinks.wire.codec import decode_outcome
 from strategies.cluster.intent_contract import LASTING
 from strategies.cluster.model import Round
-from tests.servers.loop import GOAL, Loop, closed_loop
-from tests.servers.operating import Operator
-from tests.servers.process import Process
-from tests.servers.pulsar_cluster import Manager, PulsarCluster
-from tests.servers.pulsar_processes import pulsar_processes
-from tests.servers.skewed_users import Users, skewed_users
-from tests.servers.supervisor import Supervisor, most_at_a_time, supervised
 from tests.servers.test_closed_loop import (
     assert_replay_is_identical,
     nothing_was_lost,
     told,
 )
-from tests.servers.traffic_log import disturbance, pauses
 from tests.servers.verdicts import every_command_has_one_outcome, verdicts
+from tools.processes.loop import GOAL, Loop, closed_loop
+from tools.processes.operating import Operator
+from tools.processes.process import Process
+from tools.servers.pulsar_cluster import Manager, PulsarCluster
+from tools.servers.pulsar_processes import pulsar_processes
+from tools.servers.supervisor import Supervisor, most_at_a_time, supervised
+from tools.traffic.skewed_users import Users, skewed_users
+from tools.traffic.traffic_log import disturbance, pauses
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 _SLOW = pytest.mark.slow

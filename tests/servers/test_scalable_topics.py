@@ -10,17 +10,14 @@ import pytest
 
 from pulsar_rebalancer.lab.simulation.segments import HASHES, Segment
 from strategies.bundles import parse_bundle, topic_hash
-from tests.servers.pulsar_cluster import PulsarCluster, token_of
-from tests.waiting import eventually
+from tools.servers.pulsar_cluster import PulsarCluster, token_of
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("kind", ["pulsar50", "guarded_pulsar50"], ids=["modular", "extensible"])
-def test_segments_are_in_the_bundles_of_their_names(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    cluster: PulsarCluster = request.getfixturevalue(kind)
+def test_segments_are_in_the_bundles_of_their_names(cluster: PulsarCluster, tmp_path: Path) -> None:
     topic = f"{cluster.namespace(f't/{tmp_path.name}', 16)}/scaled"
     cluster.put(f"scalable/{topic}", None)
     cluster.post(f"scalable/{topic}/split/0", None)

@@ -11,8 +11,8 @@ import pytest
 from pulsar_rebalancer.settings.broker_conf.keys import KEYS, looks_like_ours
 from pulsar_rebalancer.settings.broker_conf.service_configuration import KEYS_OF
 from strategies.java.pulsar_releases import PulsarRelease
-from tests.servers.jvm import Program
-from tests.servers.pulsar_cluster import PULSAR, PULSAR_50
+from tools.servers.jvm import Program
+from tools.servers.pulsar_cluster import PULSAR, PULSAR_50
 
 pytestmark = pytest.mark.servers
 

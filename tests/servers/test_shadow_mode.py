@@ -10,23 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.loop import Loop, closed_loop
-from tests.servers.pulsar_cluster import pulsar_cluster
-from tests.servers.skewed_users import skewed_users
-from tests.servers.test_closed_loop import told, wait_for_rounds
+from tests.servers.test_closed_loop import own_shedder, told, wait_for_rounds
 from tests.unit.command_line import rebalancer
+from tools.processes.loop import Loop, closed_loop
+from tools.servers.pulsar_cluster import pulsar_cluster
+from tools.traffic.skewed_users import skewed_users
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
 #: The rule and the limits that the loop has, in Pulsar's words.
-SHEDDER = {
-    "loadBalancerLoadSheddingStrategy": (
-        "org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder"
-    ),
-    "loadBalancerMsgRateDifferenceShedderThreshold": "0",
-    "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold": "1.35",
-    "maxUnloadPercentage": "0.5",
-    "minUnloadMessageThroughput": "1000",
-}
+SHEDDER = own_shedder(ratio="1.35")
 
 
 def test_what_pulsars_own_shedder_unloads_is_seen_and_compared_with_our_rounds(

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from streaming.cluster.shipping import python_name, write_environment
-from tests.faults.kill_job import newest_batch
-from tests.faults.real_job import TOPICS, JobEnded, RealJob, recording
-from tests.faults.topics import compare
 from tests.replayed import replayed
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_topics import put, values
-from tests.servers.spark_cluster import SparkCluster, SparkProcess, spark_cluster
+from tools.kills.compared_topics import compare
+from tools.kills.kill_job import newest_batch
+from tools.processes.real_job import TOPICS, JobEnded, RealJob, recording
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.kafka_topics import put, values
+from tools.servers.spark_cluster import SparkCluster, SparkProcess, spark_cluster
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
 RECORDINGS = ("modular-broker-joins", "modular-broker-killed")

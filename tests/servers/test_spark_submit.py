@@ -17,15 +17,15 @@ import pyspark
 import pytest
 
 from streaming.cluster.spark_launcher import UNPACKED
-from tests.faults.real_job import TOPICS, RealJob, kill_marked, marked, recording
-from tests.faults.topics import compare
 from tests.replayed import replayed
-from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_topics import put, values
-from tests.servers.spark_cluster import SparkCluster, spark_cluster
 from tests.unit.command_line import rebalancer
 from tests.unit.test_shipping import archive
-from tests.waiting import eventually
+from tools.kills.compared_topics import compare
+from tools.processes.real_job import TOPICS, RealJob, kill_marked, marked, recording
+from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.kafka_topics import put, values
+from tools.servers.spark_cluster import SparkCluster, spark_cluster
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults, pytest.mark.heavy]
 RECORDING = "modular-broker-joins"

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.control_groups import ControlGroup, can_make_groups, control_groups
-from tests.servers.loop import Loop, closed_loop
-from tests.servers.pulsar_processes import CPU_SECONDS, PulsarProcesses, pulsar_processes
-from tests.servers.skewed_users import Users, skewed_users
-from tests.servers.traffic_log import TrafficLog
+from tools.processes.loop import Loop, closed_loop
+from tools.servers.control_groups import ControlGroup, can_make_groups, control_groups
+from tools.servers.pulsar_processes import CPU_SECONDS, PulsarProcesses, pulsar_processes
+from tools.traffic.skewed_users import Users, skewed_users
+from tools.traffic.traffic_log import TrafficLog
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
 

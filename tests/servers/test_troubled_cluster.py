@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.troubled import SESSION_S, troubled
+from tools.traffic.troubled import SESSION_S, troubled
 
 pytestmark = pytest.mark.servers
 _SHORT_S, _LONG_S = 20, 60

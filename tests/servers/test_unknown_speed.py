@@ -24,8 +24,8 @@ from strategies.cluster.model import Figures, LoadReport, Round
 from strategies.figures.usage import percent
 from strategies.fold.engine import EngineSettings
 from strategies.round.measured import CapacitySettings
-from tests.servers.pulsar_cluster import Manager
-from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
+from tools.servers.pulsar_cluster import Manager
+from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 
 pytestmark = pytest.mark.servers
 #: What Pulsar makes of a card whose speed reads as −1 Mbit/s, as in many containers.

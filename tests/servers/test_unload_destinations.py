@@ -14,9 +14,9 @@ import pytest
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError
-from tests.servers.pulsar_cluster import PulsarCluster
-from tests.servers.skewed_users import look_up, topic_in
-from tests.waiting import eventually
+from tools.servers.pulsar_cluster import PulsarCluster
+from tools.traffic.skewed_users import look_up, topic_in
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.servers
 #: Generous: the machine may be busy with other things.

@@ -11,25 +11,57 @@ import re
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.codec import decode_outcome
 from tests.chromium import DESKTOP
-from tests.servers.cluster_snapshot import snapshot
-from tests.servers.process import Process
-from tests.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster
-from tests.servers.skewed_users import skewed_users
-from tests.waiting import eventually
+from tools.processes.process import Process
+from tools.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of
+from tools.traffic.skewed_users import skewed_users
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.browser]
 #: Of the traffic, by broker.
 SHARES = (0.15, 0.25, 0.6)
 #: The machine may be busy with other tests.
 LONG_MS = 300_000
+
+
+def snapshot(cluster: PulsarCluster, folder: Path) -> dict[str, Any]:
+    """What the admin API says, by path."""
+    headers = {"Authorization": f"Bearer {token_of('admin')}"} if cluster.guarded else {}
+    base = f"http://{cluster.brokers[0]}/admin/v2"
+    found: dict[str, Any] = {}
+    with httpx.Client(headers=headers, follow_redirects=True, timeout=30) as client:
+
+        def read(path: str) -> Any:
+            answer = client.get(f"{base}/{path}")
+            assert answer.status_code in (200, 204, 404), f"{path}: {answer.status_code}"
+            found[path] = answer.json() if answer.content and answer.status_code == 200 else None
+            return found[path]
+
+        read("clusters")
+        read("clusters/c/namespaceIsolationPolicies")
+        read("brokers/configuration/values")
+        for tenant in read("tenants"):
+            read(f"tenants/{tenant}")
+            for namespace in read(f"namespaces/{tenant}"):
+                read(f"namespaces/{namespace}")  # its policies, with its bundles
+                found[f"{namespace}/topics"] = sorted(read(f"namespaces/{namespace}/topics"))
+    with closing(PulsarAdmin(cluster.settings(folder))) as admin:
+        for namespace in [path for path in found if path.startswith("namespaces/t/")]:
+            name = namespace.removeprefix("namespaces/").removesuffix("/topics")
+            for range_ in admin.ranges(name):
+                found[f"owner of {name}/{range_}"] = admin.owner(f"{name}/{range_}")
+    return found
 
 
 @pytest.mark.parametrize("manager", ["modular", pytest.param("extensible", marks=pytest.mark.slow)])

@@ -1,7 +1,7 @@
 """Waves of look-ups on modular brokers: the old way to find owners freezes one, the executor's way
 does not.
 
-`python -m tests.servers.waves FOLDER --help` runs the same with other sizes.
+`python -m tools.traffic.waves FOLDER --help` runs the same with other sizes.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import FrozenReports, Stuck, find_stuck, look, probing
 from tests.control_topic import now_ms
-from tests.faults.real_executor import RealExecutor
-from tests.servers.jvm import java
-from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
-from tests.servers.waves import PATIENT, Plan, move, owner_by_list, rehearse, sort, waves
-from tests.waiting import eventually
+from tools.processes.real_executor import RealExecutor
+from tools.servers.jvm import java
+from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
+from tools.traffic.waves import PATIENT, Plan, move, owner_by_list, rehearse, sort, waves
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.slow
 _FREEZES_S = 900.0

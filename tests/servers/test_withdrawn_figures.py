@@ -14,11 +14,11 @@ from sinks.collector.collector import Collector
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Sweep, Tombstone
 from tests.control_topic import Control
-from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
-from tests.servers.pulsar_users import bundles, traffic
 from tests.servers.test_pulsar import collecting, passed, records
 from tests.unit.command_line import rebalancer
-from tests.waiting import eventually
+from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
+from tools.traffic.bundle_users import bundles, traffic
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
 LONG_S = 300.0

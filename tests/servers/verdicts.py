@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from sinks.wire.codec import decode_answer
 from strategies.cluster.model import Outcome
-from tests.servers.loop import Loop
+from tools.processes.loop import Loop
 
 
 def verdicts(loop: Loop) -> Mapping[str, Collection[bytes]]:

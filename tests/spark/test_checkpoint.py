@@ -26,7 +26,7 @@ from streaming.checkpoint.guard import checkpoint_folder, guarded
 from streaming.checkpoint.guard_file import GUARD, Guard, guard_of, read_guard
 from streaming.checkpoint.locks import LOCKS, CheckpointInUse
 from streaming.settings import JobSettings
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 THRESHOLD = EngineSettings(strategy="threshold")
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.real_job import MARK, marked
-from tests.waiting import eventually
+from tools.processes.real_job import MARK, marked
+from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 

@@ -34,7 +34,7 @@ from tests.spark.workshop import (
 )
 from tests.telemetry_lines import intent
 from tests.topic_uris import topics_of
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.spark
 

@@ -17,11 +17,11 @@ from sinks.metrics.exposition import Liveness
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from streaming.job_metrics import JobMetrics
 from streaming.progress import BatchProgress
-from tests.set_words import set_words
 from tests.spark.workshop import Workshop, side_by_side, uneven
 from tests.unit.metric_samples import get, samples, scraped
 from tests.unit.test_metrics_commands import served
-from tests.waiting import eventually
+from tools.processes.set_words import set_words
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.spark
 

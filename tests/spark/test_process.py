@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.servers.process import Process
 from tests.spark.workshop import Workshop, recording
+from tools.processes.process import Process
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 

@@ -26,7 +26,7 @@ from strategies.cluster.model import Command, Round
 from strategies.errors import WireError
 from tests.control_topic import Control, now_ms, outcome
 from tests.telemetry_lines import T0, bundle, load_report, sweep
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 #: Of real time, between two rounds, and what passes meanwhile on the cluster's clock. A test may
 #: take a minute: then the two differ by as much as a record may (round.max_clock_jump_ms).

@@ -22,7 +22,7 @@ from strategies.cluster.model import Round
 from tests.control_topic import TOPICS, Control, now_ms
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.folding_job import FoldingJob
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.heavy
 

@@ -5,9 +5,7 @@ a secret in what it prints.
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,13 +20,13 @@ from sinks.wire.codec import encode_outcome, encode_round
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import Outcome
 from tests.control_topic import TOPICS, now_ms
-from tests.faults.started import started
 from tests.notice_builders import MINUTE, a_round
-from tests.set_words import set_words
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.metric_samples import get, scraped
-from tests.waiting import eventually
 from tests.webhook import Answered, Hook, listening
+from tools.processes.process import WITH_TRACES, Process
+from tools.processes.set_words import set_words
+from tools.waiting import eventually
 
 SECRET = "T0secret/B0secret/nobody-may-see-this"
 KEY = "the-key-nobody-may-see-0123456789"
@@ -228,14 +226,15 @@ def test_a_process_that_is_killed_repeats_its_notice_counts_and_ends_on_sigterm(
     words = stage.words(metrics__listen="127.0.0.1:0", log__format="json")
     with ExitStack() as stack:
 
-        def start() -> subprocess.Popen[bytes]:
-            return stack.enter_context(started("notify", words, os.environ, log))
+        def start() -> Process:
+            process = Process(log, "notify", *words, environment=WITH_TRACES)
+            return stack.enter_context(process)
 
         first = start()
         eventually((stage.folder / "state" / "notices.json").exists)
         stage.hook.answers += [Answered(wait=first.kill), Answered(500), Answered(429)]
         stage.publish("blind", "blind")
-        assert first.wait(60) == -signal.SIGKILL
+        assert first.ended(60) == -signal.SIGKILL
         log.write_bytes(b"")
         second = start()
         eventually(lambda: '"delivered blind of' in log.read_text())
@@ -245,8 +244,7 @@ def test_a_process_that_is_killed_repeats_its_notice_counts_and_ends_on_sigterm(
         eventually(lambda: get(served, "/readyz")[0] == 200)
         page = get(served, "/metrics")[2]
         twin = stage.notify("--once")
-        second.send_signal(signal.SIGTERM)
-        assert second.wait(60) == 0
+        assert second.stop(60) == 0
     found = scraped(page)
     assert len(stage.hook.ids) == 4
     assert len({*stage.hook.ids}) == 1

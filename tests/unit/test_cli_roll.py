@@ -19,7 +19,7 @@ from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.folding_job import FoldingJob
 from tests.unit.test_cli_intents import Person
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.heavy
 

@@ -18,10 +18,10 @@ from strategies.errors import AdminError, SettingsError
 from tests.control_topic import TOPICS, Control
 from tests.pulsar_fake.model import Answer, Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
-from tests.set_words import set_words
 from tests.unit.command_line import rebalancer
 from tests.unit.test_collector import POLICY, REPORT
 from tests.unit.test_several_clusters import collected, telemetry
+from tools.processes.set_words import set_words
 
 COMMANDS = {
     "collect --once": ["collect", "--once"],

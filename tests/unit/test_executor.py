@@ -27,7 +27,7 @@ from tests.control_topic import Control, command, now_ms
 from tests.pulsar_fake.model import Applied, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO, Life, run
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 KEY = SigningKey(Secret(b"k" * 32))
 

@@ -205,9 +205,9 @@ def test_the_connector_is_that_of_the_pinned_spark() -> None:
     "file",
     [
         "streaming/jars/kafka_jars.json",
-        "tests/servers/jars/kafka.json",
-        "tests/servers/jars/pulsar.json",
-        "tests/servers/jars/pulsar50.json",
+        "tools/servers/jars/kafka.json",
+        "tools/servers/jars/pulsar.json",
+        "tools/servers/jars/pulsar50.json",
     ],
 )
 def test_no_two_jars_of_a_lock_have_one_name(file: str) -> None:

@@ -14,9 +14,9 @@ from strategies.errors import SettingsError
 from tests.control_topic import TOPICS, Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
-from tests.set_words import set_words
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.test_collector import REPORT
+from tools.processes.set_words import set_words
 
 NOON = datetime(2026, 11, 22, 12, 0, 0, 1000, tzinfo=UTC)
 PLAIN, OBJECTS = Log(LogSettings(), lambda: NOON), Log(LogSettings("json"), lambda: NOON)

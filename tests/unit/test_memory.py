@@ -10,7 +10,7 @@ import pytest
 from streaming.cluster.workers import worker_environment
 from streaming.java_process import allocator_environment, java_memory_options
 from streaming.settings import JobSettings
-from tests.servers.jvm import java
+from tools.servers.jvm import java
 
 
 @pytest.mark.parametrize("heap", ["1g", "800m", "2048M", "2g"])

@@ -17,11 +17,11 @@ from sinks.metrics.settings import ListenAddress
 from tests.control_topic import TOPICS, Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
-from tests.set_words import set_words
 from tests.unit.command_line import rebalancer
 from tests.unit.metric_samples import get, scraped
 from tests.unit.test_collector import REPORT
-from tests.waiting import eventually
+from tools.processes.set_words import set_words
+from tools.waiting import eventually
 
 BUNDLE = "t/ns/0x00000000_0xffffffff"
 

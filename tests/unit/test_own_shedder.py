@@ -16,9 +16,9 @@ from sinks.pulsar_api.broker_facts import LeaderFacts
 from tests.control_topic import TOPICS, Control
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
-from tests.set_words import set_words
 from tests.unit.command_line import rebalancer
 from tests.unit.test_watch_command import followed
+from tools.processes.set_words import set_words
 
 IS_ON = "Pulsar's own shedder is on at the leader"
 ON = {"loadBalancerSheddingEnabled": "true"}

@@ -12,7 +12,7 @@ import pytest
 from streaming.disk_use import cut, kept_short, older_names
 from streaming.outputs.facts import Written
 from streaming.progress import BatchProgress, progress_file
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 TALKATIVE = """
 import sys

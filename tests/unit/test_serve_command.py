@@ -13,7 +13,7 @@ import pytest
 
 from tests.live_topics import MadeUpCluster, publish, settings_of
 from tests.unit.command_line import rebalancer
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.heavy
 

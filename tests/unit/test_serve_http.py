@@ -21,7 +21,7 @@ from sinks.wire.encoding import encode_round
 from sinks.wire.signing import SigningKey
 from tests.live_server import API, OPERATOR, VIEWER, RunningPage, page_of
 from tests.live_topics import MadeUpCluster, publish
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 pytestmark = pytest.mark.heavy
 

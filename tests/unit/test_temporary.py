@@ -12,7 +12,7 @@ import pytest
 
 from strategies.errors import SettingsError
 from streaming.disk_use import temporary_folder
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 _PROJECT = Path(__file__).parents[2]
 #: A job with a child that has its lock, as Java has: it prints the folder and both process ids.

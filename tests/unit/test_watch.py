@@ -15,7 +15,7 @@ from sinks.topics.addresses import TopicAccess, file_topic
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.outages import RetryBackoff, watched
 from tests.topic_uris import topic_of
-from tests.waiting import eventually
+from tools.waiting import eventually
 
 
 @pytest.mark.heavy

@@ -1,0 +1,1 @@
+"""Programs for developers, and the servers, processes and clients that they and tests start."""

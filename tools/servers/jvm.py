@@ -1,0 +1,354 @@
+"""Java servers for tests: jars from a lock, a class-data archive that makes them start in seconds,
+and nothing left behind.
+
+A server gets SIGKILL when the process that started it dies, however it dies (where Linux's
+`setpriv` is there).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from streaming.jars.locked_jars import MAVEN_CENTRAL, JarsMissing, cache_folder, fetch, read_lock
+from tools.not_here import NotHere
+from tools.processes.spark_classes import JAVA_OPTIONS
+from tools.servers.quick_java import QUICK_JAVA
+from tools.waiting import eventually
+
+HERE = Path(__file__).parent
+#: A start takes seconds, and minutes where many busy processes share the cores.
+_READY_S = 400.0
+_STOP_S = 60.0
+#: A broker gives itself a minute to hand its bundles over.
+_SHUT_DOWN_S = 180.0
+_LEAN = (
+    *QUICK_JAVA,
+    "-Xss512k",
+    "-Xshare:auto",
+    "-Xlog:disable",
+    "-Xlog:all=error:stderr",
+)
+
+
+class JarsNotHere(JarsMissing, NotHere):
+    """The jars of a server cannot be had."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """Java code to run: the jars of a lock, in its order, how much heap it gets, a class of ours
+    that starts it, if one does, and the oldest Java that it runs on.
+    """
+
+    name: str
+    heap: tuple[str, ...] = ("-Xms64m", "-Xmx256m")
+    launcher: Path | None = None
+    oldest_java: int = 17
+
+    @property
+    def java(self) -> str:
+        """The Java that runs it: see `java_from`."""
+        found = java_from(self.oldest_java)
+        assert found is not None, f"{self.name} needs Java {self.oldest_java} or newer"
+        return found
+
+    @property
+    def jars(self) -> list[Path]:
+        """Fetched on first use; a mirror is named by the setting's own environment variable."""
+        url = os.environ.get("REBALANCER_JARS__MAVEN_URL", MAVEN_CENTRAL)
+        files = _fetched(self._lock, cache_folder(f"test-{self.name}"), url)
+        if isinstance(files, str):
+            raise JarsNotHere(f"{self.name} for tests is not here: {files}")
+        return files
+
+    @property
+    def cache(self) -> Path:
+        """A folder for what only these jars with this Java can use again: archives, formatted
+        storage.
+        """
+        launcher = b"" if self.launcher is None else self.launcher.read_bytes()
+        key = hashlib.sha256(
+            self._lock.read_bytes() + java_version(self.java).encode() + launcher
+        ).hexdigest()[:12]
+        folder = cache_folder("test-servers") / f"{self.name}-{key}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @property
+    def _lock(self) -> Path:
+        return HERE / "jars" / f"{self.name}.json"
+
+    def command(self, main: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
+        """The command line that runs a class."""
+        return [
+            self.java,
+            *self.heap,
+            *_LEAN,
+            *options,
+            "-cp",
+            os.pathsep.join(map(str, self._class_path)),
+            main,
+            *arguments,
+        ]
+
+    @property
+    def _class_path(self) -> list[Path]:
+        return self.jars if self.launcher is None else [self._compiled(self.launcher), *self.jars]
+
+    def _compiled(self, source: Path) -> Path:
+        """The launcher as a jar, for a class-data archive holds classes of jars only."""
+        kept = self.cache / f"{source.stem}.jar"
+        if not kept.exists():
+            with tempfile.TemporaryDirectory(dir=self.cache) as folder:
+                compile_java(source, self.jars, Path(folder), self.java)
+                new = Path(folder) / kept.name
+                with zipfile.ZipFile(new, "w") as jar:
+                    for file in sorted(Path(folder).glob("*.class")):
+                        jar.write(file, file.name)
+                new.replace(kept)
+        return kept
+
+
+@cache
+def _fetched(lock: Path, folder: Path, url: str) -> list[Path] | str:
+    """The jars, or why they cannot be had: without network, one attempt per process is enough."""
+    try:
+        return fetch(read_lock(lock), folder, url, lambda text: print(text, file=sys.stderr))
+    except JarsMissing as error:
+        return str(error).partition(" Without network")[0]
+
+
+@dataclass
+class Server:
+    """One server process: started, watched until it is ready, stopped or killed by its process id,
+    started again.
+    """
+
+    program: Program
+    main: str
+    arguments: tuple[str, ...]
+    folder: Path
+    ready: str
+    options: tuple[str, ...] = ()
+    #: Whether it may write the class-data archive; of several alike, one is enough.
+    archiving: bool = True
+    #: What to put before the command line, a control group to enter for example.
+    prefix: tuple[str, ...] = ()
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _archiving: Path | None = field(default=None, init=False)
+    _log_start: int = field(default=0, init=False)
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "server.log"
+
+    @property
+    def findings(self) -> set[Path]:
+        """What a failed test refers to: the log, and dumps of threads."""
+        return {self.log, *self.folder.glob("threads-*.txt")}
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the server does not run"
+        return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def has_ended(self) -> bool:
+        """Without a kill of ours."""
+        return self._process is not None and self._process.poll() is not None
+
+    def start(self) -> None:
+        """Returns when the log says that the server is ready."""
+        self.launch()
+        self.wait_until_ready()
+
+    def launch(self) -> None:
+        """Returns at once, so that several can get ready at a time."""
+        self._log_start = self.log.stat().st_size if self.log.exists() else 0
+        options = [
+            *self.options,
+            *self._archive_options(),
+            f"-Dlog4j2.configurationFile={HERE / 'log4j2.json'}",
+            f"-Djava.io.tmpdir={self.folder}",
+        ]
+        command = [
+            *dying_with_us(),
+            *self.prefix,
+            *self.program.command(self.main, *self.arguments, options=options),
+        ]
+        # Another archive, of Spark's classes, would keep this server from writing its own.
+        environment = {name: value for name, value in os.environ.items() if name != JAVA_OPTIONS}
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env=environment,
+            )
+
+    def wait_until_ready(self) -> None:
+        """Returns when the log says that the server is ready."""
+        eventually(self._is_ready, _READY_S, f"{self.main} was not ready in time, see {self.log}")
+
+    def pause(self) -> None:
+        """It stands still, with all its connections."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """It goes on."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """As a power failure would: no clean-up, no goodbye."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def shut_down(self) -> None:
+        """As an administrator would: asks for an end, and waits for it."""
+        process, self._process = self._process, None
+        assert process is not None, "the server does not run"
+        process.terminate()
+        process.wait(_SHUT_DOWN_S)
+
+    def stop(self) -> None:
+        """Kill, unless this start is the one that writes the class-data archive on its way out."""
+        if self._archiving is not None and self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(_STOP_S)
+                if self._archiving.exists():
+                    self._archiving.replace(self._archive)
+            except subprocess.TimeoutExpired:
+                pass
+        self._archiving = None
+        self.kill()
+
+    @property
+    def _archive(self) -> Path:
+        return self.program.cache / f"{self.main}.jsa"
+
+    def _archive_options(self) -> list[str]:
+        if self._archive.exists():
+            return [f"-XX:SharedArchiveFile={self._archive}"]
+        if not self.archiving:
+            return []
+        self._archiving = self.folder / "classes.jsa"
+        return [f"-XX:ArchiveClassesAtExit={self._archiving}"]
+
+    def _is_ready(self) -> bool:
+        with self.log.open("rb") as log:
+            log.seek(self._log_start)
+            text = log.read()
+        assert self._process is not None
+        assert self._process.poll() is None, (
+            f"{self.main} ended by itself: {text[-2000:].decode(errors='replace')}"
+        )
+        return self.ready.encode() in text
+
+
+def java() -> str:
+    """JAVA_HOME's Java, else the first on PATH."""
+    home = os.environ.get("JAVA_HOME")
+    return os.path.join(home, "bin", "java") if home else shutil.which("java") or "java"
+
+
+def java_from(oldest: int) -> str | None:
+    """The Java of `java()`, or, if it is older than `oldest`, the newest of the system's packages;
+    None if all are older.
+    """
+    if _major_of(java()) >= oldest:
+        return java()
+    packaged = [str(path) for path in Path("/usr/lib/jvm").glob("*/bin/java")]
+    newest = max(packaged, key=_major_of, default=None)
+    return newest if newest is not None and _major_of(newest) >= oldest else None
+
+
+@cache
+def _major_of(java: str) -> int:
+    """0 if it prints none."""
+    found = re.search(r'version "(\d+)', java_version(java))
+    return int(found[1]) if found else 0
+
+
+def keytool(*arguments: str) -> None:
+    """Java's own tool for keys and certificates."""
+    subprocess.run(
+        [java().removesuffix("java") + "keytool", *arguments], check=True, capture_output=True
+    )
+
+
+def compile_java(source: Path, class_path: Sequence[Path], into: Path, java: str) -> None:
+    """By the compiler inside this Java; a Java without one cannot."""
+    words = [
+        "-proc:none",
+        "-cp",
+        os.pathsep.join(map(str, class_path)),
+        "-d",
+        str(into),
+        str(source),
+    ]
+    done = subprocess.run(
+        [java, "-m", "jdk.compiler/com.sun.tools.javac.Main", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def has_compiler(java: str) -> bool:
+    """Whether this Java is a JDK."""
+    modules = subprocess.run(
+        [java, "--list-modules"], capture_output=True, text=True, check=False
+    ).stdout
+    return "jdk.compiler@" in modules
+
+
+@cache
+def java_version(java: str) -> str:
+    return subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that no process uses on any address: a bookie takes its port on all of them, while
+    brokers of other clusters have addresses of their own.
+
+    From below those that a system gives to clients: otherwise a client, even one that looks for the
+    server, may hold the port of a server that is not there yet or that was killed.
+    """
+    found: list[int] = []
+    while len(found) < count:
+        port = random.randrange(15_000, 32_000)
+        with suppress(OSError), socket.socket() as looking:
+            looking.bind(("", port))  # without listening: no client can connect
+            found = [*found, port] if port not in found else found
+    return found
+
+
+def dying_with_us() -> list[str]:
+    """What to put before a command so that it dies with the thread that starts it."""
+    setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
+    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

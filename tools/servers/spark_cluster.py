@@ -1,0 +1,224 @@
+"""A Spark standalone cluster on loopback: a master and workers, each a process and a folder of its
+own; a worker can be killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+
+from tools.servers.jvm import dying_with_us, free_ports, java
+from tools.servers.quick_java import QUICK_JAVA
+from tools.waiting import eventually
+
+_READY_S = 120.0
+_HOST = "127.0.0.1"
+_MARK = "TESTS_SPARK_PROCESS"
+_JAVA = "JDK_JAVA_OPTIONS"
+_LEAN = " ".join([*QUICK_JAVA, "-Xss512k"])
+#: Executors of one core and a heap as small as Spark allows.
+_DEFAULTS = """
+spark.executor.memory 512m
+spark.executor.cores 1
+spark.cores.max 2
+spark.driver.host 127.0.0.1
+spark.driver.bindAddress 127.0.0.1
+"""
+
+
+@dataclass
+class SparkProcess:
+    """A master or a worker. What a worker starts, executors and their Python, carries its mark and
+    dies with it.
+    """
+
+    name: str
+    folder: Path
+    words: tuple[str, ...]
+    ready: str
+    environment: Mapping[str, str]
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    def start(self) -> None:
+        """Returns when the log says that it is ready."""
+        self.folder.mkdir(exist_ok=True)
+        log_start = self._log.stat().st_size if self._log.exists() else 0
+        command = [
+            *dying_with_us(),
+            str(Path(pyspark.__file__).parent / "bin/spark-class"),
+            *self.words,
+        ]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env=self._environment(),
+                start_new_session=True,
+            )
+        eventually(
+            lambda: self._is_ready(log_start),
+            _READY_S,
+            f"{self.name} was not ready in time, see {self._log}",
+        )
+
+    def kill(self) -> int:
+        """SIGKILL to the process and to all that it has started; how many processes that were."""
+        process, self._process = self._process, None
+        killed: set[int] = set()
+        if process is not None:
+            process.kill()
+            process.wait()
+            killed.add(process.pid)
+        while found := self.started():
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            killed |= found
+        return len(killed)
+
+    def started(self) -> set[int]:
+        """Living processes that carry the mark of this one."""
+        wanted, found = f"{_MARK}={self.folder}\0".encode(), set()
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    if wanted in (entry / "environ").read_bytes():
+                        found.add(int(entry.name))
+        return found
+
+    def python_seconds(self) -> float:
+        """CPU time of the Python processes of its executors: who decides has the most."""
+        return sum(_cpu_seconds(pid) for pid in self.started())
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "process.log"
+
+    def _environment(self) -> dict[str, str]:
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYSPARK_", "PYTHON", "SPARK_", "VIRTUAL_"))
+        }
+        own = {
+            _MARK: str(self.folder),
+            "SPARK_LOCAL_DIRS": str(self.folder),
+            "SPARK_DAEMON_MEMORY": "192m",
+            # Executors read it too: nothing of theirs is left when they are killed.
+            _JAVA: f"{self.environment[_JAVA]} -Djava.io.tmpdir={self.folder}",
+        }
+        return {**inherited, **self.environment, **own}
+
+    def _is_ready(self, log_start: int) -> bool:
+        assert self._process is not None
+        text = self._log.read_bytes()[log_start:].decode(errors="replace")
+        assert self._process.poll() is None, f"{self.name} ended by itself: {text[-2000:]}"
+        return self.ready in text
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Of a Python process; nothing of any other, nor of one that has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0.0
+    name, figures = (
+        text[text.index("(") + 1 : text.rindex(")")],
+        text[text.rindex(")") + 2 :].split(),
+    )
+    return (
+        (int(figures[11]) + int(figures[12])) / os.sysconf("SC_CLK_TCK")
+        if name.startswith("python")
+        else 0.0
+    )
+
+
+@dataclass(frozen=True)
+class SparkCluster:
+    """`url`: for --master; `environment`: what a driver needs beside it."""
+
+    url: str
+    workers: tuple[SparkProcess, ...]
+    environment: Mapping[str, str]
+
+
+@contextlib.contextmanager
+def spark_cluster(
+    folder: Path, workers: int, cores: int = 1, memory: str = "600m", java_options: str = _LEAN
+) -> Iterator[SparkCluster]:
+    """A master and workers, each with `cores` and `memory`, whose Python has no packages at all;
+    all killed at the end. `java_options`: by default those for short runs.
+    """
+    port, page, *pages = free_ports(2 + workers)
+    conf = folder / "conf"
+    conf.mkdir(parents=True)
+    (conf / "spark-defaults.conf").write_text(_DEFAULTS)
+    bare = str(Path(sys.base_prefix) / "bin")
+    environment = {"SPARK_CONF_DIR": str(conf), "SPARK_LOCAL_IP": _HOST}
+    on_servers = {
+        **environment,
+        _JAVA: java_options,
+        "PATH": os.pathsep.join((bare, str(Path(java()).parent), os.defpath)),
+    }
+    master = SparkProcess(
+        "master",
+        folder / "master",
+        (
+            "org.apache.spark.deploy.master.Master",
+            "--host",
+            _HOST,
+            "--port",
+            str(port),
+            "--webui-port",
+            str(page),
+        ),
+        "I have been elected leader",
+        on_servers,
+    )
+    url = f"spark://{_HOST}:{port}"
+    started = [
+        master,
+        *(
+            _worker(folder / f"worker-{number}", url, webui, (cores, memory), on_servers)
+            for number, webui in enumerate(pages, 1)
+        ),
+    ]
+    try:
+        for process in started:
+            process.start()
+        yield SparkCluster(url, tuple(started[1:]), environment)
+    finally:
+        for process in started:
+            process.kill()
+
+
+def _worker(
+    folder: Path, url: str, page: int, size: tuple[int, str], environment: Mapping[str, str]
+) -> SparkProcess:
+    own = (
+        "--host",
+        _HOST,
+        "--webui-port",
+        str(page),
+        "--cores",
+        str(size[0]),
+        "--memory",
+        size[1],
+        "--work-dir",
+        str(folder / "work"),
+    )
+    words = ("org.apache.spark.deploy.worker.Worker", *own, url)
+    return SparkProcess(
+        folder.name, folder, words, "Successfully registered with master", environment
+    )
