@@ -17,7 +17,7 @@ from strategies.cluster.store import InMemoryStore, StateStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
 from tests.properties.legal import EAGER, MODES
-from tests.unit.telemetry_builders import T0, bundle
+from tests.world.telemetry import T0, bundle
 
 #: Short times, so that a story of some dozen records sees cool-downs, expiry, staleness and a
 #: recovering clock.

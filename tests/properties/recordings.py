@@ -34,7 +34,7 @@ from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
 from strategies.shedding.uniform.settings import UniformSettings
 from strategies.splitting.limits import SplitSettings
-from tests.unit.telemetry_builders import T0
+from tests.world.telemetry import T0
 
 MINUTE_MS = 60_000
 BROKERS = tuple(f"broker-{number}:8080" for number in range(5))

@@ -41,7 +41,7 @@ from tests.properties.roll_draws import (
 )
 from tests.properties.roll_promises import PERSON
 from tests.properties.test_steady import reopened
-from tests.unit.telemetry_builders import T0, report, sweep
+from tests.world.telemetry import T0, report, sweep
 
 #: A process looks this often in a minute, in ms after the round.
 LOOKS_MS = (1_000, 21_000, 41_000)

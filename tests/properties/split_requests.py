@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from strategies.bundles.ranges import FULL, KeyRange
 from strategies.splitting.boundaries import Algorithm, FlowSettings, SplitRequest, TopicFlow
-from tests.unit.splitting_builders import topic_of
+from tests.world.splits import topic_of
 
 edges = st.integers(0, FULL) | st.sampled_from([0, 1, 2, FULL - 1, FULL, 2**31])
 ranges = (

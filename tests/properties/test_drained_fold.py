@@ -29,7 +29,7 @@ from tests.properties.lives import (
     moves,
 )
 from tests.properties.test_fold import PROMISES, ByteStore, published
-from tests.unit.intent_builders import id_of
+from tests.world.intents import id_of
 
 ENGINES = tuple(
     replace(one, drains=DrainSettings(2), limits=LimitSettings(moves_per_round=3))

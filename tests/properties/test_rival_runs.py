@@ -32,7 +32,7 @@ from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.registry import SHEDDERS
 from tests.properties.costly import costly
 from tests.properties.legal import seeds
-from tests.unit.telemetry_builders import T0, bundle, report, sweep
+from tests.world.telemetry import T0, bundle, report, sweep
 
 _NAMES = tuple(f"b{number}:8080" for number in range(5))
 _PASS_S = 20

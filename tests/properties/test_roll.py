@@ -15,7 +15,7 @@ from strategies.cluster.model import Round
 from strategies.roll.next_step import next_step
 from strategies.roll.roll_state import IN_WORK, Observation, RestartRun, RollState
 from strategies.roll.steps import EndProcess, HaltRoll, KeepWaiting, RunRestart, WriteRecord
-from tests.unit.roll_builders import NOW, A, B, C, D, intent, rolling, round_of, status
+from tests.world.rolls import NOW, A, B, C, D, intent, rolling, round_of, status
 
 BROKERS = (A, B, C, D)
 PHASES: tuple[RollPhase, ...] = ("waiting", "draining", "drained", "restarting", "restarted")

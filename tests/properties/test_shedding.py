@@ -32,8 +32,7 @@ from tests.properties.legal import (
     shuffled,
     views,
 )
-from tests.unit.shedding_builders import ns
-from tests.unit.shedding_rounds import play
+from tests.world.brokers import ns, play
 
 any_strategy = pytest.mark.parametrize("strategy", list(SHEDDERS))
 histories = st.lists(views, min_size=1, max_size=3)

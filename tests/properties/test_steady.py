@@ -23,7 +23,7 @@ from streaming.state.rows import pack_entry, unpack_brokers
 from tests.properties.costly import costly
 from tests.properties.drawn_lives import DrawnCluster, Form, Life, some_settings
 from tests.properties.legal import WEIGHTS, seeds
-from tests.unit.shedding_builders import ns
+from tests.world.brokers import ns
 
 brokers, bundles, rounds = st.integers(2, 5), st.integers(0, 16), st.integers(3, 16)
 

@@ -19,7 +19,7 @@ from strategies.shedding.transfer.settings import (
     Stores,
     TransferSettings,
 )
-from tests.unit.shedding_builders import ns
+from tests.world.brokers import ns
 
 NAMES = [f"b{number}:1" for number in range(1, 7)]
 NOW_MS = 10_000_000

@@ -57,7 +57,7 @@ from strategies.shedding.transfer.settings import TransferSettings
 from streaming.decode import Unread, reading
 from streaming.processor import end_of_window, fold
 from tests.properties.recordings import MINUTE_MS, some_records
-from tests.unit.uneven_log import EAGER, uneven
+from tests.world.uneven_log import EAGER, uneven
 
 RECORDINGS = sorted((Path(__file__).parents[1] / "data" / "recordings").glob("*.jsonl.gz"))
 #: Rounds that are compared, after the boundary.

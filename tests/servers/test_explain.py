@@ -16,7 +16,7 @@ from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.skewed_users import topic_in
 from tests.set_words import set_words
 from tests.unit.command_line import rebalancer
-from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 
 pytestmark = pytest.mark.servers
 

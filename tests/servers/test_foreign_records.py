@@ -20,7 +20,7 @@ from tests.servers.pulsar_topics import put as put_on_pulsar
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.topic_uris import topic_of
 from tests.unit.command_line import Answer, rebalancer
-from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 
 pytestmark = pytest.mark.servers
 FOREIGN = [b"\x00\xff no JSON", b'{"hello":"world"}', b'"' + b"x" * 300]

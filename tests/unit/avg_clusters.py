@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from strategies.cluster.model import ClusterView
-from tests.unit.shedding_builders import Load, broker, talking, view
+from tests.world.brokers import Load, broker, talking, view
 
 
 def five_uneven_brokers() -> ClusterView:

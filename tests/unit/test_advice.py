@@ -17,9 +17,9 @@ from strategies.dispatch_limits.throttle_advice import (
     due_advice,
 )
 from strategies.splitting.limits import SplitSettings
-from tests.unit.shedding_builders import MIB, ns, view
-from tests.unit.shedding_builders import broker as a_broker
-from tests.unit.splitting_builders import broker as a_table
+from tests.world.brokers import MIB, ns, view
+from tests.world.brokers import broker as a_broker
+from tests.world.splits import broker as a_table
 
 ONE_TOPIC = SplitSettings()
 

@@ -23,10 +23,9 @@ from strategies.placement.contract import Candidate, Placement
 from strategies.placement.destinations import Destinations
 from strategies.shedding.avg.parity import ParityAvgShedder, parity_50
 from strategies.shedding.avg.settings import AvgSettings
-from tests.unit.placement_builders import brokers, candidate, policies, policy, request
-from tests.unit.shedding_builders import WEIGHTS, broker, ns, talking, view
-from tests.unit.shedding_rounds import hits, picked, play
-from tests.unit.uneven_log import uneven
+from tests.world.brokers import WEIGHTS, broker, hits, ns, picked, play, talking, view
+from tests.world.placement import brokers, candidate, policies, policy, request
+from tests.world.uneven_log import uneven
 
 SETTINGS = AvgSettings(max_unload=0.5, hit_count_high=1)
 OLD, NEW = ParityAvgShedder(SETTINGS, WEIGHTS), parity_50(SETTINGS, WEIGHTS)

@@ -14,8 +14,20 @@ from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.shedding.avg.fixed import AvgShedder
 from strategies.shedding.avg.settings import AvgSettings
 from tests.unit.avg_clusters import five_uneven_brokers, ten_ninety
-from tests.unit.shedding_builders import WEIGHTS, Load, broker, bundles, ns, talking, view
-from tests.unit.shedding_rounds import codes, hits, picked, play, skip_of
+from tests.world.brokers import (
+    WEIGHTS,
+    Load,
+    broker,
+    bundles,
+    codes,
+    hits,
+    ns,
+    picked,
+    play,
+    skip_of,
+    talking,
+    view,
+)
 
 SHEDDER = AvgShedder(AvgSettings(max_unload=0.5), WEIGHTS)
 SPARE = {ns(14): Load(), ns(15): Load()}

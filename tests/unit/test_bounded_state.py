@@ -23,9 +23,9 @@ from strategies.cluster.store import BrokerState, InMemoryStore
 from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings
 from streaming.state.cluster_bytes import to_bytes
-from tests.unit.intent_builders import drain, undrain
-from tests.unit.little_cluster import LittleCluster
-from tests.unit.telemetry_builders import report
+from tests.world.intents import drain, undrain
+from tests.world.little_cluster import LittleCluster
+from tests.world.telemetry import report
 
 DAYS, BROKERS, BUNDLES = 30, 6, 8
 #: Minutes between two passes: with fewer, a month takes minutes.

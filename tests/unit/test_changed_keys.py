@@ -27,9 +27,9 @@ from strategies.errors import SettingsError, WireError
 from tests.control_topic import Control, command
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO, run
-from tests.unit.intent_builders import drain
 from tests.unit.plan_builders import APPROVALS_KEY, approval, give
 from tests.unit.test_wire_encoding import ROUND
+from tests.world.intents import drain
 
 OLD, NEW = Secret(b"o" * 32), Secret(b"n" * 32)
 BEFORE, DURING, AFTER = SigningKey(OLD), SigningKey(NEW, OLD), SigningKey(NEW)

@@ -22,8 +22,8 @@ from strategies.reason_codes import Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
 from strategies.settings import MODE_RULES, Mode
 from strategies.shedding.contract import Shedding
-from tests.unit.placement_builders import policies
-from tests.unit.shedding_builders import WEIGHTS, broker, bundles, ns, view
+from tests.world.brokers import WEIGHTS, broker, bundles, ns, view
+from tests.world.placement import policies
 
 CLOSED = Refusal("outside-window", "would be moved, but not now")
 #: What was remembered before the round, in which AvgShedder counted b1 and b2 anew because they

@@ -22,8 +22,8 @@ from strategies.placement.registry import placer
 from strategies.reason_codes import Refusal
 from strategies.settings import Mode
 from tests.calls import watched_calls
-from tests.unit.placement_builders import policies, policy
-from tests.unit.shedding_builders import WEIGHTS, Load, broker, loads, ns, view
+from tests.world.brokers import WEIGHTS, Load, broker, loads, ns, view
+from tests.world.placement import policies, policy
 
 
 def leave(bundle: str, source: str = "b1:1", destination: str | None = None) -> Decision:

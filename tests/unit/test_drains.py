@@ -13,8 +13,8 @@ from strategies.cluster.limit_settings import LimitSettings
 from strategies.cluster.model import OutcomeStatus, Round
 from strategies.fold.engine import EngineSettings
 from strategies.settings import Mode
-from tests.unit.intent_builders import drain, id_of, of_roll, roll, undrain
-from tests.unit.little_cluster import LittleCluster, applies, spread_out
+from tests.world.intents import drain, id_of, of_roll, roll, undrain
+from tests.world.little_cluster import LittleCluster, applies, spread_out
 
 NAMES = ("a:1", "b:1", "c:1", "d:1")
 PACE = EngineSettings(drains=DrainSettings(bundles_at_a_time=4))

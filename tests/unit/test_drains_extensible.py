@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from strategies.settings import Mode
-from tests.unit.intent_builders import drain
-from tests.unit.little_cluster import LittleCluster, spread_out
 from tests.unit.test_drains import NAMES, PACE, draining, said
+from tests.world.intents import drain
+from tests.world.little_cluster import LittleCluster, spread_out
 
 
 def extensible(

@@ -17,8 +17,8 @@ from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import Mode
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.splitting.limits import SplitSettings
-from tests.unit.telemetry_builders import bundle, fold_all, outcome, report, sweep
 from tests.unit.test_round_stories import with_topics
+from tests.world.telemetry import bundle, fold_all, outcome, report, sweep
 
 HEAVY = {bundle(0): 200.0, bundle(1): 190.0, bundle(2): 150.0}
 MODES: tuple[Mode, ...] = ("fixed", "parity")

@@ -13,8 +13,8 @@ from strategies.reason_codes import Refusal
 from strategies.settings import Mode
 from strategies.splitting.due import SPLITTERS, DueSplits, SplitRules, due_splits
 from strategies.splitting.limits import SplitSettings
-from tests.unit.shedding_builders import ns
-from tests.unit.splitting_builders import broker
+from tests.world.brokers import ns
+from tests.world.splits import broker
 
 ON = SplitSettings(enabled=True)
 HOT = (1001, 10, 10.0, 10.0)

@@ -23,7 +23,7 @@ from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.reports import MOVING_AT_MOST
 from strategies.settings import Mode, RoundSettings
-from tests.unit.telemetry_builders import T0, bundle, fold_all, outcome, report, sweep
+from tests.world.telemetry import T0, bundle, fold_all, outcome, report, sweep
 
 
 def engine(**round_settings: int) -> Engine:

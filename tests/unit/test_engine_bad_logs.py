@@ -13,7 +13,7 @@ import pytest
 from strategies.cluster.model import Event, LoadReport, Rejection, Round, TelemetryRecord, Tombstone
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from tests.unit.telemetry_builders import T0, fold_all, report, sweep
+from tests.world.telemetry import T0, fold_all, report, sweep
 
 YEAR_S = 365 * 24 * 3600.0
 

@@ -6,7 +6,7 @@ from dataclasses import astuple
 
 from strategies.cluster.model import Decision, Expected, Figures
 from strategies.figures.estimate import Estimate
-from tests.unit.shedding_builders import broker, bundles, ns, view
+from tests.world.brokers import broker, bundles, ns, view
 
 
 def usage(figures: Figures) -> float:

@@ -17,7 +17,7 @@ from strategies.placement.destination_rules import DestinationRules, Destination
 from strategies.placement.destinations import Destinations
 from strategies.round.clearance import Leaving, LeavingRules, decide
 from strategies.shedding.contract import Shedding
-from tests.unit.shedding_builders import WEIGHTS, broker, bundles, ns, view
+from tests.world.brokers import WEIGHTS, broker, bundles, ns, view
 
 #: Even distribution allows b2 one bundle more than b1 would have left.
 EVEN = FilterSettings(load_manager="modular")

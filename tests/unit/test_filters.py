@@ -20,7 +20,7 @@ from strategies.filters.isolation import governing, isolated
 from strategies.filters.policies import BrokerFacts
 from strategies.filters.topic_count import too_many_topics, topics_at_limit
 from strategies.filters.versions import VersionError, not_newest, not_newest_known, version_key
-from tests.unit.placement_builders import facts, filters, fleet, policies, policy
+from tests.world.placement import facts, filters, fleet, policies, policy
 
 THREE = ("b1", "b2", "b3")
 

@@ -10,8 +10,8 @@ from strategies.cluster.intent_contract import Intent, RollPhase
 from strategies.cluster.intent_state import NO_INTENTS, Drain, Intents, from_statuses, statuses
 from strategies.fold.accept_intent import IntentRefusal, accept
 from strategies.fold.intent_fleet import IntentFleet
-from tests.unit.intent_builders import drain, id_of, intent, of_roll, roll, undrain
-from tests.unit.telemetry_builders import T0
+from tests.world.intents import drain, id_of, intent, of_roll, roll, undrain
+from tests.world.telemetry import T0
 
 FLEET = IntentFleet(["a:1", "b:1", "c:1", "x:1", "dead:1"], ["a:1", "b:1", "c:1", "x:1"], ["x:1"])
 BEGUN = roll(1, 0, "a:1", "b:1")

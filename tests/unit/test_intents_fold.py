@@ -12,8 +12,8 @@ from strategies.cluster.model import Event, Rejection, Round, TelemetryRecord
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from streaming.state.cluster_bytes import from_bytes, to_bytes
-from tests.unit.intent_builders import drain, id_of, of_roll, roll, undrain
-from tests.unit.telemetry_builders import T0, fold_all, report, sweep
+from tests.world.intents import drain, id_of, of_roll, roll, undrain
+from tests.world.telemetry import T0, fold_all, report, sweep
 
 ENGINE = Engine(EngineSettings())
 BROKERS = ("a:1", "b:1", "c:1")

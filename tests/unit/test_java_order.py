@@ -16,7 +16,7 @@ from strategies.java.hash_order import (
     hash_map_order,
     java_hash,
 )
-from tests.unit.shedding_builders import ns
+from tests.world.brokers import ns
 
 
 def colliding(count: int) -> list[str]:

@@ -16,7 +16,7 @@ from strategies.fold.engine import Engine, EngineSettings
 from strategies.round.capacities import CapacitySettings
 from strategies.settings import Weights
 from strategies.shedding.steady.load_history import LoadHistory
-from tests.unit.telemetry_builders import bundle, report, sweep
+from tests.world.telemetry import bundle, report, sweep
 
 #: kbit/s of a card with 10 Gbit/s, and what is used of it.
 CARD, USED = 10_000_000.0, 5_600_000.0

@@ -13,8 +13,19 @@ from strategies.shedding.overload.fixed import OverloadShedder
 from strategies.shedding.overload.parity import ParityOverloadShedder
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.overload.strategy import OVERLOAD
-from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, ns, view
-from tests.unit.shedding_rounds import codes, picked, play, skip_of
+from tests.world.brokers import (
+    MIB,
+    WEIGHTS,
+    Load,
+    broker,
+    bundles,
+    codes,
+    ns,
+    picked,
+    play,
+    skip_of,
+    view,
+)
 
 JAVA = ParityOverloadShedder(OverloadSettings(), WEIGHTS)
 OURS = OverloadShedder(OverloadSettings(), WEIGHTS)

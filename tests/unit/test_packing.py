@@ -29,7 +29,7 @@ from strategies.errors import StateVersionError
 from strategies.fold.quick_replace import quick_replace
 from strategies.shedding.steady.load_history import Episode, RecentMove
 from streaming.state.cluster_bytes import changed_bytes, from_bytes, to_bytes
-from tests.unit.telemetry_builders import T0, outcome, report, sweep
+from tests.world.telemetry import T0, outcome, report, sweep
 
 
 def measured(record: OutcomeReport) -> OutcomeReport:

@@ -19,7 +19,7 @@ from strategies.placement.least_resource_usage import (
 )
 from strategies.placement.registry import PLACERS, placer
 from strategies.placement.round_robin import RoundRobin
-from tests.unit.placement_builders import best, brokers, bundle_of, candidate, placed, request
+from tests.world.placement import best, brokers, bundle_of, candidate, placed, request
 
 BY_RATE = LeastLongTermRate(LeastLongTermRateSettings())
 BY_USAGE = LeastResourceUsage(LeastResourceUsageSettings())

@@ -19,7 +19,7 @@ from strategies.placement.least_resource_usage import (
     smoothed,
 )
 from strategies.placement.round_robin import ParityRoundRobin
-from tests.unit.placement_builders import best, brokers, bundle_of, candidate, placed, request
+from tests.world.placement import best, brokers, bundle_of, candidate, placed, request
 
 BY_RATE = ParityLeastLongTermRate(LeastLongTermRateSettings())
 BY_USAGE = ParityLeastResourceUsage(LeastResourceUsageSettings())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import BrokerFacts, PoliciesView, read_policies
-from tests.unit.placement_builders import policy
+from tests.world.placement import policy
 
 
 def read(**parts: object) -> PoliciesView:

@@ -19,7 +19,7 @@ from strategies.fold.producer_votes import strayed
 from strategies.settings import RoundSettings
 from strategies.shedding.steady.load_history import Episode, RecentMove
 from streaming.state.cluster_bytes import from_bytes, to_bytes
-from tests.unit.telemetry_builders import T0, bundle, fold_all, outcome, report, sweep
+from tests.world.telemetry import T0, bundle, fold_all, outcome, report, sweep
 
 
 def engine(**settings: int) -> Engine:

@@ -11,9 +11,8 @@ from strategies.placement.registry import placer
 from strategies.shedding.contract import Shedding
 from strategies.shedding.registry import shedder
 from strategies.shedding.uniform.settings import UniformSettings
-from tests.unit.placement_builders import bundle_of, candidate, placed
-from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, ns, talking, view
-from tests.unit.shedding_rounds import picked, play
+from tests.world.brokers import MIB, WEIGHTS, broker, bundles, ns, picked, play, talking, view
+from tests.world.placement import bundle_of, candidate, placed
 
 
 def java(strategy: str, *brokers: BrokerLoad) -> Shedding:

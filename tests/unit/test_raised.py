@@ -27,8 +27,8 @@ from streaming.state.cluster_bytes import to_bytes
 from streaming.state.store import StoreCache
 from tests.raising_strategy import RAISING, WITH_RAISING, RaisingSettings
 from tests.spark.state_variables import Spark
-from tests.unit.little_cluster import LittleCluster
-from tests.unit.telemetry_builders import T0, bundle, fold_all, report, sweep
+from tests.world.little_cluster import LittleCluster
+from tests.world.telemetry import T0, bundle, fold_all, report, sweep
 
 BROKERS = {"a:1": {"t/n/0x00000000_0x80000000": 40.0, "t/n/0x80000000_0xffffffff": 40.0}, "b:1": {}}
 MINUTE = 60_000

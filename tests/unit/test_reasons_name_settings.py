@@ -26,8 +26,7 @@ from strategies.shedding.registry import shedder
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
 from strategies.shedding.uniform.settings import UniformSettings
-from tests.unit.shedding_builders import WEIGHTS, broker, bundles, talking, view
-from tests.unit.shedding_rounds import play
+from tests.world.brokers import WEIGHTS, broker, bundles, play, talking, view
 
 NAMED = re.compile(r"([a-z_]+(?:\.[a-z_]+)+) = (\S+?)(?=[\s),;]|$)")
 MODES: tuple[Mode, ...] = ("parity", "fixed")

@@ -10,9 +10,9 @@ from strategies.cluster.rival_state import Rivals, Sighting
 from strategies.fold.engine import EngineSettings
 from strategies.fold.ownership import Listing, listed
 from streaming.state.cluster_bytes import from_bytes, to_bytes
-from tests.unit.intent_builders import drain
-from tests.unit.little_cluster import LittleCluster, spread_out
-from tests.unit.rival_stories import PASS_S, A, B, C, Life, three_brokers
+from tests.world.intents import drain
+from tests.world.little_cluster import LittleCluster, spread_out
+from tests.world.rivals import PASS_S, A, B, C, Life, three_brokers
 
 #: Nothing in these stories may yield.
 PATIENT = RivalSettings(moves_per_hour=0)

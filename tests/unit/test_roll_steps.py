@@ -15,7 +15,7 @@ from strategies.reason_codes import StateCode
 from strategies.roll.next_step import next_step
 from strategies.roll.roll_state import Observation, RestartRun, RollState
 from strategies.roll.steps import EndProcess, HaltRoll, KeepWaiting, RunRestart, WriteRecord
-from tests.unit.roll_builders import (
+from tests.world.rolls import (
     NOW,
     ROLL,
     ROUND_MS,

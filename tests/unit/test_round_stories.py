@@ -33,7 +33,7 @@ from strategies.fold.engine import Engine, EngineSettings, rules_of
 from strategies.settings import Mode
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.splitting.limits import SplitSettings
-from tests.unit.telemetry_builders import T0, bundle, fold_all, report, sweep
+from tests.world.telemetry import T0, bundle, fold_all, report, sweep
 
 HEAVY = {bundle(0): 200.0, bundle(1): 190.0, bundle(2): 150.0}
 NAMES = ("hot:1", "cool:1", "cold:1")

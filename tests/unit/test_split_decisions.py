@@ -30,8 +30,8 @@ from strategies.splitting.when_modular import (
     java_modular_splits,
     modular_splits,
 )
-from tests.unit.shedding_builders import MIB, ns
-from tests.unit.splitting_builders import broker, stats
+from tests.world.brokers import MIB, ns
+from tests.world.splits import broker, stats
 
 #: Topics, sessions, messages/s and bytes/s of a bundle exactly at every default limit.
 AT_LIMIT = (1000, 1000, 30_000.0, 100.0 * MIB)

@@ -27,7 +27,7 @@ from strategies.splitting.boundaries import (
     applied,
     cuts,
 )
-from tests.unit.splitting_builders import topic_of
+from tests.world.splits import topic_of
 
 WHOLE = KeyRange(0, FULL)
 FOUR = initial_boundaries(4)

@@ -11,7 +11,7 @@ from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.gaps import LoadGap, widest_gap
 from strategies.shedding.steady.load_history import Episode, LoadHistory, LoadSample
 from strategies.shedding.steady.settings import PROFILES, SteadySettings
-from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
+from tests.world.brokers import WEIGHTS, broker, bundles, view
 
 _MINUTE_MS = 60_000
 

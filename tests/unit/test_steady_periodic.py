@@ -21,7 +21,7 @@ from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.lasting import ENOUGH, REMEMBERED_MS, YOUNG
 from strategies.shedding.steady.load_history import Episode, LoadHistory, LoadSample
 from strategies.shedding.steady.settings import Steadiness, SteadySettings
-from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, view
+from tests.world.brokers import MIB, WEIGHTS, broker, bundles, view
 
 _MINUTE_MS = 60_000
 _NOW_MS = 1_000 * _MINUTE_MS

@@ -16,7 +16,7 @@ from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.gaps import LoadGap
 from strategies.shedding.steady.reasons import gap_text
 from strategies.shedding.steady.settings import SteadySettings
-from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
+from tests.world.brokers import WEIGHTS, broker, bundles, view
 
 MEANINGS = meanings_of(*SHEDDERS.values())
 

@@ -14,7 +14,7 @@ from strategies.shedding.steady.cost import learned
 from strategies.shedding.steady.load_history import LoadHistory, LoadSample
 from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.move_search import searched
-from tests.unit.shedding_builders import broker, bundles, ns, view
+from tests.world.brokers import broker, bundles, ns, view
 
 Bundles = dict[str, float]
 _SIZES = {"full": 11.0, "empty": 5.0}

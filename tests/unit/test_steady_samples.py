@@ -17,7 +17,7 @@ from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.load_history import LoadHistory, LoadLevel, LoadSample
 from strategies.shedding.steady.samples import NO_SAMPLES, continued, recorded
 from strategies.shedding.steady.settings import SteadySettings
-from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
+from tests.world.brokers import WEIGHTS, broker, bundles, view
 
 STEADY = "shedding.strategy=steady"
 #: Period of samples, in seconds.

@@ -15,7 +15,7 @@ from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.load_history import LoadHistory
 from strategies.shedding.steady.samples import recorded
 from strategies.shedding.steady.settings import SteadySettings
-from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
+from tests.world.brokers import WEIGHTS, broker, bundles, view
 
 _MINUTE_MS = 60_000
 

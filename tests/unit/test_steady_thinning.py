@@ -17,7 +17,7 @@ from strategies.shedding.steady.load_history import Episode, RecentMove
 from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.plan import best_plan
 from strategies.shedding.steady.settings import PROFILES, SteadySettings
-from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
+from tests.world.brokers import WEIGHTS, broker, bundles, view
 
 _PROFILE = PROFILES["default"]
 

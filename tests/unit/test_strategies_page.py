@@ -9,9 +9,8 @@ from strategies.settings import Mode
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.registry import shedder
 from strategies.shedding.transfer.settings import TransferSettings
-from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, talking, view
-from tests.unit.shedding_rounds import ewmas, play
 from tests.unit.strategies_page import example, numbers
+from tests.world.brokers import MIB, WEIGHTS, broker, bundles, ewmas, play, talking, view
 
 
 def figure(strategy: str, evidence: Evidence) -> tuple[float, float]:

@@ -42,7 +42,7 @@ from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.set_words import set_words
 from tests.telemetry_lines import T0, intent, line, policies, sweep
 from tests.unit.command_line import Answer, rebalancer
-from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 
 #: Colours, a title, a bell, a clear of the screen in one byte, a change of direction, line ends.
 EVIL = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202etxet\u2028\x85\r\nFORGED"

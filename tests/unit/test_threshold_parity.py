@@ -12,9 +12,21 @@ from strategies.cluster.model import BrokerLoad, ClusterView, Resource
 from strategies.shedding.contract import Shedding
 from strategies.shedding.threshold.parity import ParityThresholdShedder
 from strategies.shedding.threshold.settings import ThresholdSettings
-from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, ns, view
-from tests.unit.shedding_rounds import codes, ewmas, picked, play, skip_of
 from tests.unit.threshold_clusters import forty_ten_ten, hot_then_balanced
+from tests.world.brokers import (
+    MIB,
+    WEIGHTS,
+    Load,
+    broker,
+    bundles,
+    codes,
+    ewmas,
+    ns,
+    picked,
+    play,
+    skip_of,
+    view,
+)
 
 
 def shedder(

@@ -11,7 +11,7 @@ from strategies.cluster.model import BundleStats
 from strategies.filters.policies import PoliciesView, isolation_policy
 from strategies.settings import Mode
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
-from tests.unit.shedding_builders import ns
+from tests.world.brokers import ns
 
 BOTH: list[Mode] = ["parity", "fixed"]
 TOP = {"fixed": top_bundles, "parity": java_top_bundles}

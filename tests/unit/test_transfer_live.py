@@ -14,8 +14,20 @@ from strategies.settings import Mode
 from strategies.shedding.contract import Shedding
 from strategies.shedding.registry import shedder
 from strategies.shedding.transfer.settings import TransferSettings
-from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, ns, view
-from tests.unit.shedding_rounds import codes, ewmas, picked, play, skip_of
+from tests.world.brokers import (
+    MIB,
+    WEIGHTS,
+    Load,
+    broker,
+    bundles,
+    codes,
+    ewmas,
+    ns,
+    picked,
+    play,
+    skip_of,
+    view,
+)
 
 ONE_HOT_OF_THREE = (
     broker("b1", 90.0, 100.0, bundles(2, 5, 10, 30)),

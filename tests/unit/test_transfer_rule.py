@@ -19,7 +19,7 @@ from strategies.shedding.transfer.settings import (
     transferable,
 )
 from strategies.shedding.transfer.strategy import memory
-from tests.unit.shedding_builders import MIB, ns
+from tests.world.brokers import MIB, ns
 
 DEFAULT = TransferSettings()
 AT_ONCE = TransferSettings(hit_count=0)

@@ -11,8 +11,19 @@ from strategies.shedding.contract import Shedding
 from strategies.shedding.uniform.fixed import UniformLoadShedder
 from strategies.shedding.uniform.parity import ParityUniformLoadShedder
 from strategies.shedding.uniform.settings import UniformSettings
-from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, ns, talking, view
-from tests.unit.shedding_rounds import codes, picked, play, skip_of
+from tests.world.brokers import (
+    MIB,
+    WEIGHTS,
+    broker,
+    bundles,
+    codes,
+    ns,
+    picked,
+    play,
+    skip_of,
+    talking,
+    view,
+)
 
 
 def java(*brokers: BrokerLoad, settings: UniformSettings | None = None) -> Shedding:

@@ -18,9 +18,9 @@ from strategies.shedding.registry import SHEDDERS
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.command_line import rebalancer
-from tests.unit.placement_builders import policies, policy
 from tests.unit.test_collector import REPORT
 from tests.unit.test_doctor_cluster import QUIET, findings
+from tests.world.placement import policies, policy
 
 #: Brokers b0 (busy), b1 and b2, and the policy p1 that names b0 and b1 with their ports.
 RECORDING = Path(__file__).parents[1] / "data" / "isolation-policy-with-ports.jsonl.gz"

@@ -18,8 +18,8 @@ from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.vanished_clusters import forget, remains
 from strategies.settings import RoundSettings
 from strategies.shedding.threshold.settings import ThresholdSettings
-from tests.unit.intent_builders import drain, id_of
-from tests.unit.telemetry_builders import T0, bundle, report, sweep
+from tests.world.intents import drain, id_of
+from tests.world.telemetry import T0, bundle, report, sweep
 
 DAY_S = 86_400
 BROKERS = ("b1", "b2", "b3")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strategies.cluster.model import BrokerLoad, ClusterView
-from tests.unit.shedding_builders import broker, bundles, view
+from tests.world.brokers import broker, bundles, view
 
 
 def forty_ten_ten(b1: BrokerLoad) -> tuple[BrokerLoad, ...]:

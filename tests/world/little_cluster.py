@@ -23,7 +23,7 @@ from strategies.cluster.model import (
 from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from tests.unit.telemetry_builders import T0, outcome, report, sweep
+from tests.world.telemetry import T0, outcome, report, sweep
 
 #: What an executor answers to a command; None: nothing.
 Executor = Callable[[Command], OutcomeStatus | None]

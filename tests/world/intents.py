@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import Any
 
 from strategies.cluster.intent_contract import Intent, IntentAction
-from tests.unit.telemetry_builders import T0
+from tests.world.telemetry import T0
 
 
 def id_of(number: int) -> str:

@@ -14,7 +14,7 @@ from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.overload.settings import OverloadSettings
 from tests.control_topic import command as any_command
-from tests.unit.telemetry_builders import T0, bundle, report, sweep
+from tests.world.telemetry import T0, bundle, report, sweep
 
 A, B, C = "a:8080", "b:8080", "c:8080"
 _COMMAND = any_command(bundle(0), A, B)
