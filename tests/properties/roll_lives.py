@@ -32,13 +32,7 @@ from strategies.cluster.model import (
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.roll.roll_state import Observation, RollRules, RollState
-from tests.properties.roll_draws import (
-    MINUTE_MS,
-    Faults,
-    drawn_faults,
-    drawn_rules,
-    drawn_settings,
-)
+from tests.properties.roll_draws import MINUTE_MS, Faults, drawn_faults, drawn_rules, drawn_settings
 from tests.properties.roll_promises import PERSON
 from tests.properties.test_steady import reopened
 from tests.world.telemetry import T0, report, sweep

@@ -19,15 +19,7 @@ from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from tests.properties.costly import costly
 from tests.properties.legal import seeds
-from tests.properties.lives import (
-    BROKERS,
-    BUNDLES,
-    EAGER_ENGINES,
-    Move,
-    fold_again,
-    live,
-    moves,
-)
+from tests.properties.lives import BROKERS, BUNDLES, EAGER_ENGINES, Move, fold_again, live, moves
 from tests.properties.test_fold import PROMISES, ByteStore, published
 from tests.world.intents import id_of
 

@@ -32,7 +32,8 @@ from tests.properties.legal import (
     shuffled,
     views,
 )
-from tests.world.brokers import ns, play
+from tests.world.brokers import ns
+from tests.world.sheddings import play
 
 any_strategy = pytest.mark.parametrize("strategy", list(SHEDDERS))
 histories = st.lists(views, min_size=1, max_size=3)

@@ -15,13 +15,7 @@ from sinks.notices.settings import NoticeSettings, webhook
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode, encode_intent
 from sinks.wire.output_rows import event_row
-from sinks.wire.signing import (
-    SigningKey,
-    SigningSettings,
-    approvals_key,
-    intents_key,
-    signing_key,
-)
+from sinks.wire.signing import SigningKey, SigningSettings, approvals_key, intents_key, signing_key
 from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.errors import SettingsError, WireError
 from tests.control_topic import Control, command

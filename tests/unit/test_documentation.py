@@ -22,8 +22,9 @@ from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.registry import shedder
 from strategies.shedding.transfer.settings import TransferSettings
 from tests.unit.strategies_page import PAGE, rows
-from tests.world.brokers import WEIGHTS, broker, bundles, codes, play, talking, view
+from tests.world.brokers import WEIGHTS, broker, bundles, talking, view
 from tests.world.placement import best, brokers
+from tests.world.sheddings import codes, play
 
 TESTS = Path(__file__).parents[1]
 SECTION = PAGE.split("## Where Pulsar's documentation and its code differ")[1].split("\n## ")[0]

@@ -26,7 +26,8 @@ from strategies.shedding.registry import shedder
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
 from strategies.shedding.uniform.settings import UniformSettings
-from tests.world.brokers import WEIGHTS, broker, bundles, play, talking, view
+from tests.world.brokers import WEIGHTS, broker, bundles, talking, view
+from tests.world.sheddings import play
 
 NAMED = re.compile(r"([a-z_]+(?:\.[a-z_]+)+) = (\S+?)(?=[\s),;]|$)")
 MODES: tuple[Mode, ...] = ("parity", "fixed")

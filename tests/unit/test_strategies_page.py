@@ -10,7 +10,8 @@ from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.registry import shedder
 from strategies.shedding.transfer.settings import TransferSettings
 from tests.unit.strategies_page import example, numbers
-from tests.world.brokers import MIB, WEIGHTS, broker, bundles, ewmas, play, talking, view
+from tests.world.brokers import MIB, WEIGHTS, broker, bundles, talking, view
+from tests.world.sheddings import ewmas, play
 
 
 def figure(strategy: str, evidence: Evidence) -> tuple[float, float]:

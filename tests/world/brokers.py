@@ -1,5 +1,5 @@
 """What shedders see, one line per broker: cpu in percent, traffic in MiB/s (`Load.rate` in
-messages/s). And rounds of a shedder, as tests compare them.
+messages/s).
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.cluster.memory import Memory
-from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Skip, Traffic
+from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.settings import Weights
-from strategies.shedding.contract import Shedder, Shedding
 
 MIB = 1048576
 WEIGHTS = Weights()
@@ -76,42 +74,3 @@ def loads(owned: Mapping[str, Load]) -> BundleLoads:
 
 def view(*brokers: BrokerLoad, cooling: Iterable[str] = ()) -> ClusterView:
     return ClusterView("c", 0, brokers, frozenset(cooling))
-
-
-def play(shedder: Shedder, *views: ClusterView, memory: Memory | None = None) -> list[Shedding]:
-    """One round after the other, each remembering what the last one left."""
-    memory, rounds = memory or Memory(), []
-    for seen in views:
-        rounds.append(shedder.shed(seen, memory))
-        memory = rounds[-1].memory
-    return rounds
-
-
-def picked(shedding: Shedding) -> dict[str, list[str]]:
-    """Source → bundles that leave, both in order of execution."""
-    result: dict[str, list[str]] = {}
-    for decision in shedding.decisions:
-        result.setdefault(decision.source, []).append(decision.bundle)
-    return result
-
-
-def skip_of(shedding: Shedding, name: str) -> Skip:
-    """The reason a broker or bundle was left alone; fails when there is none or more than one."""
-    (found,) = [skip for skip in shedding.skips if name in skip.names]
-    return found
-
-
-def codes(shedding: Shedding) -> dict[str, str]:
-    """Name → reason code of everything left alone."""
-    return {name: skip.code for skip in shedding.skips for name in skip.names}
-
-
-def ewmas(shedding: Shedding) -> dict[str, float]:
-    return {
-        name: kept.ewma for name, kept in shedding.memory.brokers.items() if kept.ewma is not None
-    }
-
-
-def hits(shedding: Shedding) -> dict[str, tuple[int | None, int | None]]:
-    """Broker → (hits of the high threshold, of the low one)."""
-    return {name: (kept.hit_high, kept.hit_low) for name, kept in shedding.memory.brokers.items()}

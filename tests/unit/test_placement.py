@@ -1,4 +1,4 @@
-"""Placements with their defects repaired: one story per repair."""
+"""Placements: one story per repair, and what Java's have beside the vectors."""
 
 from __future__ import annotations
 
@@ -6,23 +6,83 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.cluster.memory import BrokerMemory, ClusterMemory, Memory
+from pulsar_rebalancer.lab.conformance.case_data import only_active
+from strategies.cluster.memory import NO_MEMORY, BrokerMemory, ClusterMemory, Memory
 from strategies.errors import SettingsError
-from strategies.placement.avg import AvgPlacement, AvgPlacementSettings
-from strategies.placement.contract import Candidate, OpensRounds
-from strategies.placement.least_long_term_rate import LeastLongTermRate, LeastLongTermRateSettings
+from strategies.placement.avg import AvgPlacement, AvgPlacementSettings, ParityAvgPlacement, key_of
+from strategies.placement.contract import UNKNOWN, Candidate, OpensRounds, Request, draw
+from strategies.placement.least_long_term_rate import (
+    LeastLongTermRate,
+    LeastLongTermRateSettings,
+    ParityLeastLongTermRate,
+)
 from strategies.placement.least_resource_usage import (
     ExtensibleLeastResourceUsage,
     LeastResourceUsage,
     LeastResourceUsageSettings,
+    ParityLeastResourceUsage,
     smoothed,
 )
 from strategies.placement.registry import PLACERS, placer
-from strategies.placement.round_robin import RoundRobin
-from tests.world.placement import best, brokers, bundle_of, candidate, placed, request
+from tests.world.placement import best, brokers, bundle_of, candidate, placed
+
+JAVA_RATE = ParityLeastLongTermRate(LeastLongTermRateSettings())
+
+
+JAVA_USAGE = ParityLeastResourceUsage(LeastResourceUsageSettings())
+
+
+class TestLeastResourceUsageAsInJava:
+    def test_nobody_is_well_below_the_mean_so_anybody_will_do(self) -> None:
+        answer = placed(JAVA_USAGE, *brokers(b1=45, b2=50, b3=55))
+        assert (answer.best, answer.code) == (("b1", "b2", "b3"), "nobody-below-mean")
+        assert answer.chosen in answer.best
+
+    def test_brokers_that_are_gone_lose_their_history_and_nothing_else(self) -> None:
+        memory = Memory(
+            {"a": BrokerMemory(placement_ewma=0.5), "b": BrokerMemory(ewma=0.1, placement_ewma=0.5)}
+        )
+        assert only_active(memory, ["c"], "placement_ewma").brokers == {
+            "a": NO_MEMORY,
+            "b": BrokerMemory(ewma=0.1),
+        }
+        assert only_active(memory, None, "placement_ewma") == memory
+
+    def test_a_candidate_that_nothing_is_known_of_ends_the_look_up(self) -> None:
+        answer = JAVA_USAGE.place(Request("x", UNKNOWN, {"b1": None}, ""), Memory())
+        assert (answer.chosen, answer.code) == (None, "unknown-broker")
+
+
+class TestLeastLongTermRateAsInJava:
+    def test_all_overloaded_so_anybody_will_do(self) -> None:
+        answer = placed(JAVA_RATE, *brokers(b1=86, b2=86, b3=86, b4=86))
+        assert (answer.best, answer.code) == (("b1", "b2", "b3", "b4"), "all-overloaded")
+
+    def test_nobody_is_chosen_from_nobody(self) -> None:
+        answer = placed(JAVA_RATE)
+        assert (answer.best, answer.chosen, answer.code) == ((), None, "no-candidates")
+
+
+class TestAvgAsInJava:
+    def test_a_planned_broker_that_is_no_candidate_is_replaced_in_the_plan(self) -> None:
+        first = placed(ParityAvgPlacement(), *brokers(a=1)).memory
+        answer = placed(ParityAvgPlacement(), *brokers(b=1), memory=first)
+        assert (answer.chosen, answer.code) == ("b", "drawn")
+        assert answer.memory.cluster.planned == {key_of(UNKNOWN): "b"}
+
+
+def test_a_draw_depends_on_the_question_and_on_nothing_else() -> None:
+    assert draw(["b", "a", "c"], "x") == draw(["c", "b", "a"], "x")
+    drawn = [draw(["a", "b", "c", "d"], str(seed)) for seed in range(400)]
+    assert all(60 < drawn.count(name) < 140 for name in "abcd")
+
 
 BY_RATE = LeastLongTermRate(LeastLongTermRateSettings())
+
+
 BY_USAGE = LeastResourceUsage(LeastResourceUsageSettings())
+
+
 AVG = AvgPlacement(AvgPlacementSettings())
 
 
@@ -31,13 +91,6 @@ def by_name(*candidates: Candidate) -> dict[str, Candidate]:
 
 
 class TestLeastResourceUsage:
-    def test_30_percent_is_30_percent(self) -> None:
-        """Java's float makes it 30.000002 and keeps b2 out."""
-        assert best(BY_USAGE, *brokers(b1=10, b2=30, b3=80)) == ["b1", "b2"]
-
-    def test_without_a_broker_well_below_the_mean_the_least_used_takes_it(self) -> None:
-        assert best(BY_USAGE, *brokers(b1=45, b2=50, b3=55)) == ["b1"]
-
     def test_looking_up_teaches_nothing(self) -> None:
         memory = BY_USAGE.open_round(
             by_name(candidate("b1", 80, 1), candidate("b2", 20, 1)), Memory()
@@ -70,12 +123,6 @@ class TestLeastResourceUsage:
 
 
 class TestLeastLongTermRate:
-    def test_a_burst_is_spread(self) -> None:
-        arriving = {"t/a/0x0_0x1": bundle_of(500)}
-        assert best(
-            BY_RATE, candidate("b1", 50, 100, arriving=arriving), candidate("b2", 50, 300)
-        ) == ["b2"]
-
     def test_what_leaves_does_not_count(self) -> None:
         relieved = replace(candidate("b1", 50, 600), leaving={"t/a/0x0_0x1": bundle_of(500)})
         assert best(BY_RATE, relieved, candidate("b2", 50, 300)) == ["b1"]
@@ -96,20 +143,10 @@ class TestLeastLongTermRate:
 
 
 class TestAvg:
-    def test_every_bundle_has_its_own_place_in_the_plan(self) -> None:
-        memory = Memory(cluster=ClusterMemory(planned={"t/ns/x": "b1", "t/ns/y": "b2"}))
-        three = brokers(b1=50, b2=50, b3=50)
-        assert AVG.place(request(*three, bundle="t/ns/x"), memory).chosen == "b1"
-        assert AVG.place(request(*three, bundle="t/ns/y"), memory).chosen == "b2"
-
     def test_an_overloaded_planned_broker_is_passed_over(self) -> None:
         memory = Memory(cluster=ClusterMemory(planned={"t/ns/0x0_0x1": "b1"}))
         answer = placed(AVG, candidate("b1", 50, after=90), candidate("b2", 60), memory=memory)
         assert (answer.chosen, answer.code) == ("b2", "least-used")
-
-    def test_unless_all_are_overloaded(self) -> None:
-        memory = Memory(cluster=ClusterMemory(planned={"t/ns/0x0_0x1": "b1"}))
-        assert placed(AVG, *brokers(b1=95, b2=90), memory=memory).chosen == "b1"
 
     def test_brand_new_bundles_spread_over_equally_used_brokers(self) -> None:
         taken = {"t/ns/0x1_0x2": bundle_of(0)}
@@ -118,25 +155,10 @@ class TestAvg:
         ) == ["b2"]
 
 
-class TestRoundRobin:
-    def test_who_joins_or_leaves_does_not_disturb_the_order(self) -> None:
-        memory = placed(RoundRobin(), *brokers(a=1, c=1)).memory
-        answer = placed(RoundRobin(), *brokers(a=1, b=1, c=1), memory=memory)
-        assert answer.chosen == "b"
-        assert placed(RoundRobin(), *brokers(a=1), memory=answer.memory).chosen == "a"
-
-
 def test_the_extensible_rule_uses_the_averages_of_shedding() -> None:
     rule = ExtensibleLeastResourceUsage(LeastResourceUsageSettings())
     memory = Memory({"b1": BrokerMemory(ewma=0.9), "b2": BrokerMemory(ewma=0.1)})
     assert best(rule, *brokers(b1=0, b2=50, b3=50), memory=memory) == ["b2"]
-
-
-def test_the_registry_builds_both_forms_of_each() -> None:
-    assert {
-        type(placer(name, None, mode)).__name__ for name in PLACERS for mode in ("parity", "fixed")
-    } >= {"AvgPlacement", "RoundRobin"}
-    assert all(entry.pulsar_class.startswith("org.apache.pulsar.") for entry in PLACERS.values())
 
 
 def test_only_the_modular_least_resource_usage_opens_rounds() -> None:

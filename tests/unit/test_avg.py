@@ -1,6 +1,5 @@
-"""AvgShedder as Pulsar 5.0 runs it: a plan by bundle name that lives for one round, and look-ups
-that leave it where the planned broker is full or missing.
-"""
+"""AvgShedder: one story per repair, and the plan by bundle name of Pulsar 5.0; the vectors have the
+rest."""
 
 from __future__ import annotations
 
@@ -11,8 +10,8 @@ import pytest
 
 from pulsar_rebalancer.lab.simulation.leader import Leader
 from sinks.wire.codec import decode
-from strategies.cluster.memory import ClusterMemory, Memory
-from strategies.cluster.model import Decision, Skip
+from strategies.cluster.memory import BrokerMemory, ClusterMemory, Memory
+from strategies.cluster.model import ClusterView, Decision, Skip
 from strategies.cluster.store import InMemoryStore
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
@@ -21,15 +20,138 @@ from strategies.java.release_defaults import PulsarRelease
 from strategies.placement.avg import AvgPlacementSettings, ParityAvgPlacement50
 from strategies.placement.contract import Candidate, Placement
 from strategies.placement.destinations import Destinations
+from strategies.shedding.avg.fixed import AvgShedder
 from strategies.shedding.avg.parity import ParityAvgShedder, parity_50
 from strategies.shedding.avg.settings import AvgSettings
-from tests.world.brokers import WEIGHTS, broker, hits, ns, picked, play, talking, view
-from tests.world.placement import brokers, candidate, policies, policy, request
+from tests.world.brokers import WEIGHTS, Load, broker, bundles, ns, talking, view
+from tests.world.placement import brokers, policies, policy, request
+from tests.world.sheddings import codes, hits, picked, play
 from tests.world.uneven_log import uneven
 
+
+def ten_ninety(
+    owned: Mapping[str, Load], *, rate: float = 0.0, mib: float = 0.0, fresh: bool = True
+) -> ClusterView:
+    """b1 at 10 %, b2 at 90 % with these bundles: urgent from the first round."""
+    return view(
+        broker("b1", 10.0, fresh=fresh), broker("b2", 90.0, mib, owned, rate=rate, fresh=fresh)
+    )
+
+
+SHEDDER = AvgShedder(AvgSettings(max_unload=0.5), WEIGHTS)
+
+
+SPARE = {ns(14): Load(), ns(15): Load()}
+
+
+@pytest.mark.parametrize("high", [36.0, 35.0])
+def test_a_smaller_difference_takes_eight_samples(high: float) -> None:
+    seen = view(broker("b1", 20.0), broker("b2", high, rate=10_000, owned=talking(6000, 2000)))
+    assert [picked(round_) for round_ in play(SHEDDER, *[seen] * 9)] == [{}] * 7 + [
+        {"b2:1": [ns(1)]},
+        {},
+    ]
+
+
+def test_a_repeated_report_is_no_hit() -> None:
+    owned = talking(3000, 2000)
+    new, old = ten_ninety(owned, rate=10_000), ten_ninety(owned, rate=10_000, fresh=False)
+    rounds = play(SHEDDER, new, old, old, new)
+    assert [bool(round_.decisions) for round_ in rounds] == [False, False, False, True]
+    assert hits(rounds[2]) == {"b1:1": (1, 1), "b2:1": (1, 1)}
+
+
+def test_only_the_broker_with_a_new_sample_is_hit() -> None:
+    seen = view(
+        broker("b1", 10.0, fresh=False), broker("b2", 90.0, rate=10_000, owned=talking(3000, 2000))
+    )
+    rounds = play(SHEDDER, seen, seen)
+    assert hits(rounds[0]) == {"b2:1": (1, 1)}
+    assert rounds[1].decisions
+
+
+def test_old_figures_do_not_clear_hits_either() -> None:
+    memory = Memory({"b1:1": BrokerMemory(hit_low=5), "b2:1": BrokerMemory(hit_low=5)})
+    calm = view(broker("b1", 50.0, fresh=False), broker("b2", 55.0, fresh=False))
+    assert hits(play(SHEDDER, calm, memory=memory)[0]) == {"b1:1": (None, 5), "b2:1": (None, 5)}
+    assert hits(play(SHEDDER, view(broker("b1", 50.0), broker("b2", 55.0)), memory=memory)[0]) == {}
+
+
+def test_the_only_broker_left_keeps_its_hits() -> None:
+    memory = Memory({"b2:1": BrokerMemory(hit_low=5)})
+    seen = view(broker("b1", 10.0, settling=True), broker("b2", 90.0))
+    assert hits(play(SHEDDER, seen, memory=memory)[0]) == {"b2:1": (None, 5)}
+
+
+def two_pairs() -> ClusterView:
+    """Two pairs that are equally far apart and whose bundles have equal averages."""
+    return view(
+        broker("low-x", 1.0),
+        broker("low-y", 2.0),
+        broker("high-x", 91.0, rate=10_000, owned={**talking(3000), **SPARE}),
+        broker("high-y", 92.0, rate=10_000, owned=talking(3000, 10, first=1)),
+    )
+
+
+def test_bundles_of_equal_averages_go_where_their_own_pair_sends_them() -> None:
+    last = play(SHEDDER, two_pairs(), two_pairs())[1]
+    wanted = {ns(0): "low-y:1", ns(1): "low-x:1", ns(2): "low-x:1"}
+    assert {decision.bundle: decision.destination for decision in last.decisions} == wanted
+    assert last.memory.cluster.planned == wanted
+
+
+def test_the_plan_is_good_for_one_round() -> None:
+    rounds = play(SHEDDER, two_pairs(), two_pairs(), two_pairs())
+    assert rounds[2].memory.cluster.planned == {}
+    assert (
+        play(SHEDDER, view(), memory=Memory(cluster=ClusterMemory(planned={"x": "y"})))[
+            0
+        ].memory.cluster.planned
+        == {}
+    )
+
+
+def test_bundles_that_are_resting_idle_or_too_big_stay_with_a_reason() -> None:
+    owned = {**talking(9000, 3000, 500), **SPARE}
+    seen = replace(ten_ninety(owned, rate=10_000), cooling=frozenset({ns(1)}))
+    last = play(SHEDDER, seen, seen)[1]
+    assert picked(last) == {"b2:1": [ns(2)]}
+    assert codes(last) == {
+        ns(0): "does-not-fit",
+        ns(1): "cooling-down",
+        ns(14): "does-not-fit",
+        ns(15): "does-not-fit",
+    }
+
+
+def test_throughput_counts_where_message_rates_are_small() -> None:
+    seen = ten_ninety(bundles(30, 6), rate=1000, mib=80)
+    last = play(SHEDDER, seen, seen)[1]
+    assert picked(last) == {"b2:1": [ns(0), ns(1)]}
+    assert "30.0 MiB/s of the 40.0 MiB/s" in last.decisions[0].text
+
+
+def test_equal_scores_pair_by_name_and_many_waiting_pairs_share_one_sentence() -> None:
+    seen = [broker(f"b{number:03}", 80.0 if number % 2 else 20.0) for number in range(200)]
+    one, other = play(SHEDDER, view(*seen))[0], play(SHEDDER, view(*seen[::-1]))[0]
+    assert one == other
+    (skip,) = one.skips
+    assert skip.code == "waiting-for-hits"
+    assert len(skip.names) == 200
+    assert skip.text.startswith(
+        "200 brokers for the same reason, such as: b199:1 at 80.0 % is 60.0 points above b000:1"
+    )
+
+
 SETTINGS = AvgSettings(max_unload=0.5, hit_count_high=1)
+
+
 OLD, NEW = ParityAvgShedder(SETTINGS, WEIGHTS), parity_50(SETTINGS, WEIGHTS)
+
+
 PLACEMENT = ParityAvgPlacement50(AvgPlacementSettings())
+
+
 X = "t/ns/0x0_0x1"
 
 
@@ -54,52 +176,11 @@ def looked_up(
     return PLACEMENT.place(asked, Memory(plan={X: (source, planned)}))
 
 
-def test_equal_bundles_keep_their_own_destinations() -> None:
-    seen = two_pairs_with_equal_bundles()
-    (old,), (new,) = play(OLD, seen), play(NEW, seen)  # type: ignore[arg-type]
-
-    assert picked(old) == picked(new) == {"b4:1": [ns(0)], "b3:1": [ns(10)]}
-    assert hits(old) == hits(new)
-    assert {one.destination for one in old.decisions} == {"b2:1"}
-    assert {one.bundle: one.destination for one in new.decisions} == {ns(0): "b1:1", ns(10): "b2:1"}
-
-
 def test_the_plan_names_source_and_destination_and_is_no_part_of_the_state() -> None:
     (round_,) = play(NEW, two_pairs_with_equal_bundles())  # type: ignore[arg-type]
 
     assert round_.memory.plan == {ns(0): ("b4:1", "b1:1"), ns(10): ("b3:1", "b2:1")}
     assert round_.memory.cluster.planned == {}
-
-
-def test_a_plan_ends_with_the_next_round() -> None:
-    seen = two_pairs_with_equal_bundles()
-    quiet = view(broker("b1", 5.0), broker("b2", 10.0))
-
-    rounds = play(NEW, seen, quiet)  # type: ignore[arg-type]
-
-    assert rounds[1].memory.plan == {}
-
-
-def test_a_bundle_of_two_brokers_has_one_destination() -> None:
-    seen = view(
-        broker("b1", 5.0),
-        broker("b2", 10.0),
-        broker("b3", 80.0, rate=8000, owned=talking(3000)),
-        broker("b4", 90.0, rate=8000, owned=talking(3000)),
-    )
-    (round_,) = play(NEW, seen)
-
-    assert {one.destination for one in round_.decisions} == {"b2:1"}
-    assert round_.memory.plan == {ns(0): ("b3:1", "b2:1")}
-    assert "or rather to b2:1, where the bundle as another broker's is sent" in next(
-        one.text for one in round_.decisions if one.source == "b4:1"
-    )
-
-
-def test_a_planned_broker_takes_the_bundle_whatever_the_others_are() -> None:
-    answer = looked_up(*brokers(b1=90, b2=85, b3=1))
-
-    assert (answer.best, answer.code) == (("b2",), "planned")
 
 
 def test_a_missing_broker_is_replaced_by_any_but_the_source() -> None:
@@ -123,32 +204,9 @@ def test_an_overloaded_broker_is_replaced_by_healthy_ones() -> None:
     assert "because b2 is at 86.0 %" in answer.text
 
 
-def test_an_overloaded_broker_stays_where_none_is_healthy() -> None:
-    assert looked_up(*brokers(b1=1, b2=86, b3=86)).best == ("b2",)
-
-
 def test_a_broker_without_figures_is_neither_overloaded_nor_healthy() -> None:
     assert looked_up(*brokers(b3=1), unknown={"b2": None}).best == ("b2",)
     assert looked_up(*brokers(b2=86), unknown={"b3": None}).best == ("b2",)
-
-
-@pytest.mark.parametrize(("percent", "overloaded"), [(14, True), (28, True), (29, False)])
-def test_noise_of_float_decides_at_the_threshold(percent: float, overloaded: bool) -> None:
-    rule = ParityAvgPlacement50(AvgPlacementSettings(overloaded_percent=percent))
-    asked = request(candidate("b2", percent), candidate("b3", 1), bundle=X)
-
-    answer = rule.place(asked, Memory(plan={X: ("b1", "b2")}))
-
-    assert answer.best == (("b3",) if overloaded else ("b2",))
-
-
-def test_another_bundle_is_drawn_and_the_draw_is_forgotten() -> None:
-    before = Memory(plan={"t/ns/other": ("b1", "b2")})
-
-    answer = PLACEMENT.place(request(*brokers(b1=99, b2=1), bundle=X), before)
-
-    assert answer.best == ("b1", "b2")
-    assert answer.memory is before
 
 
 def destinations(release: PulsarRelease) -> list[Decision | Skip]:
@@ -172,12 +230,6 @@ def test_rounds_of_the_release_send_bundles_where_it_sends_them() -> None:
         "b1:1",
         "b2:1",
     }
-
-
-def test_the_plan_by_value_of_another_release_is_not_read() -> None:
-    memory = Memory(cluster=ClusterMemory(planned={X: "b2"}))
-
-    assert PLACEMENT.place(request(*brokers(b1=1, b2=1), bundle=X), memory).best == ("b1", "b2")
 
 
 @pytest.mark.parametrize(
