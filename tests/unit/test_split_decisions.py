@@ -26,7 +26,6 @@ from strategies.splitting.limits import (
 from strategies.splitting.when_extensible import BrokerContext, OwnSplits
 from strategies.splitting.when_modular import (
     Splits,
-    bundles_per_namespace,
     java_modular_splits,
     modular_splits,
 )
@@ -91,11 +90,6 @@ def test_all_limits_are_strict(
     assert all(decision.source == "b1:1" and decision.destination is None for decision in found)
 
 
-@pytest.mark.parametrize("mode", BOTH)
-def test_no_limit_of_sessions(mode: Mode) -> None:
-    assert names(split({ns(0): (10, 90_000, 1.0, 1.0)}, SplitSettings(max_sessions=0), mode)) == []
-
-
 def test_only_as_many_as_the_namespace_may_have() -> None:
     hot = {ns(0): TOPICS, ns(1): TOPICS, ns(2): TOPICS}
     assert len(split(hot, existing=127).decisions) == 1
@@ -125,12 +119,6 @@ def test_the_bandwidth_limit_overflows_in_parity_mode(mib: int, limit: int) -> N
     assert split({ns(0): COLD}, settings, "fixed").decisions == ()
 
 
-def test_a_cut_by_flow_or_qps_has_the_limits_of_the_split() -> None:
-    settings = SplitSettings(max_msg_rate=7, max_bandwidth_mib=9, difference_percent=11)
-    flow = settings.flow
-    assert (flow.max_msg_rate, flow.max_bandwidth_mib, flow.difference_percent) == (7, 9, 11)
-
-
 def test_what_cannot_be_split_is_not_planned_in_fixed_mode() -> None:
     bundles = {
         "t/ns/0x00000005_0x00000006": TOPICS,
@@ -140,29 +128,6 @@ def test_what_cannot_be_split_is_not_planned_in_fixed_mode() -> None:
     found = split(bundles, mode="fixed", existing=127)
     assert names(found) == [ns(0)]
     assert sorted(skip.code for skip in found.skips) == ["not-divisible", "system-bundle"]
-
-
-def test_bundles_are_counted_by_namespace() -> None:
-    assert bundles_per_namespace([ns(0), ns(1), ns(0, "t/ns2")]) == {"t/ns": 2, "t/ns2": 1}
-
-
-@pytest.mark.parametrize("mode", BOTH)
-def test_four_looks_in_a_row(mode: Mode) -> None:
-    hits: Mapping[str, int] = {}
-    split_in = []
-    for round_, topics in enumerate([1001, 1001, 1001, 1000, 1001, 1001, 1001, 1001], start=1):
-        found = look({ns(0): (topics, 1, 1.0, 1.0)}, hits, mode)
-        hits = found.hits
-        if found.decisions:
-            split_in.append(round_)
-    assert split_in == [8]
-    assert hits == {}
-
-
-def test_the_boundary_is_part_of_the_decision() -> None:
-    (decision,) = look({ns(0): TOPICS}, {ns(0): 3}).decisions
-    assert decision.evidence["boundary"] == "0x00000005"
-    assert decision.text == "holds 1001 topics, more than 1000"
 
 
 @pytest.mark.parametrize("mode", BOTH)

@@ -34,14 +34,6 @@ def top(
 
 
 @pytest.mark.parametrize("mode", BOTH)
-def test_the_lightest_of_the_heaviest_comes_first(mode: Mode) -> None:
-    """100,000 and 149,000 are both one step and equal; 151,000 is two."""
-    seen = bundles(a=5e6, b=1e5, c=1.49e5, d=1.51e5, e=0.0, f=2e6)
-    assert top(seen, TopSettings(most=3), mode) == ["d", "f", "a"]
-    assert set(top(seen, TopSettings(), mode)) == set("abcdf")
-
-
-@pytest.mark.parametrize("mode", BOTH)
 def test_policies_and_exclusions(mode: Mode) -> None:
     seen = bundles(a=5e6, b=4e6, c=3e6, d=2e6)
     failover = {
@@ -92,26 +84,7 @@ def test_namespaces_of_three_parts() -> None:
     assert top_bundles(seen, PoliciesView(), TopSettings()) == (1,)
 
 
-def test_none_are_asked_for() -> None:
-    seen, none = bundles(a=5e6, b=4e6), TopSettings(most=0)
-    assert java_top_bundles(seen, PoliciesView(), none) == TopFault(
-        "java.lang.IllegalArgumentException"
-    )
-    assert top_bundles(seen, PoliciesView(), none) == ()
-
-
 def test_figures_that_are_no_numbers_are_not_offered_in_fixed_mode() -> None:
     seen = bundles(a=nan, b=inf, c=-1e6, d=1e6)
     assert top(seen, TopSettings(), "fixed") == ["d"]
     assert set(top(seen, TopSettings(), "parity")) == set("abcd")
-
-
-@pytest.mark.parametrize("mode", BOTH)
-def test_a_broker_without_bundles(mode: Mode) -> None:
-    assert TOP[mode](bundles(), PoliciesView(), TopSettings()) == ()
-
-
-def test_cached_bytes_are_compared_last() -> None:
-    seen = bundles(a=1e6, b=1e6)
-    assert top_bundles(seen, PoliciesView(), TopSettings(most=1), np.array([100_000, 0])) == (0,)
-    assert top_bundles(seen, PoliciesView(), TopSettings(most=1), np.array([0, 100_000])) == (1,)

@@ -1,6 +1,6 @@
 """Random small clusters, and how far the bound of the best spread is below the exact one.
 
-`python -m tests.unit.certificate_gaps 500` prints the figures of docs/STRATEGIES.md.
+`python -m benchmarks.certificate_gaps 500` prints the figures of docs/STRATEGIES.md.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.exact_spread import Exact, Problem, exact_spread
 from pulsar_rebalancer.lab.simulation.noise import Stream
 from strategies.bundles.bundle_loads import Floats
 from strategies.shedding.steady.certificate import best_spread
-from tests.unit.exact_solver import Exact, Problem, exact_spread
 
 KINDS = ("fine", "nearly equal", "coarse", "skewed", "giant")
 #: Capacities of brokers of mixed clusters, relative to each other.
