@@ -8,12 +8,11 @@ import pytest
 
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.intent_state import NO_INTENTS
-from strategies.cluster.model import Event, Rejection, Round, TelemetryRecord
+from strategies.cluster.model import Rejection, Round, TelemetryRecord
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from streaming.state.cluster_bytes import from_bytes, to_bytes
-from tests.world.intents import drain, id_of, of_roll, roll, undrain
-from tests.world.telemetry import T0, fold_all, report, sweep
+from tests.world.intents import drain, id_of, undrain
+from tests.world.telemetry import T0, fold_all, rejections, report, rounds, sweep
 
 ENGINE = Engine(EngineSettings())
 BROKERS = ("a:1", "b:1", "c:1")
@@ -21,14 +20,6 @@ BROKERS = ("a:1", "b:1", "c:1")
 
 def a_pass(seconds: float) -> list[TelemetryRecord]:
     return [*(report(name, seconds) for name in BROKERS), sweep(seconds + 1, *BROKERS)]
-
-
-def rounds(events: list[Event]) -> list[Round]:
-    return [event for event in events if isinstance(event, Round)]
-
-
-def rejections(events: list[Event]) -> list[Rejection]:
-    return [event for event in events if isinstance(event, Rejection)]
 
 
 def test_a_drain_is_in_the_next_round() -> None:
@@ -98,23 +89,6 @@ def test_intents_before_the_first_round_wait_for_it() -> None:
         assert [one.code for one in rejections(events)] == ["intent-refused", "clock-ahead"]
         assert [*store.get_cluster().intents.drains] == ["a:1"]
         assert isinstance(events[-3], Round)
-
-
-def test_the_state_survives_its_bytes() -> None:
-    begun = roll(1, 10, "a:1", "b:1")
-    store = InMemoryStore()
-    fold_all(
-        ENGINE,
-        [*a_pass(0), begun, of_roll(2, "drain", 11, begun, "a:1"), drain(3, 12, "no:1")],
-        store,
-    )
-    state = store.get_cluster()
-    assert state.intents.roll is not None
-    assert from_bytes(to_bytes(state)) == state
-    assert to_bytes(from_bytes(to_bytes(state))) == to_bytes(state)
-    waiting = InMemoryStore()
-    fold_all(ENGINE, [drain(1, 0, "a:1")], waiting)
-    assert from_bytes(to_bytes(waiting.get_cluster())) == waiting.get_cluster()
 
 
 def test_a_log_whose_time_goes_back_keeps_the_drains() -> None:

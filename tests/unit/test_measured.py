@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from strategies.cluster.model import Command, Event, Figures, LoadReport, Resource, Round, Skip
+from strategies.cluster.model import Event, LoadReport, Resource, Round, Skip
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.round.capacities import CapacitySettings
 from strategies.settings import Weights
 from strategies.shedding.steady.load_history import LoadHistory
-from tests.world.telemetry import bundle, report, sweep
+from tests.world.telemetry import bundle, commands, report, sweep
 
 #: kbit/s of a card with 10 Gbit/s, and what is used of it.
 CARD, USED = 10_000_000.0, 5_600_000.0
@@ -68,10 +68,6 @@ def played(limits: Mapping[str, float], settings: EngineSettings | None = None) 
 
 def last_round(events: Sequence[Event]) -> Round:
     return [event for event in events if isinstance(event, Round)][-1]
-
-
-def commands(events: Sequence[Event]) -> list[Command]:
-    return [event for event in events if isinstance(event, Command)]
 
 
 def skips(done: Round, code: str) -> list[Skip]:
@@ -281,15 +277,3 @@ def test_the_brokers_own_averages_do_not_count_what_others_do_not_measure() -> N
     assert commands(events) == []
     averages = {one.broker: one.memory.ewma for one in store.brokers()}
     assert set(averages.values()) == {averages["a:1"]}
-
-
-def test_figures_of_brokers_that_measure_everything_are_untouched() -> None:
-    engine, store = Engine(EngineSettings()), InMemoryStore()
-    done = last_round(minutes(engine, store, {}, 3))
-
-    assert [skip.code for skip in done.skips if skip.subject == "broker"] == []
-    assert store.get_cluster().memory.left_out == ()
-    kept = store.get_broker("a:1")
-    assert kept is not None
-    assert kept.figures != Figures()
-    assert done.usage["a:1"] == pytest.approx(0.56)

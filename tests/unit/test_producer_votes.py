@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from strategies.cluster.budget import Spent
 from strategies.cluster.clock import Clock
 from strategies.cluster.memory import BrokerMemory, ClusterMemory
-from strategies.cluster.model import Event, Rejection, Round, TelemetryRecord, Tombstone
+from strategies.cluster.model import Rejection, TelemetryRecord, Tombstone
 from strategies.cluster.state import ClusterState, InFlight, Order, Rehearsal
 from strategies.cluster.store import InMemoryStore
 from strategies.errors import SettingsError
@@ -18,16 +17,11 @@ from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.producer_votes import strayed
 from strategies.settings import RoundSettings
 from strategies.shedding.steady.load_history import Episode, RecentMove
-from streaming.state.cluster_bytes import from_bytes, to_bytes
-from tests.world.telemetry import T0, bundle, fold_all, outcome, report, sweep
+from tests.world.telemetry import T0, bundle, fold_all, outcome, report, rounds, sweep
 
 
 def engine(**settings: int) -> Engine:
     return Engine(EngineSettings(strategy="threshold", round=RoundSettings(**settings)))
-
-
-def rounds(events: Sequence[Event]) -> list[Round]:
-    return [event for event in events if isinstance(event, Round)]
 
 
 def raw(minutes: range, **leads: float) -> list[TelemetryRecord]:
@@ -268,13 +262,6 @@ def test_after_the_collectors_clock_went_back_nothing_is_in_the_future() -> None
     assert rehearsal.flight == state.in_flight[bundle(0)]
 
 
-def test_a_part_of_the_log_that_comes_twice_sets_no_clock_back() -> None:
-    once = raw(range(6))
-    clean = rounds(fold_all(engine(), [*once, *raw(range(6, 9))]))
-    twice = rounds(fold_all(engine(), [*once, *once[-24:], *raw(range(6, 9))]))
-    assert clean == twice
-
-
 def test_two_brokers_that_disagree_prove_nothing_move_nothing_and_are_both_to_be_checked() -> None:
     records = [record for record in raw(range(12), a=240) if getattr(record, "broker", "") != "c:1"]
     last = rounds(fold_all(engine(), records))[-1]
@@ -291,14 +278,6 @@ def test_the_only_broker_that_still_reports_after_a_pause_is_followed() -> None:
         engine(), [*raw(range(4)), *(report("a:1", 240 + 200 + 30 * i, 20 + i) for i in range(20))]
     )
     assert rounds(events)[-1].ts - T0 > 900_000
-
-
-def test_what_strays_survives_in_the_bytes_of_a_state() -> None:
-    store = InMemoryStore()
-    fold_all(engine(), raw(range(4), a=240), store)
-    state = store.get_cluster()
-    assert state.strays
-    assert from_bytes(to_bytes(state)) == state
 
 
 def test_settings_that_take_a_pause_for_a_wrong_clock_are_refused() -> None:

@@ -20,9 +20,7 @@ from strategies.cluster.quota import (
     admit,
 )
 from strategies.cluster.quota_settings import BulkheadSettings
-from strategies.cluster.state import ClusterState
 from strategies.fold.engine import EngineSettings
-from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.telemetry_lines import T0, line, load_report, sweep
 
 SMALL = BulkheadSettings(
@@ -125,12 +123,6 @@ def test_windows_of_the_past_are_few() -> None:
     assert len(judged([arrival(100 * i) for i in range(50)])[2].windows) == 8
 
 
-def test_the_state_keeps_what_was_set_aside() -> None:
-    bulkhead = judged([arrival(0.1, offset=i) for i in range(5)])[2]
-    state = ClusterState(bulkhead=bulkhead)
-    assert from_bytes(to_bytes(state)) == state
-
-
 class Cluster:
     """A cluster in the plain loop, whose quota leaves room for its own three records a minute."""
 
@@ -188,13 +180,6 @@ def test_a_record_that_cannot_be_decoded_uses_the_quota_too() -> None:
     assert len(codes) == 6
     assert "over-quota" not in codes
     assert {decode_rejected(row.value).code for row in cluster.minute(2)[:1]} == {"over-quota"}
-
-
-def test_names_that_are_made_up_leave_no_state() -> None:
-    cluster = Cluster()
-    for i in range(5):
-        cluster.feed(line("load-report", 1, cluster=f"made-up-{i}", report=[]))
-    assert all(store.get_cluster() == ClusterState() for store in cluster.loop._stores.values())
 
 
 @pytest.mark.heavy

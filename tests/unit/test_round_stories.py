@@ -33,7 +33,7 @@ from strategies.fold.engine import Engine, EngineSettings, rules_of
 from strategies.settings import Mode
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.splitting.limits import SplitSettings
-from tests.world.telemetry import T0, bundle, fold_all, report, sweep
+from tests.world.telemetry import T0, bundle, commands, fold_all, report, sweep
 
 HEAVY = {bundle(0): 200.0, bundle(1): 190.0, bundle(2): 150.0}
 NAMES = ("hot:1", "cool:1", "cold:1")
@@ -65,10 +65,6 @@ def a_pass(
 
 def policies(**snapshot: Any) -> Policies:
     return Policies("c", T0, json.dumps(snapshot))
-
-
-def commands(events: list[Event]) -> list[Command]:
-    return [event for event in events if isinstance(event, Command)]
 
 
 def moved(events: list[Event]) -> list[tuple[str, str | None]]:

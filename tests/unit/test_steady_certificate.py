@@ -11,6 +11,7 @@ from benchmarks.certificate_gaps import gap_of, lines, small_cluster
 from benchmarks.exact_spread import TOLERANCE, exact_spread
 from pulsar_rebalancer.lab.simulation.metrics import bounds
 from pulsar_rebalancer.lab.simulation.noise import Stream
+from strategies.bundles.bundle_loads import Floats
 from strategies.cluster.round_figures import Certificate
 from strategies.shedding.steady.certificate import (
     Movable,
@@ -170,3 +171,28 @@ def test_a_broker_that_joins_empty_does_not_make_moves_look_needless() -> None:
     assert (made.spread, made.best_spread, made.moved) == (0.0, 0.0, 5e6)
     assert made.least_to_move == pytest.approx(5e6)
     assert certified(brokers, half, whole=False) == Certificate(0.0, None, 5e6, None)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_random_moves_reach_a_spread_with_less(seed: int) -> None:
+    stream = Stream(seed, 4)
+    owner, after = _owners(stream), _owners(stream)
+    sizes, price = 1.0 + stream.uniform(24), 1.0 + stream.uniform(24)
+    capacity, moved = 1.0 + stream.uniform(4), owner != after
+    reached = float(np.ptp(_usage(after, sizes, capacity)))
+    cheapest = np.array([price[owner == row].min(initial=9.0) for row in range(4)])
+    usage, bundles = _usage(owner, sizes, capacity), Movable(owner, sizes, sizes * price)
+    least = least_to_move(usage, capacity, reached, cheapest)
+    tighter = least_of_bundles(usage, capacity, reached, bundles)
+    assert least <= tighter + 1e-6
+    assert tighter <= float((sizes * price)[moved].sum())
+
+
+def _owners(stream: Stream) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return (4 * stream.uniform(24)).astype(np.int64)
+
+
+def _usage(
+    owner: np.ndarray[tuple[int], np.dtype[np.int64]], sizes: Floats, capacity: Floats
+) -> Floats:
+    return np.asarray(np.bincount(owner, sizes, minlength=4) / capacity)

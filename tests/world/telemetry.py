@@ -9,13 +9,16 @@ import numpy as np
 
 from strategies.cluster.model import (
     BundleStats,
+    Command,
     Event,
     Figures,
     LoadReport,
     Outcome,
     OutcomeReport,
     OutcomeStatus,
+    Rejection,
     Resource,
+    Round,
     Sweep,
     TelemetryRecord,
     Traffic,
@@ -83,3 +86,15 @@ def fold_all(
 ) -> list[Event]:
     store = store or InMemoryStore()
     return [event for record in records for event in engine.fold(record, store)]
+
+
+def rounds(events: Iterable[Event]) -> list[Round]:
+    return [event for event in events if isinstance(event, Round)]
+
+
+def commands(events: Iterable[Event]) -> list[Command]:
+    return [event for event in events if isinstance(event, Command)]
+
+
+def rejections(events: Iterable[Event]) -> list[Rejection]:
+    return [event for event in events if isinstance(event, Rejection)]
