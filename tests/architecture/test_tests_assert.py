@@ -56,7 +56,8 @@ def test_empty_loops_and_branches_are_found(body: str, may_be_empty: bool) -> No
 
 def lines_of_empty_loops(module: ast.Module) -> list[int]:
     """Lines of the tests that have assertions, all of them in loops or branches that may be
-    empty. A property may meet an empty example; test_examples.py shows that it meets others.
+    empty.
+    A property may meet an empty example.
     """
     constants = _assigned(module.body)
     functions = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]

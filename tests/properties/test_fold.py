@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.wire.output_rows import event_row
@@ -259,22 +259,6 @@ def test_where_every_command_meets_a_dry_run_nothing_rests_is_under_way_or_spent
             )
         state = store.get_cluster()
         assert (state.cooling, state.in_flight, state.orders, state.spent) == ({}, {}, {}, ())
-
-
-@pytest.mark.heavy
-def test_the_stories_are_worth_telling() -> None:
-    """Guards the other tests: many a story must have commands, rounds and rejections, or they would
-    prove nothing.
-    """
-    seen: Counter[str] = Counter()
-
-    @settings(max_examples=60, derandomize=True, database=None)
-    @given(any_settings, seeds, lengths)
-    def count(chosen: EngineSettings, seed: int, count: int) -> None:
-        seen.update({type(event).__name__ for event in live(chosen, moves(seed, count)).events})
-
-    count()
-    assert min(seen["Command"], seen["Round"], seen["Rejection"]) >= 15
 
 
 def dry(record: OutcomeReport) -> OutcomeReport:

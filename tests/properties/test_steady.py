@@ -94,23 +94,6 @@ def reopened(store: InMemoryStore) -> InMemoryStore:
     return found
 
 
-@pytest.mark.lab
-def test_the_lives_are_worth_looking_at() -> None:
-    """Guards the other tests: many of these lives have moves for every reason, and bundles that
-    move more than once.
-    """
-    lives = [lived(Life(some_settings(seed)), seed, (5, 16), 16) for seed in range(20)]
-    codes = [move.code for life in lives for moves in life.rounds for move in moves]
-    assert {"huge-gap", "wide-gap", "follow-up"} <= set(codes)
-    assert len(codes) > 60
-    again = [
-        len(bundles) - len(set(bundles))
-        for life in lives
-        for bundles in [[move.bundle for moves in life.rounds for move in moves]]
-    ]
-    assert sum(again) > 3
-
-
 nasty = st.floats() | st.sampled_from([-1.0, 0.0, 1.0, 1e308, 5e-324])
 NO_TRAFFIC = Traffic(0.0, 0.0, 0.0, 0.0)
 IDLE = (Resource(0.0, 100.0), NO_TRAFFIC)

@@ -148,14 +148,6 @@ def test_the_pace_by_throughput_lets_one_bundle_go() -> None:
         assert len(made.commands) == at_a_time
 
 
-def test_moves_under_way_count_for_the_pace() -> None:
-    made = draining(cluster())
-    made.executor = lambda _: None
-    assert said(made.passes()).text == "10 of 10 bundles are left, 4 on their way"
-    made.passes(3)
-    assert len(made.commands) == 4
-
-
 def limited(**limits: Any) -> EngineSettings:
     return replace(PACE, limits=LimitSettings(**limits))
 
@@ -200,12 +192,6 @@ def test_a_blocked_drain_says_what_is_in_its_way_and_goes_on_when_it_is_gone(
         assert said(made.passes(9)).state == "drained"
 
 
-def test_a_round_has_no_more_moves_than_it_may() -> None:
-    made = draining(cluster(limited(moves_per_round=3)))
-    made.passes()
-    assert len(made.commands) == 3
-
-
 def test_namespaces_that_stay_when_brokers_are_balanced_leave_a_drained_one() -> None:
     """docs/FIRST_CLUSTER.md excludes the namespace of our own topics."""
     brokers = spread_out(NAMES, 2)
@@ -230,15 +216,6 @@ def test_a_drain_that_is_blocked_estimates_no_time() -> None:
         ("draining", 6, None),
         ("blocked", 2, None),
     ]
-
-
-def test_bundles_of_pulsar_itself_stay_and_do_not_count() -> None:
-    brokers = spread_out(NAMES, 1)
-    brokers["a:1"]["pulsar/a:1/0x00000000_0xffffffff"] = 0.0
-    made = LittleCluster(brokers, PACE)
-    made.passes()
-    assert said(draining(made).passes(3)).state == "drained"
-    assert [*made.brokers["a:1"]] == ["pulsar/a:1/0x00000000_0xffffffff"]
 
 
 def test_a_namespace_that_no_other_broker_may_serve_refuses_the_drain() -> None:
@@ -314,18 +291,6 @@ def test_a_bundle_on_its_way_to_the_broker_is_waited_for() -> None:
     assert made.brokers["a:1"] == {}
 
 
-def test_a_bundle_that_two_brokers_report_gets_one_command() -> None:
-    made = draining(cluster())
-    made.executor = lambda _: None
-    made.passes()
-    bundle = made.commands[0].bundle
-    made.brokers["b:1"][bundle] = 2.0
-    for _ in range(8):
-        done = made.passes()
-        ours = [one for one in made.commands if one.bundle == bundle and one.round == done.round]
-        assert len(ours) <= 1
-
-
 def test_a_bundle_without_clients_is_not_waited_for() -> None:
     """Its new owner loads no topic of it, so that no report lists it again."""
     made = LittleCluster({**spread_out(NAMES, 3), "a:1": {"t/idle/0x00000000_0xffffffff": 0.0}})
@@ -365,16 +330,6 @@ def test_two_brokers_of_which_one_is_drained() -> None:
     assert "too-few-brokers" in done.state.text
     made.tell(drain(2, made.seconds + 5, "b:1", together=True))
     assert "[last-broker]" in said(made.passes(), 2).text
-
-
-def test_two_drains_share_the_pace() -> None:
-    made = cluster()
-    made.tell(drain(1, made.seconds, "a:1"), drain(2, made.seconds, "b:1", together=True))
-    made.passes()
-    assert len(made.commands) == 4
-    done = made.passes(7)
-    assert (said(done).state, said(done, 2).state) == ("drained", "drained")
-    assert {command.destination for command in made.commands} == {"c:1", "d:1"}
 
 
 def test_a_drain_ends_by_itself() -> None:

@@ -44,7 +44,7 @@ class Life:
 
     def passes(
         self, count: int = 1, *, missing: Iterable[str] = (), gone: Iterable[str] = ()
-    ) -> None:
+    ) -> Life:
         """Passes of the collector; `missing` brokers do not answer, `gone` ones are not listed."""
         away, quiet = set(gone), set(missing)
         for _ in range(count):
@@ -55,25 +55,34 @@ class Life:
                     self.fold(record)
             pass_ = sweep(self.now_s, *there, missing=dict.fromkeys(sorted(quiet), "no answer"))
             self.fold(replace(pass_, leader=self.leader, shedding=self.shedding))
+        return self
 
-    def settle(self) -> None:
-        """Passes until changes of ownership count."""
-        self.passes(7)
-
-    def move(self, number: int, to: str) -> None:
+    def move(self, number: int, to: str) -> Life:
         """Something unloads the bundle to a broker."""
-        self.leave(number)
-        self.owned[to].append(number)
+        return self.leave(number).gain(number, to=to)
 
-    def leave(self, number: int) -> None:
-        for bundles in self.owned.values():
-            if number in bundles:
-                bundles.remove(number)
+    def spread(self, *numbers: int) -> Life:
+        """Something unloads bundles to the second and the third broker in turns."""
+        for number in numbers:
+            self.move(number, B if number % 2 else C)
+        return self
+
+    def leave(self, number: int, broker: str | None = None) -> Life:
+        """The bundle leaves all brokers, or this one."""
+        for name in self.owned if broker is None else [broker]:
+            if number in self.owned[name]:
+                self.owned[name].remove(number)
+        return self
+
+    def gain(self, *numbers: int, to: str) -> Life:
+        """A broker, which may be new, lists more bundles."""
+        self.owned.setdefault(to, []).extend(numbers)
+        return self
 
     def fold(self, record: LoadReport | OutcomeReport | object) -> None:
         self.events += self._engine().fold(record, self.store)  # type: ignore[arg-type]
 
-    def command(self, number: int, source: str, destination: str | None) -> None:
+    def command(self, number: int, source: str, destination: str | None) -> Life:
         """A command as if a round had given it now."""
         now_ms = T0 + self.now_s * 1000
         made = replace(
@@ -87,11 +96,18 @@ class Life:
         )
         state = self.store.get_cluster()
         self.store.put_cluster(replace(state, rivals=commanded(state.rivals, [made])))
+        return self
 
-    def outcome(self, number: int, status: str, before: str | None, after: str | None) -> None:
+    def outcome(self, number: int, status: str, before: str | None, after: str | None) -> Life:
         ts = T0 + self.now_s * 1000 + 100
         said = Outcome("story", "c", bundle(number), status, None, before, after, 50, ts)  # type: ignore[arg-type]
         self.fold(OutcomeReport("c", ts, said))
+        return self
+
+    def moved(self, number: int, source: str, destination: str) -> Life:
+        """A command that is carried out."""
+        self.command(number, source, destination).move(number, destination)
+        return self.outcome(number, "applied", source, destination)
 
     @property
     def foreign(self) -> list[tuple[int, str, str]]:
@@ -155,9 +171,8 @@ def three_brokers(**parts: object) -> Life:
     """Ten bundles each, whose moves have been watched for a while."""
     owned = {name: [10 * at + n for n in range(10)] for at, name in enumerate((A, B, C))}
     parts = {"started_s": dict.fromkeys(owned, -900), **parts}
-    life = Life(owned, **parts)  # type: ignore[arg-type]
-    life.settle()
-    return life
+    # Changes of ownership count from the seventh pass on.
+    return Life(owned, **parts).passes(7)  # type: ignore[arg-type]
 
 
 def _number(move: ForeignMove) -> int:
