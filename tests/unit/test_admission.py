@@ -74,17 +74,6 @@ def test_what_is_known_of_the_command(
     assert told(admission.may_be_considered(MOVE, replace(NOW, **change), ALL)) == expected  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("now_ms", "text"),
-    [
-        (NOON + 5_001_000, "the command expired 5000 s ago"),
-        (NOON - 5_001_000, "the command was issued 5000 s ahead of this machine's clock"),
-    ],
-)
-def test_an_objection_to_a_time_says_by_how_many_seconds(now_ms: int, text: str) -> None:
-    assert text in str(admission.may_be_considered(MOVE, replace(NOW, now_ms=now_ms), ALL))
-
-
 def test_forgery_is_told_before_everything_else_and_the_pause_last() -> None:
     worst = admission.CommandFacts(NOON + 5000, "wrong", 9, "applied", True)
     nothing_allowed = rules(deny="*", windows="01:00-02:00")
