@@ -24,6 +24,7 @@ from strategies.bundles.bundle_loads import (
     BundleLoads,
     TableSummary,
 )
+from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import (
     Command,
     Event,
@@ -39,7 +40,7 @@ from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import learn_outcome
 from streaming.state.cluster_bytes import from_bytes, to_bytes
 from tests.properties.legal import seeds
-from tests.properties.lives import EAGER_ENGINES, ROUNDS, fold_again, live, moves
+from tests.properties.lives import EAGER_ENGINES, ROUNDS, fold_again, live, moves, with_intents
 
 any_settings, lengths = st.sampled_from(EAGER_ENGINES), st.integers(0, 120)
 
@@ -171,7 +172,7 @@ PROMISES = (
 def test_nothing_legal_stops_the_fold_and_it_keeps_its_promises(
     chosen: EngineSettings, seed: int, count: int
 ) -> None:
-    events = live(chosen, moves(seed, count)).events
+    events = live(chosen, with_intents(seed, count)).events
     for promise in PROMISES:
         promise(events)
 
@@ -181,13 +182,25 @@ def test_nothing_legal_stops_the_fold_and_it_keeps_its_promises(
 def test_equal_records_give_equal_events_though_state_goes_through_bytes_between_any_two(
     chosen: EngineSettings, seed: int, count: int
 ) -> None:
-    story = live(chosen, moves(seed, count))
+    story = live(chosen, with_intents(seed, count))
     told = [published(events) for events in story.told]
     assert [
         published(events) for events in fold_again(chosen, story.records, InMemoryStore())
     ] == told
     packed = [unpack_record(pack_record(record)) for record in story.records]
     assert [published(events) for events in fold_again(chosen, packed, ByteStore())] == told
+
+
+@pytest.mark.heavy
+@given(any_settings, seeds, lengths)
+def test_an_intent_that_comes_again_says_nothing(
+    chosen: EngineSettings, seed: int, count: int
+) -> None:
+    store = InMemoryStore()
+    for record in live(chosen, with_intents(seed, count)).records:
+        Engine(chosen).fold(record, store)
+        if isinstance(record, Intent) and record.id in store.get_cluster().intents.seen:
+            assert Engine(chosen).fold(record, store) == []
 
 
 @pytest.mark.heavy

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.wire.output_rows import event_row
 from strategies.averages.bundle_averages import BundleHistory, first_history, unpack_history
 from strategies.bundles.bundle_loads import BundleLoads
 from strategies.cluster.memory import Memory
@@ -35,7 +34,6 @@ from tests.properties.legal import (
     a_view,
     fitting,
     memories,
-    modes,
     seeds,
     sizes,
 )
@@ -169,32 +167,6 @@ inputs = st.builds(an_input, st.builds(a_view, seeds, sizes, sizes), memories, s
 def closed(strategy: str, mode: Mode, given_: RoundInput) -> RoundResult:
     settings = EngineSettings(strategy, mode, EAGER[strategy], WEIGHTS, SETTINGS)
     return run_round(given_, shedder(strategy, EAGER[strategy], WEIGHTS, mode), rules_of(settings))
-
-
-@pytest.mark.heavy
-@any_strategy
-@given(given_=inputs, mode=modes)
-def test_a_bundle_is_moved_at_most_once_between_brokers_of_the_round_and_no_round_raises(
-    strategy: str, given_: RoundInput, mode: Mode
-) -> None:
-    result = closed(strategy, mode, given_)
-    moved = [
-        command.bundle for command in result.commands if command.action in ("unload", "transfer")
-    ]
-    assert len({command.bundle for command in result.commands}) == len(result.commands)
-    assert [command.id for command in result.commands] == list(result.round.commands)
-    assert set(result.loads) == set(moved)
-    assert event_row(result.round).value
-    assert all(event_row(command).value for command in result.commands)
-    for command in result.commands:
-        assert {command.source, command.destination or command.source} <= set(result.round.brokers)
-        assert command.source != command.destination
-        # Java's TransferShedder does not look at what it takes in exchange: decision record 0044.
-        assert command.bundle not in given_.state.cooling or (mode, command.code) == (
-            "parity",
-            "swap",
-        )
-        assert command.bundle not in given_.under_way or mode == "parity"
 
 
 @pytest.mark.heavy
