@@ -15,7 +15,9 @@ from strategies.java.linear_match import Automaton, parsed, ways
 from strategies.java.regex import PatternError, compile_java
 
 #: `matches`: patterns, some of them with many ways through a text, and whether they match it;
-#: `trees`: what Python's parser gives, of 3.11 to 3.14, operation by operation.
+#: `endless`: their ways through a name grow exponentially, or by a high power, with its length or
+#: their own; `refused`: could take too long and are not regular; `trees`: what Python's parser gives,
+#: of 3.11 to 3.14, operation by operation.
 PATTERNS = json.loads((Path(__file__).parents[1] / "data/java-patterns.json").read_text("utf-8"))
 
 
@@ -37,45 +39,15 @@ def test_any_text_is_a_pattern_or_a_complaint(pattern: str) -> None:
         compile_java(pattern).matches("ab1")
 
 
-#: Their ways through a name grow exponentially, or by a high power, with the length of the name or
-#: of the pattern.
-ENDLESS = [
-    "(a+)+b",
-    "(a*)*b",
-    "(a|a)*b",
-    "(a|aa)+b",
-    "([a-z]+)*@",
-    "(.*a){20}b",
-    "(.*)(.*)(.*)(.*)(.*)(.*)(.*)(.*)b",
-    ".*a.*a.*a.*a.*a.*b",
-    "a?" * 30 + "a" * 30 + "b",
-    "(a|a)" * 40 + "b",
-    "(?i)((A|a)+)+b",
-    "((a+)+)+$b",
-    "((a{0,9}){0,9}){0,9}b",
-]
-
-
 @pytest.mark.heavy
-@pytest.mark.parametrize("pattern", ENDLESS)
+@pytest.mark.parametrize("pattern", PATTERNS["endless"])
 def test_a_pattern_that_would_take_forever_is_matched_in_linear_time(pattern: str) -> None:
     matches = compile_java(pattern).matches
     assert not matches("a" * 200)
     assert not matches("a" * 512)
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        "(?=(a+)+b).*",
-        r"(a+)+(b)\2",
-        "(a+)+(?!.*.*x)b",
-        r"(b)(a+)+(?=\1)b",
-        "(a+)+b++",
-        "((a{99}){99}){99}b|(a|a)*c",
-        "x" * 5_000,
-    ],
-)
+@pytest.mark.parametrize("pattern", PATTERNS["refused"])
 def test_a_pattern_that_could_take_too_long_and_is_not_regular_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError, match=r"could take too long|more than 4000"):
         compile_java(pattern)

@@ -99,13 +99,6 @@ def large(record: LoadReport, topics: int) -> LoadReport:
 
 
 class TestPoliciesOfTheLog:
-    def test_without_them_the_emptiest_broker_takes_the_bundle(self) -> None:
-        assert moved(fold_all(engine(), a_pass())) == [(bundle(0), "cold:1")]
-
-    def test_a_broker_that_is_drained_takes_nothing(self) -> None:
-        draining = policies(brokers={"cold:1": {"draining": True}})
-        assert moved(fold_all(engine(), [draining, *a_pass()])) == [(bundle(0), "cool:1")]
-
     def test_isolation_is_kept(self) -> None:
         only = {"namespaces": ["t/ns"], "primary": ["hot", "cool"], "secondary": []}
         policy = {
@@ -208,17 +201,8 @@ class TestLimits:
         assert sum(given[60:]) > 0
         assert "budget" in stays([event for events in rounds for event in events]).values()
 
-    def test_outside_of_windows_a_round_says_what_it_would_do(self) -> None:
-        events = fold_all(engine(limits=LimitSettings(windows="Sat 00:00-00:01")), a_pass())
-        assert commands(events) == []
-        assert stays(events)[bundle(0)] == "outside-window"
-
 
 class TestSplits:
-    def test_none_unless_switched_on(self) -> None:
-        passes = with_topics(5000, a_pass(hot=30.0))
-        assert commands(fold_all(engine(), passes)) == []
-
     def test_the_modular_manager_at_once_and_then_the_bundle_rests(self) -> None:
         passes = with_topics(5000, [*a_pass(0, 30.0), *a_pass(1, 30.0)])
         events = fold_all(engine(splitting=SplitSettings(enabled=True)), passes)
@@ -283,10 +267,6 @@ class TestAdvice:
             )
             == []
         )
-
-    def test_not_for_a_broker_that_gives_something(self) -> None:
-        events = fold_all(engine(), a_pass(hot=95.0))
-        assert (len(moved(events)), self.advice(events)) == (1, [])
 
 
 class TestOnTheTopic:
