@@ -16,7 +16,7 @@ from strategies.java.regex import PatternError, compile_java
 
 #: `matches`: patterns, some of them with many ways through a text, and whether they match it;
 #: `endless`: their ways through a name grow exponentially, or by a high power, with its length or
-#: their own; `refused`: could take too long and are not regular; `trees`: what Python's parser gives,
+#: their own; `refused`: could take too long and are not regular; `trees`: what Python reads,
 #: of 3.11 to 3.14, operation by operation.
 PATTERNS = json.loads((Path(__file__).parents[1] / "data/java-patterns.json").read_text("utf-8"))
 

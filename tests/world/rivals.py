@@ -41,6 +41,9 @@ class Life:
     store: InMemoryStore = field(default_factory=InMemoryStore)
     events: list[Event] = field(default_factory=list)
     told: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Passes for which brokers list the bundles that they counted last.
+    counts_every: int = 1
+    counted: dict[str, tuple[int, list[int]]] = field(default_factory=dict)
 
     def passes(
         self, count: int = 1, *, missing: Iterable[str] = (), gone: Iterable[str] = ()
@@ -137,7 +140,11 @@ class Life:
         return found
 
     def _report(self, name: str, second: int) -> LoadReport:
-        loads: Mapping[str, float] = {bundle(number): 10.0 for number in self.owned[name]}
+        at_s, numbers = self.counted.get(name, (-PASS_S * self.counts_every, []))
+        if self.now_s - at_s >= PASS_S * self.counts_every:
+            numbers = list(self.owned[name])
+            self.counted[name] = self.now_s, numbers
+        loads: Mapping[str, float] = {bundle(number): 10.0 for number in numbers}
         said = report(name, second, self.cpu.get(name, 50.0) + second / 1e6, loads)
         started = self.started_s.get(name)
         return said if started is None else replace(said, started_ms=T0 + started * 1000)
