@@ -11,7 +11,7 @@ from strategies.cluster.model import Round
 from strategies.cluster.round_figures import RoundState
 from strategies.reason_codes import StateCode
 from strategies.roll.next_step import next_step
-from strategies.roll.roll_state import Observation, RollRules, RollState
+from strategies.roll.roll_state import Observation, RestartRun, RollRules, RollState
 from strategies.roll.steps import RollStep
 from tests.unit.test_wire_encoding import ROUND
 
@@ -21,6 +21,17 @@ ROLL = "0" * 32
 NOW = 10_000_000
 STARTED = 1_000
 ROUND_MS = 60_000
+#: Phases of three brokers, and runs of a restart command.
+Phases = Mapping[str, RollPhase]
+ALL_WAIT: Phases = dict.fromkeys((A, B, C), "waiting")
+DONE: Phases = dict.fromkeys((A, B, C), "restarted")
+NEXT: Phases = {A: "restarted", B: "waiting", C: "waiting"}
+LAST: Phases = {A: "waiting", B: "restarted", C: "restarted"}
+ONE_DRAINS: Phases = {A: "draining", B: "waiting", C: "waiting"}
+ONE_IS_EMPTY: Phases = {A: "drained", B: "waiting", C: "waiting"}
+ONE_GOES: Phases = {A: "restarting", B: "waiting", C: "waiting"}
+RAN = {A: RestartRun(NOW - 20_000)}
+LONG_AGO = {A: RestartRun(NOW - 600_000)}
 
 
 def status(action: IntentAction, state: str, **given: Any) -> IntentStatus:
