@@ -32,16 +32,6 @@ def test_a_drain_is_in_the_next_round() -> None:
     assert not rejections(events)
 
 
-def test_a_repeated_record_changes_nothing() -> None:
-    """Also one that has been refused, and one whose intent has ended."""
-    store = InMemoryStore()
-    records = [drain(1, 10, "a:1"), undrain(2, 11, "a:1"), undrain(3, 12, "a:1")]
-    fold_all(ENGINE, [*a_pass(0), *records], store)
-    before = store.get_cluster()
-    assert fold_all(ENGINE, [*records, *reversed(records)], store) == []
-    assert store.get_cluster() == before
-
-
 def test_a_refused_record_is_a_status_and_a_row() -> None:
     events = fold_all(ENGINE, [*a_pass(0), drain(1, 10, "no:1"), *a_pass(60)])
     (rejection,) = rejections(events)

@@ -78,26 +78,6 @@ def test_a_load_report_survives_packing_with_its_table() -> None:
     assert np.array_equal(again.bundles.traffic, original.bundles.traffic)
 
 
-def test_a_brokers_own_averages_survive_packing() -> None:
-    told = report("a:1", 5)
-    assert told.figures is not None
-    averaged = replace(
-        told,
-        figures=replace(told.figures, usage_average=0.1, throughput_average=2.5, updated_at_ms=T0),
-    )
-    again = unpack_record(pack_record(averaged))
-    assert isinstance(again, LoadReport)
-    assert again.figures == averaged.figures
-
-
-def test_half_a_report_survives_packing() -> None:
-    half = replace(report("a:1", 5), bundles=None)
-    again = unpack_record(pack_record(half))
-    assert isinstance(again, LoadReport)
-    assert again.bundles is None
-    assert again.figures == half.figures
-
-
 MOVE = RecentMove("b", "a:1", "b:1", 1, 2.0, 3.0, 0.25, 0.5, counted=True, shown=True)
 EPISODE = Episode(1, 2, idle_moves=3, planned=4, judged_at_ms=5)
 

@@ -100,11 +100,6 @@ def test_of_the_largest_records_one_is_folded_a_minute_and_what_brokers_send_all
     assert admitted(*[4 * mib] * 3) == [True] * 3
 
 
-def test_a_late_record_counts_in_the_newest_window() -> None:
-    late = [arrival(2), arrival(1), arrival(0), arrival(1.5)]
-    assert judged(late)[0] == [True, True, True, False]
-
-
 def test_a_wrong_clock_neither_uses_up_nor_renews_the_quota_of_the_others() -> None:
     ours, wrong = [arrival(0)] * 6, [arrival(600)] * 6
     mixed = [one for pair in zip(ours, wrong, strict=True) for one in pair]
@@ -117,10 +112,6 @@ def test_a_log_whose_time_jumps_has_its_quota_at_once() -> None:
     _, _, bulkhead = judged([arrival(0)] * 9)
     assert judged([arrival(60)] * 4, bulkhead=bulkhead)[0] == [True] * 3 + [False]
     assert judged([arrival(-60)] * 4, bulkhead=bulkhead)[0] == [True] * 3 + [False]
-
-
-def test_windows_of_the_past_are_few() -> None:
-    assert len(judged([arrival(100 * i) for i in range(50)])[2].windows) == 8
 
 
 class Cluster:

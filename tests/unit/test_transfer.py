@@ -1,5 +1,6 @@
 """TransferShedder: one story per repair of the rule, and the live round from brokers' reports to
-decisions with destinations. The vectors have Java's rule."""
+decisions with destinations. The vectors have Java's rule.
+"""
 
 from __future__ import annotations
 
