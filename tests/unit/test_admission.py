@@ -14,6 +14,7 @@ from strategies.errors import SettingsError
 from strategies.executor import admission
 from strategies.filters.policies import read_policies
 from tests.control_topic import command
+from tests.world.placement import policy
 
 NOON = 12 * 3_600_000
 MOVE = command(
@@ -191,16 +192,8 @@ def test_a_destination_that_is_not_there() -> None:
 def test_isolation_which_pulsar_does_not_check(
     namespaces: str, primary: str, code: str | None
 ) -> None:
-    policy = {
-        "namespaces": [namespaces],
-        "primary": [primary],
-        "secondary": [],
-        "auto_failover_policy": {
-            "policy_type": "min_available",
-            "parameters": {"min_limit": "1", "usage_threshold": "80"},
-        },
-    }
-    policies = read_policies(json.dumps({"isolation": {"p": policy}}))
+    only = policy("p", [namespaces], [primary])
+    policies = read_policies(json.dumps({"isolation": {"p": only}}))
 
     assert told(
         admission.may_be_applied(

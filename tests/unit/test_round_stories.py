@@ -33,6 +33,7 @@ from strategies.fold.engine import Engine, EngineSettings, rules_of
 from strategies.settings import Mode
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.splitting.limits import SplitSettings
+from tests.world.placement import policy
 from tests.world.telemetry import T0, bundle, commands, fold_all, report, sweep
 
 HEAVY = {bundle(0): 200.0, bundle(1): 190.0, bundle(2): 150.0}
@@ -100,17 +101,8 @@ def large(record: LoadReport, topics: int) -> LoadReport:
 
 class TestPoliciesOfTheLog:
     def test_isolation_is_kept(self) -> None:
-        only = {"namespaces": ["t/ns"], "primary": ["hot", "cool"], "secondary": []}
-        policy = {
-            **only,
-            "auto_failover_policy": {
-                "policy_type": "min_available",
-                "parameters": {"min_limit": "1", "usage_threshold": "80"},
-            },
-        }
-        assert moved(
-            fold_all(engine(), [policies(isolation=[{"name": "gold", **policy}]), *a_pass()])
-        ) == [(bundle(0), "cool:1")]
+        gold = policies(isolation=[policy("gold", ["t/ns"], ["hot", "cool"])])
+        assert moved(fold_all(engine(), [gold, *a_pass()])) == [(bundle(0), "cool:1")]
 
     def test_the_newest_snapshot_counts_in_later_rounds_too(self) -> None:
         nobody = policies(brokers={name: {"draining": True} for name in ("cool:1", "cold:1")})

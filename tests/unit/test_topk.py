@@ -12,6 +12,7 @@ from strategies.filters.policies import PoliciesView, isolation_policy
 from strategies.settings import Mode
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
 from tests.world.brokers import ns
+from tests.world.placement import policy
 
 BOTH: list[Mode] = ["parity", "fixed"]
 TOP = {"fixed": top_bundles, "parity": java_top_bundles}
@@ -36,20 +37,8 @@ def top(
 @pytest.mark.parametrize("mode", BOTH)
 def test_policies_and_exclusions(mode: Mode) -> None:
     seen = bundles(a=5e6, b=4e6, c=3e6, d=2e6)
-    failover = {
-        "policy_type": "min_available",
-        "parameters": {"min_limit": "1", "usage_threshold": "80"},
-    }
-    policy = isolation_policy(
-        "p",
-        {
-            "namespaces": ["t/a"],
-            "primary": [".*"],
-            "secondary": [],
-            "auto_failover_policy": failover,
-        },
-    )
-    policies = PoliciesView((policy,), {"t/b": "group"})
+    named_a = isolation_policy("p", policy("p", ["t/a"], [".*"]))
+    policies = PoliciesView((named_a,), {"t/b": "group"})
     assert top(seen, TopSettings(excluded_namespaces="t/x, t/c"), mode, policies) == ["d"]
     assert top(seen, TopSettings(with_policies=True), mode, policies) == ["d", "c", "b", "a"]
 
