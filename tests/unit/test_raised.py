@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -194,37 +193,6 @@ class Gives:
         return replace(Shedding((), (skip,), memory), **self.parts)
 
 
-Change = Callable[[StateStore], None]
-
-
-def removes(store: StateStore) -> None:
-    store.remove_broker("a:1")
-
-
-def begins_again(store: StateStore) -> None:
-    store.remove_broker("a:1")
-    store.put_broker(a_broker("a:1"))
-
-
-def adds(store: StateStore) -> None:
-    store.put_broker(a_broker("b:1"))
-    store.put_table("b:1", b"new")
-
-
-def adds_and_removes(store: StateStore) -> None:
-    adds(store)
-    store.remove_broker("b:1")
-
-
-def writes(store: StateStore) -> None:
-    store.put_table("a:1", b"new")
-    store.put_owned("a:1", b"new")
-
-
-def forgets(store: StateStore) -> None:
-    store.remove_owned("a:1")
-
-
 def a_broker(name: str) -> BrokerState:
     store = InMemoryStore()
     fold_all(Engine(EngineSettings()), [report(name, 1), sweep(2, name)], store)
@@ -248,12 +216,26 @@ def seen(store: StateStore) -> object:
     )
 
 
-@pytest.mark.parametrize("change", [removes, begins_again, adds, adds_and_removes, writes, forgets])
-def test_a_view_reads_as_the_store_would_after_the_same_changes(change: Change) -> None:
+#: Calls of a store.
+CHANGES: dict[str, list[tuple[Any, ...]]] = {
+    "removes": [("remove_broker", "a:1")],
+    "begins again": [("remove_broker", "a:1"), ("put_broker", a_broker("a:1"))],
+    "adds": [("put_broker", a_broker("b:1")), ("put_table", "b:1", b"new")],
+    "adds and removes": [("put_broker", a_broker("b:1")), ("remove_broker", "b:1")],
+    "writes": [("put_table", "a:1", b"new"), ("put_owned", "a:1", b"new")],
+    "forgets": [("remove_owned", "a:1")],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_view_reads_as_the_store_would_after_the_same_changes(
+    change: list[tuple[Any, ...]],
+) -> None:
     plain, below = filled(), filled()
-    change(plain)
     view = RecordChanges(below)
-    change(view)
+    for name, *given in change:
+        getattr(plain, name)(*given)
+        getattr(view, name)(*given)
     assert seen(view) == seen(plain)
     assert seen(below) == seen(filled()), "nothing changes before the end"
     view.apply()
