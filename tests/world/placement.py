@@ -15,7 +15,7 @@ from strategies.cluster.model import BrokerLoad, Figures, Resource, Traffic
 from strategies.figures.usage import weighted_usage
 from strategies.filters.facts import FilterFacts
 from strategies.filters.pipeline import Filters, FilterSettings
-from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
+from strategies.filters.policies import PoliciesView, isolation_policy
 from strategies.placement.contract import UNKNOWN, Averages, Candidate, Placement, Placer, Request
 from strategies.settings import Mode, Weights
 
@@ -104,10 +104,6 @@ def policies(*isolation: dict[str, object], **parts: object) -> PoliciesView:
         isolation=tuple(isolation_policy(str(one["name"]), one) for one in isolation)
     )
     return replace(view, **parts)  # type: ignore[arg-type]  # the parts are those of PoliciesView
-
-
-def facts(**known: BrokerFacts) -> Mapping[str, BrokerFacts]:
-    return {f"{name}:1": told for name, told in known.items()}
 
 
 def fleet(
