@@ -5,6 +5,7 @@ broker that was due and gave nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -54,9 +55,10 @@ def left(
     known: PoliciesView | None = None,
     settings: FilterSettings = ANYWHERE,
     served: tuple[int, int, int] = (4, 1, 1),
+    placed: bool = True,
 ) -> Leaving:
     """b1 at 80 % with bundles 0 to 3 of 10 MiB/s each, b2 at 10 % with bundle 8, b3 at 20 % with
-    bundle 9, unless they have other numbers of bundles.
+    bundle 9, unless they have other numbers of bundles. `placed`: by a placement of ours.
     """
     full, two, three = served
     seen = view(
@@ -65,7 +67,8 @@ def left(
         broker("b3", 20.0, 5.0, bundles(*[5] * three, first=9)),
     )
     filters = Filters(settings, mode)
-    rules = DestinationRules(placer("avg", None, mode), filters, DestinationSettings(), WEIGHTS)
+    by = placer("avg", None, mode) if placed else None
+    rules = DestinationRules(by, filters, DestinationSettings(), WEIGHTS)
     destinations = Destinations(seen, 7, rules, policies=known or PoliciesView(), memory=DUE)
     refusals = LeavingRules(
         MODE_RULES[mode].keeps_due,
@@ -167,13 +170,14 @@ class TestExchanges:
         """Each of two may join the one bundle of the namespace that b2 has, as b1 has three of
         them; after the first the second may not.
         """
-        alone = left(leave(0), leave(1), settings=EVEN, served=(3, 1, 0))
+        even: Any = {"settings": EVEN, "served": (3, 1, 0), "placed": False}
+        alone = left(leave(0), leave(1), **even)
         assert list(alone.kept) == [ns(0)]
         together = leave(0, "b2:1", ns(1)), leave(1, "b2:1", ns(1))
-        found = left(*together, settings=EVEN, served=(3, 1, 0))
+        found = left(*together, **even)
         assert (found.kept, found.rules.budget.spent) == ({}, None)
         assert stays(found) == {ns(0): "exchange", ns(1): "uneven"}
-        later = left(*together, leave(2), settings=EVEN, served=(3, 1, 0))
+        later = left(*together, leave(2), **even)
         assert list(later.kept) == [ns(2)], "it leaves no trace"
 
 
