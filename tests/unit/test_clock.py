@@ -91,7 +91,7 @@ def test_time_never_leaves_the_believed_range(timestamps: list[int]) -> None:
             assert before.now_ms <= clock.now_ms <= before.now_ms + JUMP
 
 
-JUMP = 300
+NEAR = 300
 
 
 def sure(near: int, far: int) -> bool:
@@ -112,26 +112,26 @@ def test_six_records_that_agree_are_enough_and_where_some_do_not_sixteen_and_twi
 
 
 def test_one_record_proves_no_time_and_two_that_agree_do() -> None:
-    assert corrected_time([1_000], None, JUMP, swept=False) is None
-    assert corrected_time([1_000, 1_301], None, JUMP, swept=False) is None
-    assert corrected_time([1_000, 1_300], None, JUMP, swept=False) == 1_000
+    assert corrected_time([1_000], None, NEAR, swept=False) is None
+    assert corrected_time([1_000, 1_301], None, NEAR, swept=False) is None
+    assert corrected_time([1_000, 1_300], None, NEAR, swept=False) == 1_000
 
 
 def test_a_time_that_is_right_stays_and_one_that_more_records_are_near_to_replaces_it() -> None:
     clock = Clock(1_000)
-    assert corrected_time([1_000, 1_100, 1_200], clock, JUMP, swept=False) is None
-    assert corrected_time([1_000, 5_000], clock, JUMP, swept=False) is None
-    assert corrected_time([1_000, 1_100, 5_000, 5_100], clock, JUMP, swept=False) is None, (
+    assert corrected_time([1_000, 1_100, 1_200], clock, NEAR, swept=False) is None
+    assert corrected_time([1_000, 5_000], clock, NEAR, swept=False) is None
+    assert corrected_time([1_000, 1_100, 5_000, 5_100], clock, NEAR, swept=False) is None, (
         "as many here as there"
     )
-    assert corrected_time([1_000, 1_100, 5_000, 5_100, 5_200], clock, JUMP, swept=False) == 5_000
+    assert corrected_time([1_000, 1_100, 5_000, 5_100, 5_200], clock, NEAR, swept=False) == 5_000
 
 
 def test_the_time_of_a_sweep_counts_as_soon_as_one_other_record_is_near_it() -> None:
     many = [1_000, 1_010, 1_020, 1_030]
-    assert corrected_time([*many, 5_000], Clock(1_000), JUMP, swept=True) is None
-    assert corrected_time([*many, 4_700, 5_000], Clock(1_000), JUMP, swept=True) == 5_000
-    assert corrected_time([*many, 4_699, 5_000], Clock(1_000), JUMP, swept=True) is None
-    assert corrected_time([*many, 1_300], Clock(1_000), JUMP, swept=True) is None, (
+    assert corrected_time([*many, 5_000], Clock(1_000), NEAR, swept=True) is None
+    assert corrected_time([*many, 4_700, 5_000], Clock(1_000), NEAR, swept=True) == 5_000
+    assert corrected_time([*many, 4_699, 5_000], Clock(1_000), NEAR, swept=True) is None
+    assert corrected_time([*many, 1_300], Clock(1_000), NEAR, swept=True) is None, (
         "it is near the time already"
     )
