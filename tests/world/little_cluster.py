@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from strategies.cluster.model import (
-    BundleStats,
     Command,
     Event,
     LoadReport,
@@ -23,7 +22,7 @@ from strategies.cluster.model import (
 from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from tests.world.telemetry import T0, outcome, report, sweep
+from tests.world.telemetry import T0, outcome, parts, report, sweep
 
 #: What an executor answers to a command; None: nothing.
 Executor = Callable[[Command], OutcomeStatus | None]
@@ -105,22 +104,13 @@ class LittleCluster:
         return done
 
     def _parts(self, whole: LoadReport, top: int) -> list[TelemetryRecord]:
-        """A report in the parts in which the extensible load manager publishes it."""
-        figures, stats = whole.figures, whole.bundles
-        assert figures is not None
-        assert stats is not None
-        figures = replace(figures, usage_average=figures.cpu.usage / 100)
-        shown = BundleStats(
-            stats.names[:top], stats.traffic[:top], stats.topics[:top], stats.sessions[:top]
-        )
-        parts: list[TelemetryRecord] = [
-            replace(whole, figures=figures, bundles=None),
-            replace(whole, figures=None, bundles=shown, digest=f"{whole.digest}{top}"),
-        ]
-        if self.notes and self._noted.get(whole.broker) != stats.names:
-            self._noted[whole.broker] = stats.names
-            parts.append(Owned("c", whole.broker, whole.ts, stats.names))
-        return parts
+        """The parts of a report, and a note of all its bundles if they have changed."""
+        assert whole.bundles is not None
+        found, names = parts(whole, top), whole.bundles.names
+        if self.notes and self._noted.get(whole.broker) != names:
+            self._noted[whole.broker] = names
+            found.append(Owned("c", whole.broker, whole.ts, names))
+        return found
 
     def _carry_out(self, command: Command) -> None:
         status = self.executor(command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from hashlib import blake2b
 
 import numpy as np
@@ -60,6 +61,23 @@ def report(
         BundleStats(tuple(loads), traffic, ones, ones),
         digest,
     )
+
+
+def parts(whole: LoadReport, top: int) -> list[TelemetryRecord]:
+    """A report in the parts in which the extensible load manager publishes it: figures with an
+    average of its own, and this number of the busiest bundles.
+    """
+    figures, stats = whole.figures, whole.bundles
+    assert figures is not None
+    assert stats is not None
+    order = np.argsort(-stats.traffic.sum(axis=1), kind="stable")[:top]
+    names = tuple(stats.names[row] for row in order)
+    busiest = BundleStats(names, stats.traffic[order], stats.topics[order], stats.sessions[order])
+    average = replace(figures, usage_average=figures.cpu.usage / 100)
+    return [
+        replace(whole, figures=average, bundles=None),
+        replace(whole, figures=None, bundles=busiest, digest=f"{whole.digest}{top}"),
+    ]
 
 
 def sweep(
