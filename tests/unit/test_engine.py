@@ -50,14 +50,6 @@ def skewed(minute: int, hot: float = 90.0) -> list[TelemetryRecord]:
 
 
 class TestWhenARoundCloses:
-    def test_the_first_sweep_closes_the_first_round(self) -> None:
-        (first,) = rounds(fold_all(engine(), skewed(0)))
-        assert (first.round, first.closed_by, first.brokers) == (
-            1,
-            "sweep",
-            ("hot:1", "cool:1", "cold:1"),
-        )
-
     def test_sweeps_that_come_too_soon_close_nothing(self) -> None:
         passes = [sweep(10 * i, "a:1") for i in range(13)]
         closed = rounds(fold_all(engine(), [report("a:1", 0), *passes]))
@@ -93,32 +85,6 @@ class TestWhenARoundCloses:
 
 
 class TestWhoIsTrusted:
-    def test_one_broker_alone_gives_a_round_without_commands(self) -> None:
-        (alone,) = rounds(
-            fold_all(
-                engine(),
-                [report("hot:1", 1, 95.0, {bundle(0): 300.0, bundle(1): 200.0}), sweep(2, "hot:1")],
-            )
-        )
-        assert (alone.commands, [skip.code for skip in alone.skips]) == ((), ["too-few-brokers"])
-
-    def test_a_broker_whose_report_is_old_is_left_out_and_named(self) -> None:
-        records: list[TelemetryRecord] = [
-            report("a:1", 0),
-            report("b:1", 0),
-            sweep(1, "a:1", "b:1"),
-        ]
-        for i in range(1, 5):
-            records += [
-                report("a:1", 50 * i, 20 + i),
-                sweep(50 * i + 1, "a:1", missing={"b:1": "timed out"}),
-            ]
-        last = rounds(fold_all(engine(), records))[-1]
-        assert last.brokers == ("a:1",)
-        assert last.stale == {
-            "b:1": "newest report is 201 s old, round.stale_after_ms = 180000 (timed out)"
-        }
-
     def test_a_broker_nobody_lists_any_more_is_forgotten(self) -> None:
         store = InMemoryStore()
         records: list[TelemetryRecord] = [
