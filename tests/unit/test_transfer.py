@@ -264,16 +264,6 @@ def at_once(
     )[0]
 
 
-@pytest.mark.parametrize("mode", ["fixed", "parity"])
-def test_the_fourth_uneven_round_moves(mode: Mode) -> None:
-    found = rounds(*[view(*THREE_BROKERS)] * 4, mode=mode)
-    assert [codes(round_).get("c") for round_ in found] == ["waiting-for-hits"] * 3 + [None]
-    assert picked(found[3]) == {"b1:1": [ns(0), ns(1), ns(2)]}
-    assert {decision.destination for decision in found[3].decisions} == {"b3:1"}
-    assert found[3].memory.cluster.hits == 0
-    assert codes(found[3]) == {"b2:1": "not-at-the-ends", ns(3): "not-needed"}
-
-
 def test_swaps_name_both_directions() -> None:
     round_ = at_once(
         broker("b1", 90.0, 100.0, bundles(45, 55)),
@@ -292,16 +282,6 @@ def test_usage_is_averaged_and_only_new_samples_count() -> None:
     other, same = broker("b2", 50.0), broker("b1", 50.0, fresh=False)
     found = rounds(view(first, other), view(second, other), view(same, other))
     assert [ewmas(round_)["b1:1"] for round_ in found] == pytest.approx([0.8, 0.77, 0.77])
-
-
-def test_only_the_heaviest_bundles_are_looked_at() -> None:
-    loads = bundles(*range(1, 13))
-    round_ = at_once(broker("b1", 90.0, 78.0, loads), broker("b2", 10.0))
-    assert picked(round_)["b1:1"][0] == ns(2)
-    assert {name for name, code in codes(round_).items() if code == "not-among-the-heaviest"} == {
-        ns(0),
-        ns(1),
-    }
 
 
 def test_excluded_namespaces_system_bundles_and_cooling_ones_stay() -> None:

@@ -46,11 +46,6 @@ def test_throughput_decides_where_rates_are_equal() -> None:
     pair = broker("b1", 10.0, 100.0, bundles(22, 16, 2)), broker("b2", 10.0, 10.0)
     assert picked(java(*pair)) == picked(ours(*pair)) == {"b1:1": [ns(1), ns(2)]}
     assert java(*pair).decisions[0].evidence["need"] == 18 * MIB
-    assert ours(*pair).decisions[0].text == (
-        "b1:1 carries 100.0 MiB/s, the idlest broker 10.0 MiB/s: "
-        "16.0 MiB/s of the 18.0 MiB/s to move leave with this bundle for a broker that "
-        "placement picks"
-    )
 
 
 def test_java_unloads_the_idle_bundle_too() -> None:
