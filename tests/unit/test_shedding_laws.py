@@ -1,5 +1,5 @@
 """What every strategy that looks at one broker after the other says of bundles and brokers that
-stay.
+stay, in which order Pulsar carries out what it picks, and what a second pass leaves of its skips.
 """
 
 from __future__ import annotations
@@ -9,17 +9,26 @@ from math import inf, nan
 
 import pytest
 
-from strategies.cluster.model import BrokerLoad, Resource
+from strategies.cluster.memory import Memory
+from strategies.cluster.model import BrokerLoad, Decision, Resource, Skip
 from strategies.shedding.contract import Shedding
+from strategies.shedding.execution_order import as_executed
 from strategies.shedding.overload.settings import OverloadSettings
+from strategies.shedding.reason_texts import revised
 from strategies.shedding.registry import shedder
 from tests.properties.legal import EAGER
 from tests.world.brokers import WEIGHTS, Load, broker, bundles, ns, view
 from tests.world.sheddings import codes, picked, play, skip_of
 
 SETTINGS = {**EAGER, "overload": OverloadSettings()}
+
+
 EACH = Load(25.0, 3000.0)
+
+
 FOUR = {ns(k): EACH for k in range(4)}
+
+
 each_strategy = pytest.mark.parametrize(
     "strategy", ["threshold", "avg", "overload", "uniform", "transfer"]
 )
@@ -30,6 +39,8 @@ def hot(owned: dict[str, Load] = FOUR, **more: bool) -> BrokerLoad:
 
 
 COLD = broker("b2", 10.0, 20.0, bundles(5, 5, first=8), rate=1000)
+
+
 CALM = broker("b3", 30.0, 40.0, bundles(5, 5, first=12), rate=2000)
 
 
@@ -114,3 +125,44 @@ def test_a_bundle_that_two_brokers_report_leaves_once(strategy: str) -> None:
     moved = [one.bundle for one in shed(strategy, *twins, COLD, CALM).decisions]
     assert moved
     assert len(moved) == len({*moved})
+
+
+def order(*picked: str, memory: Memory | None = None) -> tuple[list[str], Memory]:
+    """Bundles by name; the broker is what stands before the hyphen."""
+    decisions = [
+        Decision(name, f"{name.partition('-')[0]}:1", None, "code", "text") for name in picked
+    ]
+    executed, memory = as_executed(decisions, memory or Memory(), "table")
+    return [decision.bundle for decision in executed], memory
+
+
+def test_brokers_come_in_the_order_of_the_multimap_however_they_were_picked() -> None:
+    expected = ["b3-1", "b3-2", "b2-1", "b1-1", "b1-2"]
+    assert order("b1-1", "b1-2", "b2-1", "b3-1", "b3-2")[0] == expected
+    assert order("b3-1", "b1-1", "b2-1", "b1-2", "b3-2")[0] == expected
+
+
+def test_the_multimap_grows_with_the_brokers_and_never_shrinks() -> None:
+    many = [f"b{number}-1" for number in range(13)]
+    _, grown = order(*many)
+    assert grown.cluster.table_sizes["table"] == 32
+    assert order("b1-1", memory=grown)[1] == grown
+    assert "table" not in order("b1-1")[1].cluster.table_sizes
+
+
+DECISION = Decision("t/ns/0x00000000_0x80000000", "hot:1", None, "overloaded", "it is overloaded")
+
+
+def test_brokers_that_take_part_now_or_have_a_newer_reason_leave_their_old_skip() -> None:
+    both = Skip("broker", ("hot:1", "calm:1"), "below-threshold", "below the threshold")
+    newer = Skip("broker", ("full:1",), "no-bundles", "it has no bundles")
+    outdated = Skip("broker", ("full:1",), "below-threshold", "below the threshold")
+    cluster = Skip("cluster", ("c",), "balanced", "it is balanced")
+
+    left = revised([both, outdated, cluster], [DECISION], [newer])
+
+    assert [(one.subject, one.names, one.code) for one in left] == [
+        ("broker", ("calm:1",), "below-threshold"),
+        ("cluster", ("c",), "balanced"),
+        ("broker", ("full:1",), "no-bundles"),
+    ]
