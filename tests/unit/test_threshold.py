@@ -23,42 +23,12 @@ def forty_ten_ten(b1: BrokerLoad) -> tuple[BrokerLoad, ...]:
     return b1, broker("b2", 10.0, 25.0), broker("b3", 10.0, 25.0)
 
 
-def hot_then_balanced() -> tuple[ClusterView, ClusterView]:
-    """b1 at 80 % beside b2 at 20 %, and both at 50 % after the larger part has moved."""
-    hot = view(
-        broker("b1", 80.0, 100.0, bundles(60, 40)),
-        broker("b2", 20.0, 20.0, bundles(10, 10, first=4)),
-    )
-    balanced = view(
-        broker("b1", 50.0, 60.0, bundles(60, 40)),
-        broker("b2", 50.0, 60.0, bundles(10, 10, first=4)),
-    )
-    return hot, balanced
-
-
 JAVA = ParityThresholdShedder(ThresholdSettings(10.0, 0.9, 10.0), WEIGHTS)
 
 
 def java(*brokers: BrokerLoad) -> Shedding:
     (round_,) = play(JAVA, view(*brokers))
     return round_
-
-
-def test_the_lagging_average_sheds_three_times_more_after_balance_was_reached() -> None:
-    first, later = hot_then_balanced()
-    rounds = play(JAVA, first, later, later, later, later)
-    assert [ewmas(round_)["b1:1"] for round_ in rounds] == pytest.approx(
-        [0.8, 0.77, 0.743, 0.7187, 0.69683]
-    )
-    assert [ewmas(round_)["b2:1"] for round_ in rounds[:4]] == pytest.approx(
-        [0.2, 0.23, 0.257, 0.2813]
-    )
-    assert [picked(round_) for round_ in rounds] == [{"b1:1": [ns(0)]}] * 4 + [{}]
-    needs = [float(str(round_.decisions[0].evidence["to_shed"])) / MIB for round_ in rounds[:4]]
-    assert needs == pytest.approx([25, 13.2, 11.58, 10.122])
-    assert float(str(skip_of(rounds[4], "b1:1").evidence["to_shed"])) / MIB == pytest.approx(
-        8.81, abs=0.01
-    )
 
 
 def test_only_a_tie_that_matters_asks_for_the_names_of_all_bundles() -> None:
@@ -102,14 +72,6 @@ def shed(*brokers: BrokerLoad, cooling: tuple[str, ...] = ()) -> Shedding:
 def test_the_rule_itself_is_javas(high: float, low: float, sheds: bool) -> None:
     round_ = shed(broker("b1", high, 200.0, bundles(30, 10)), broker("b2", low, 20.0))
     assert picked(round_) == ({"b1:1": [ns(0)]} if sheds else {})
-
-
-def test_nothing_more_is_shed_once_balance_is_reached() -> None:
-    first, later = hot_then_balanced()
-    rounds = play(SHEDDER, first, *[later] * 4)
-    assert [picked(round_) for round_ in rounds] == [{"b1:1": [ns(1)]}, {}, {}, {}, {}]
-    assert skip_of(rounds[1], "b1:1").code == "already-fell"
-    assert "77.0 %" in skip_of(rounds[1], "b1:1").text
 
 
 def test_the_smaller_of_average_and_newest_usage_decides_how_much_leaves() -> None:
