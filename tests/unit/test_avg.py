@@ -268,3 +268,12 @@ def test_the_placement_of_42_sends_new_bundles_to_one_broker() -> None:
 def test_throughput_counts_where_message_rates_are_small() -> None:
     seen = ten_ninety(bundles(30, 6), rate=1000, mib=80)
     assert picked(play(SHEDDER, seen, seen)[1]) == {"b2:1": [ns(0), ns(1)]}
+
+
+@pytest.mark.parametrize("high", [36.0, 35.0])
+def test_a_smaller_difference_takes_eight_samples(high: float) -> None:
+    seen = view(broker("b1", 20.0), broker("b2", high, rate=10_000, owned=talking(6000, 2000)))
+    assert [picked(round_) for round_ in play(SHEDDER, *[seen] * 9)] == [{}] * 7 + [
+        {"b2:1": [ns(1)]},
+        {},
+    ]

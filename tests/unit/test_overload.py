@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from strategies.cluster.model import BrokerLoad
 from strategies.shedding.contract import Shedding
 from strategies.shedding.overload.fixed import OverloadShedder
 from strategies.shedding.overload.parity import ParityOverloadShedder
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.overload.strategy import OVERLOAD
-from tests.world.brokers import WEIGHTS, broker, bundles, ns, view
+from tests.world.brokers import MIB, WEIGHTS, broker, bundles, ns, view
 from tests.world.sheddings import codes, picked, play, skip_of
 
 JAVA = ParityOverloadShedder(OverloadSettings(), WEIGHTS)
@@ -36,6 +38,7 @@ def test_up_to_pulsar_3_weights_do_not_count() -> None:
 def test_fixed_sheds_like_java_where_another_broker_has_room() -> None:
     hot, cool = broker("b1", 95.0, 100.0, bundles(10, 9, 6)), broker("b2", 20.0, 20.0)
     assert picked(ours(hot, cool)) == picked(java(hot, cool)) == {"b1:1": [ns(0), ns(1)]}
+    assert ours(hot, cool).decisions[0].evidence["to_shed"] == pytest.approx(15 * MIB)
 
 
 def test_nothing_is_shed_where_everybody_is_overloaded() -> None:

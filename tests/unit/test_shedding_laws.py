@@ -57,7 +57,7 @@ def stays(round_: Shedding, bundle: str) -> str:
 
 
 def blinded(load: BrokerLoad, figure: float) -> BrokerLoad:
-    """The broker with a figure that is no number everywhere."""
+    """The broker with a figure that is no number for each resource and for its message rate."""
     no, traffic = Resource(figure, 100.0), replace(load.figures.traffic, msg_rate_in=figure)
     return replace(
         load,
@@ -67,7 +67,7 @@ def blinded(load: BrokerLoad, figure: float) -> BrokerLoad:
             direct_memory=no,
             bandwidth_in=no,
             bandwidth_out=no,
-            traffic=replace(traffic, msg_throughput_in=figure),
+            traffic=traffic,
         ),
     )
 

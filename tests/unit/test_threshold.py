@@ -164,3 +164,29 @@ def test_equal_bundles_leave_by_name_and_the_worst_broker_comes_first() -> None:
 def test_without_load_there_is_nothing_to_compare() -> None:
     assert codes(shed(broker("b1", 0.0), broker("b2", 0.0))) == {"c": "no-load"}
     assert codes(shed()) == {"c": "no-load"}
+
+
+@pytest.mark.parametrize(("sizes", "left"), [((180, 120), {"b7:1": [ns(0)]}), ((300,), {})])
+def test_the_lower_boundary_takes_from_a_broker_of_two_bundles_and_leaves_a_sole_one(
+    sizes: tuple[int, ...], left: object
+) -> None:
+    loaded = [
+        broker(f"b{number}", 80.0, 400.0, unknown=1) for number in range(1, 11) if number != 7
+    ]
+    assert (
+        picked(
+            play(
+                LOWER, view(*loaded, broker("b7", 81.0, 400.0, bundles(*sizes)), broker("b11", 0.0))
+            )[0]
+        )
+        == left
+    )
+
+
+def test_a_quiet_round_moves_the_average_once() -> None:
+    rounds = play(
+        LOWER,
+        view(broker("b1", 80.0), broker("b2", 75.0)),
+        view(broker("b1", 50.0), broker("b2", 75.0)),
+    )
+    assert ewmas(rounds[1])["b1:1"] == pytest.approx(0.77)
