@@ -40,6 +40,14 @@ def test_only_a_tie_that_matters_asks_for_the_names_of_all_bundles() -> None:
     assert picked(play(JAVA, seen)[0]) == {"b1:1": [ns(0)]}
 
 
+@pytest.mark.parametrize(
+    ("high", "low", "sheds"), [(30.0, 10.0, True), (35.0, 15.0, False), (45.0, 25.0, True)]
+)
+def test_exactly_on_the_threshold_float_noise_decides(high: float, low: float, sheds: bool) -> None:
+    round_ = java(broker("b1", high, 200.0, bundles(30, 10)), broker("b2", low, 20.0))
+    assert picked(round_) == ({"b1:1": [ns(0)]} if sheds else {})
+
+
 # Published figures of real clusters: usage, mean, fraction and the traffic to shed as their logs
 # printed them.
 

@@ -282,6 +282,8 @@ def test_usage_is_averaged_and_only_new_samples_count() -> None:
     other, same = broker("b2", 50.0), broker("b1", 50.0, fresh=False)
     found = rounds(view(first, other), view(second, other), view(same, other))
     assert [ewmas(round_)["b1:1"] for round_ in found] == pytest.approx([0.8, 0.77, 0.77])
+    java = rounds(view(first, other), view(second, other), mode="parity")
+    assert [ewmas(round_)["b1:1"] for round_ in java] == pytest.approx([0.8, 0.77])
 
 
 def test_excluded_namespaces_system_bundles_and_cooling_ones_stay() -> None:
