@@ -77,3 +77,11 @@ def test_figures_that_are_no_numbers_are_not_offered_in_fixed_mode() -> None:
     seen = bundles(a=nan, b=inf, c=-1e6, d=1e6)
     assert top(seen, TopSettings(), "fixed") == ["d"]
     assert set(top(seen, TopSettings(), "parity")) == set("abcd")
+
+
+@pytest.mark.parametrize("mode", BOTH)
+def test_the_lightest_of_the_heaviest_comes_first(mode: Mode) -> None:
+    """100,000 and 149,000 are both one step and equal; 151,000 is two."""
+    seen = bundles(a=5e6, b=1e5, c=1.49e5, d=1.51e5, e=0.0, f=2e6)
+    assert top(seen, TopSettings(most=3), mode) == ["d", "f", "a"]
+    assert set(top(seen, TopSettings(), mode)) == set("abcdf")
