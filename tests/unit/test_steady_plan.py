@@ -188,7 +188,8 @@ def questions(refused: str, count: int) -> list[int]:
     the emptier one of 5 points, this number each: to swap two of them would help.
     """
     names = {name: [Asked(f"t/ns/{name}{at}") for at in range(count)] for name in ("full", "empty")}
-    held = [dict.fromkeys(names["full"], 11.0), dict.fromkeys(names["empty"], 5.0)]
+    sizes = {"full": 11.0, "empty": 5.0}
+    held: list[dict[str, float]] = [dict.fromkeys(names[one], sizes[one]) for one in sizes]
     brokers = loaded(held, [156.0, 144.0], rule=lambda bundle, *_: refused not in bundle)
     before = [one.times for one in names[refused]]
     assert searched(brokers, 1.0).moves == ()

@@ -72,7 +72,8 @@ class Life:
 
     def leave(self, number: int, broker: str | None = None) -> Life:
         """The bundle leaves all brokers, or this one."""
-        for name in self.owned if broker is None else [broker]:
+        names = [*self.owned] if broker is None else [broker]
+        for name in names:
             if number in self.owned[name]:
                 self.owned[name].remove(number)
         return self
