@@ -26,7 +26,7 @@ from strategies.shedding.threshold.settings import ThresholdSettings
 from tests.browser.conftest import Open
 from tests.chromium import DESKTOP, PHONE
 from tests.unit.command_line import rebalancer
-from tests.unit.uneven_log import uneven
+from tests.world.uneven_log import uneven
 
 pytestmark = [pytest.mark.lab, pytest.mark.browser]
 ROUNDS = 12

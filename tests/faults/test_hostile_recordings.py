@@ -12,7 +12,7 @@ import pytest
 
 from sinks.wire.codec import decode_rejected
 from tests.hostile_records import COSTLY, FAULTS, hostile
-from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 
 pytestmark = [
     pytest.mark.faults,

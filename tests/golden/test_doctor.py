@@ -61,7 +61,7 @@ from streaming.settings import JobSettings
 from tests.control_topic import Control, command, now_ms
 from tests.golden.printed import compare, steady
 from tests.topic_uris import topic_of, topics_of
-from tests.unit.placement_builders import policies, policy
+from tests.world.placement import policies, policy
 
 _FILE = Path(__file__).with_name("doctor.txt")
 ENGINE, KEY = EngineSettings(), "0123456789abcdef"

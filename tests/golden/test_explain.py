@@ -18,7 +18,7 @@ from tests.control_topic import outcome
 from tests.golden.printed import compare, printed
 from tests.telemetry_lines import bundle, intent
 from tests.unit.command_line import rebalancer
-from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 
 _FILE = Path(__file__).with_name("explain.txt")
 NOW = ("--set", "executor.state=/nowhere")

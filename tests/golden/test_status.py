@@ -27,7 +27,7 @@ from tests.golden.printed import compare, steady
 from tests.telemetry_lines import T0, intent, load_report, sweep
 from tests.topic_uris import topics_of
 from tests.unit.command_line import rebalancer
-from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 
 _FILE = Path(__file__).with_name("status.txt")
 KINDS = ("telemetry", "commands", "rounds", "rejected", "outcomes")

@@ -23,6 +23,7 @@ from sinks.wire.codec import (
 )
 from strategies.cluster.model import LoadReport
 from strategies.errors import SettingsError, WireError
+from strategies.filters.policies import read_policies
 from tests.golden.told import assert_told
 from tests.telemetry_lines import broker_load, load_report, outcome, sweep, top_bundles
 from tests.unit.command_line import rebalancer
@@ -102,6 +103,19 @@ def test_what_an_upgrade_to_5_0_changes(tmp_path: Path, rewrite: bool) -> None:
         yield from shown.removeprefix(rebalancer(*words).out).splitlines()[1:]
 
     assert_told("upgrade.txt", tell, rewrite)
+
+
+def test_what_is_said_about_policies(rewrite: bool) -> None:
+    """Input: a snapshot of a cluster's policies. Also the faults of policies that keep all brokers
+    out of their namespaces.
+    """
+
+    def tell(lines: Sequence[str]) -> Iterator[str]:
+        found = read_policies("".join(lines))
+        yield from found.complaints
+        yield from (f"fault: {one.fault}" for one in found.isolation if one.fault is not None)
+
+    assert_told("policies.txt", tell, rewrite)
 
 
 def test_what_is_said_about_records(rewrite: bool) -> None:

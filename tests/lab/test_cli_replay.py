@@ -15,7 +15,7 @@ from pulsar_rebalancer.lab.replay.decisions import collect, write
 from sinks.wire.codec import decode_command, decode_rejected, decode_round
 from sinks.wire.origin import OutputRow
 from tests.unit.command_line import rebalancer
-from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "recordings"

@@ -18,7 +18,7 @@ from strategies.cluster.model import Command, Round
 from tests.lab.test_shadow import RECORDINGS, A, B, C, has, moved, sweep, wanted
 from tests.telemetry_lines import T0, bundle, line
 from tests.unit.command_line import rebalancer
-from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 
 GRACE_MS = 1_800_000
 ONE, TWO, THREE = bundle(1), bundle(2), bundle(3)

@@ -36,7 +36,7 @@ from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.steady.settings import SteadySettings
-from tests.unit.telemetry_builders import T0, bundle
+from tests.world.telemetry import T0, bundle
 
 PERIOD_MS = 60_000
 #: Probabilities per round, report and command.

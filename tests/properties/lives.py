@@ -7,16 +7,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import get_args
 
 import numpy as np
 
 from sinks.wire.origin import Position, pack_origin
 from strategies.cluster import model
+from strategies.cluster.intent_contract import Intent, IntentAction
+from strategies.cluster.rule_settings import DrainSettings
 from strategies.cluster.store import InMemoryStore, StateStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
 from tests.properties.legal import EAGER, MODES
-from tests.unit.telemetry_builders import T0, bundle
+from tests.world.intents import id_of
+from tests.world.telemetry import T0, bundle
 
 #: Short times, so that a story of some dozen records sees cool-downs, expiry, staleness and a
 #: recovering clock.
@@ -31,7 +35,7 @@ ROUNDS = RoundSettings(
 )
 #: Nearly every round of these commands something.
 EAGER_ENGINES: tuple[EngineSettings, ...] = tuple(
-    EngineSettings(strategy, mode, rules, round=ROUNDS)
+    EngineSettings(strategy, mode, rules, round=ROUNDS, drains=DrainSettings(2))
     for strategy, rules in EAGER.items()
     for mode in MODES
 )
@@ -44,6 +48,7 @@ BUNDLES = (
 )
 #: Idle, ordinary and absurd, but all of them legal.
 FIGURES = (0.0, 0.001, 3.0, 3.0, 40.0, 40.0, 55.5, 70.0, 99.5, 250.0, 1e7, 1e9, 2.0**63)
+_ACTIONS: tuple[IntentAction, ...] = ("drain", "drain", *get_args(IntentAction))
 _STATUSES: tuple[model.OutcomeStatus, ...] = (
     "applied",
     "already-done",
@@ -106,6 +111,43 @@ def _resolved(move: Move, given: Sequence[model.Command]) -> model.TelemetryReco
     return replace(
         move.record,
         outcome=replace(move.record.outcome, command_id=command.id, bundle=command.bundle),
+    )
+
+
+def with_intents(seed: int, count: int) -> list[Move]:
+    """A life of a cluster in which people and the collector say something now and then."""
+    rng, found, rolls = Random(seed), list[Move](), [id_of(0)]
+    for number, move in enumerate(moves(seed, count)):
+        found.append(move)
+        if rng.random() < 0.25:
+            found.append(Move(_intent(rng, move.record.ts, number, rolls)))
+        if rng.random() < 0.1:
+            names = tuple(rng.sample(BUNDLES, rng.randrange(6)))
+            found.append(Move(model.Owned("c", rng.choice(BROKERS), move.record.ts, names)))
+    return found
+
+
+def _intent(rng: Random, ts: int, number: int, rolls: list[str]) -> Intent:
+    action = rng.choice(_ACTIONS)
+    id_ = id_of(number if rng.random() < 0.9 else number // 2)
+    of_roll = action in ("restarting", "restarted", "halt", "resume", "end")
+    named = action in ("drain", "undrain", "restarting", "restarted")
+    about = rng.choice(rolls) if of_roll or (named and rng.random() < 0.4) else None
+    if action == "roll":
+        rolls.append(id_)
+    return Intent(
+        "c",
+        ts + rng.choice((0, 0, 5_000, -5_000, 10**7)),
+        id_,
+        action,
+        "Zoë",
+        "größer",
+        rng.choice(BROKERS) if named else None,
+        tuple(rng.sample(BROKERS, rng.randrange(1, 4))) if action == "roll" else (),
+        about,
+        ts + rng.choice((1_000, 90_000)) if action == "drain" and rng.random() < 0.2 else None,
+        rng.random() < 0.5,
+        rng.choice((1, 1, 2)),
     )
 
 

@@ -34,7 +34,7 @@ from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
 from strategies.shedding.uniform.settings import UniformSettings
 from strategies.splitting.limits import SplitSettings
-from tests.unit.telemetry_builders import T0
+from tests.world.telemetry import T0
 
 MINUTE_MS = 60_000
 BROKERS = tuple(f"broker-{number}:8080" for number in range(5))
@@ -124,22 +124,8 @@ class _Cluster:
             if self.chance.random() < 0.01
             else (None, None, None)
         )
-        figures = Figures(
-            cpu=cpu,
-            bandwidth_out=Resource(totals.msg_throughput_out / 125, 1e6),
-            traffic=totals,
-            bundle_count=len(rates),
-        )
-        figures = Figures(
-            figures.cpu,
-            Resource(),
-            Resource(),
-            Resource(),
-            figures.bandwidth_out,
-            totals,
-            len(rates),
-            *own,
-        )
+        out, none = Resource(totals.msg_throughput_out / 125, 1e6), Resource()
+        figures = Figures(cpu, none, none, none, out, totals, len(rates), *own)
         digest = blake2b(repr((cpu, traffic.tolist(), own)).encode(), digest_size=8).hexdigest()
         topics = np.array([self.chance.randint(1, 3) for _ in rates], dtype=np.int64)
         self.before[broker] = LoadReport(

@@ -64,7 +64,11 @@ def drawn_faults(chance: Random) -> Faults:
     """No faults in a fifth of all lives, a few kinds of them in the others."""
     if chance.random() < 0.2:
         return Faults(job_restarts=0.3, slow_s=chance.choice((10, 60)))
-    maybe = _Maybe(chance)
+
+    def maybe(*rates: float) -> float:
+        """A rate that is 0 in three of four cases."""
+        return chance.choice(rates) if chance.random() < 0.25 else 0.0
+
     return Faults(
         top=chance.choice((None, None, None, 1, 3)),
         notes=chance.random() < 0.9,
@@ -92,16 +96,6 @@ def drawn_faults(chance: Random) -> Faults:
         cancels=maybe(0.01, 0.03),
         rival=maybe(0.05, 0.3),
     )
-
-
-class _Maybe:
-    """A rate that is 0 in three of four cases."""
-
-    def __init__(self, chance: Random) -> None:
-        self._chance = chance
-
-    def __call__(self, *rates: float) -> float:
-        return self._chance.choice(rates) if self._chance.random() < 0.25 else 0.0
 
 
 def drawn_settings(chance: Random) -> EngineSettings:

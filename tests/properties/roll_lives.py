@@ -10,13 +10,10 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from random import Random
 
-import numpy as np
-
 from pulsar_rebalancer.lab.simulation.operators import ModelledRoll
 from strategies.bundles import is_system_bundle
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import (
-    BundleStats,
     Command,
     Event,
     LoadReport,
@@ -32,16 +29,10 @@ from strategies.cluster.model import (
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.roll.roll_state import Observation, RollRules, RollState
-from tests.properties.roll_draws import (
-    MINUTE_MS,
-    Faults,
-    drawn_faults,
-    drawn_rules,
-    drawn_settings,
-)
+from tests.properties.roll_draws import MINUTE_MS, Faults, drawn_faults, drawn_rules, drawn_settings
 from tests.properties.roll_promises import PERSON
 from tests.properties.test_steady import reopened
-from tests.unit.telemetry_builders import T0, report, sweep
+from tests.world.telemetry import T0, parts, report, sweep
 
 #: A process looks this often in a minute, in ms after the round.
 LOOKS_MS = (1_000, 21_000, 41_000)
@@ -263,21 +254,12 @@ class RollLife:
         return report(name, (self.now_ms - T0) / 1000, cpu, own)
 
     def _parts(self, whole: LoadReport) -> Iterator[TelemetryRecord]:
-        """A report in the parts in which the extensible load manager publishes it."""
-        top, figures, stats = self.faults.top, whole.figures, whole.bundles
-        if top is None or figures is None or stats is None:
+        if self.faults.top is None or whole.bundles is None:
             yield whole
             return
-        order = np.argsort(-stats.traffic.sum(axis=1), kind="stable")[:top]
-        names = tuple(stats.names[row] for row in order)
-        busiest = BundleStats(
-            names, stats.traffic[order], stats.topics[order], stats.sessions[order]
-        )
-        average = replace(figures, usage_average=figures.cpu.usage / 100)
-        yield replace(whole, figures=average, bundles=None)
-        yield replace(whole, figures=None, bundles=busiest, digest=f"{whole.digest}{top}")
+        yield from parts(whole, self.faults.top)
         if self.faults.notes:
-            yield Owned("c", whole.broker, whole.ts, stats.names)
+            yield Owned("c", whole.broker, whole.ts, whole.bundles.names)
 
     # The executor
 

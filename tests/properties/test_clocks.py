@@ -17,7 +17,7 @@ from strategies.cluster.model import Event, Round, TelemetryRecord
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
-from tests.unit.telemetry_builders import T0, report, sweep
+from tests.world.telemetry import T0, report, sweep
 
 ROUND = RoundSettings()
 #: Minutes of a story; the clock goes wrong after some of them.

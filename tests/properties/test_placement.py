@@ -45,7 +45,7 @@ from tests.properties.legal import (
     sizes,
     told,
 )
-from tests.unit.placement_builders import policy
+from tests.world.placement import policy
 
 NONSENSE = (*FIGURES, nan, inf, -inf, -1.0, 1e300)
 

@@ -4,8 +4,8 @@ have no foreign move; a rival's moves are all found.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from random import Random
 
 import pytest
@@ -13,197 +13,98 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.chaos_rounds import chaos
-from strategies.cluster.model import (
-    Command,
-    LoadReport,
-    Outcome,
-    OutcomeReport,
-    OutcomeStatus,
-    Owned,
-    TelemetryRecord,
-)
-from strategies.cluster.rival_state import ForeignMove
-from strategies.cluster.rule_settings import LimitSettings, RivalSettings
-from strategies.cluster.store import InMemoryStore
-from strategies.fold.engine import Engine, EngineSettings
-from strategies.settings import RoundSettings
-from strategies.shedding.overload.settings import OverloadSettings
+from strategies.cluster.rule_settings import RivalSettings
+from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import SHEDDERS
 from tests.properties.costly import costly
 from tests.properties.legal import seeds
-from tests.unit.telemetry_builders import T0, bundle, report, sweep
+from tests.world.rivals import Life
 
-_NAMES = tuple(f"b{number}:8080" for number in range(5))
-_PASS_S = 20
-#: Lists of bundles are up to this old, as those of brokers that count them once a minute.
-_STATS_S = 60
-_EAGER = OverloadSettings(threshold_percent=60.0)
+NAMES = tuple(f"b{number}:8080" for number in range(5))
+
+
+def a_life(rng: Random, *, noted: bool, counts_every: int = 3) -> Life:
+    """Fifty bundles on five brokers, which count them once a minute; rounds never yield."""
+    owned: dict[str, list[int]] = {name: [] for name in NAMES}
+    for number in range(50):
+        owned[rng.choice(NAMES)].append(number)
+    started = dict.fromkeys(NAMES, -9_000)
+    patient = RivalSettings(moves_per_hour=0)
+    return Life(owned, patient, {}, started, noted, counts_every=1 if noted else counts_every)
 
 
 @dataclass
-class Cluster:
-    """Brokers with bundles, whose lists are refreshed once a minute, and an executor that may be
-    slow, lose destinations, or fail. `foreign`: what something else has moved, by bundle.
-    """
+class Troubles:
+    """What happens between two passes, and the brokers that are down or silent meanwhile."""
 
+    life: Life
     rng: Random
-    owner: dict[str, str]
-    up: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(_NAMES, True))
-    started_s: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_NAMES, -9_000))
+    down: set[str] = field(default_factory=set)
     silent: dict[str, int] = field(default_factory=dict)
-    lists: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
-    waiting: list[tuple[int, Command]] = field(default_factory=list)
-    answers: list[tuple[int, Outcome]] = field(default_factory=list)
-    foreign: list[tuple[str, str, str]] = field(default_factory=list)
-    new: int = 200
-    noted: bool = False
-    told: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    waiting: list[tuple[int, int, str, str]] = field(default_factory=list)
+    new: int = 100
 
-    def alive(self) -> list[str]:
-        return [name for name in _NAMES if self.up[name]]
+    def live(self, passes: int) -> None:
+        for number in range(passes):
+            self.happen(number)
+            self.command(number)
+            quiet = [name for name, until in self.silent.items() if until >= number]
+            self.life.passes(missing={*quiet} - self.down, gone=self.down)
 
-    def pass_at(self, second: int) -> Iterator[TelemetryRecord]:
-        """The outcomes and reports of a pass, and its sweep."""
-        done = [one for due, one in self.answers if due <= second]
-        self.answers = [(due, one) for due, one in self.answers if due > second]
-        for number, one in enumerate(done):
-            ts = T0 + second * 1000 - 9_000 + number
-            yield OutcomeReport("c", ts, replace(one, ts=ts))
-        heard = [name for name in self.alive() if self.silent.get(name, -1) < second]
-        for number, name in enumerate(heard):
-            loads = dict.fromkeys(self._list(name, second), 10.0)
-            cpu = min(99.0, 20.0 + 4.0 * len(loads)) + second / 1e6
-            said = report(name, second - 5 + number * 0.1, cpu, loads)
-            if not self.noted:
-                yield replace(said, started_ms=T0 + self.started_s[name] * 1000)
-                continue
-            yield from self._extensible(said)
-        quiet = [name for name in self.alive() if name not in heard]
-        yield sweep(second, *heard, missing=dict.fromkeys(quiet, "no answer"))
-
-    def _extensible(self, said: LoadReport) -> Iterator[TelemetryRecord]:
-        """Figures, a list of some bundles, and a note of all of them where they have changed."""
-        assert said.figures is not None
-        yield replace(said, figures=replace(said.figures, usage_average=0.5), bundles=None)
-        yield replace(said, figures=None, digest=f"bundles {said.digest}")
-        names = tuple(sorted(one for one, owner in self.owner.items() if owner == said.broker))
-        if self.told.get(said.broker) != names:
-            self.told[said.broker] = names
-            yield Owned("c", said.broker, said.ts + 50, names)
-
-    def _list(self, name: str, second: int) -> tuple[str, ...]:
-        """What the broker counted last."""
-        counted, names = self.lists.get(name, (-_STATS_S, ()))
-        if second - counted >= _STATS_S:
-            names = tuple(sorted(one for one, owner in self.owner.items() if owner == name))
-            self.lists[name] = (second, names)
-        return names
-
-    def command(self, commands: list[Command], second: int) -> None:
-        """The executor takes commands, some of them late."""
-        self.waiting += [(second + self.rng.choice((0, 0, 5, 40)), one) for one in commands]
-        due = [one for when, one in self.waiting if when <= second]
-        self.waiting = [(when, one) for when, one in self.waiting if when > second]
-        for command in due:
-            self._carry_out(command, second)
-
-    def _carry_out(self, command: Command, second: int) -> None:
-        owner = self.owner.get(command.bundle)
-        status: OutcomeStatus = "applied"
-        if owner != command.source or not self.up[command.source]:
-            status = "refused"
-        elif command.is_move:
-            others = [name for name in self.alive() if name != command.source]
-            wanted = command.destination if command.destination in others else None
-            lost = self.rng.random() < 0.2
-            self.owner[command.bundle] = (
-                self.rng.choice(others) if lost or wanted is None else wanted
-            )
-            status = "failed" if self.rng.random() < 0.1 else "applied"
-        after = self.owner.get(command.bundle) if status == "applied" else None
-        said = Outcome(
-            command.id, "c", command.bundle, status, None, owner, after, 900, T0 + second * 1000
-        )
-        if self.rng.random() > 0.05:  # else it is lost
-            self.answers.append((second + self.rng.choice((0, 0, 30)), said))
-
-    def happen(self, second: int) -> None:
+    def happen(self, number: int) -> None:
         """A broker dies, comes back, restarts or falls silent, or a bundle is split."""
-        name, die = self.rng.choice(_NAMES), self.rng.random()
-        others = [one for one in self.alive() if one != name]
-        if die < 0.02 and self.up[name] and len(others) > 2:
-            self.up[name] = False
-            self._place(name, others)
-        elif die < 0.05 and not self.up[name]:
-            self._start(name, second)
-        elif die < 0.06 and self.up[name]:
-            self._place(name, others)
-            self._start(name, second)
-        elif die < 0.08 and self.up[name]:
-            self.silent[name] = second + self.rng.choice((30, 90))
+        name, dice = self.rng.choice(NAMES), self.rng.random()
+        others = [one for one in NAMES if one not in {name, *self.down}]
+        if dice < 0.05 and name in self.down:
+            self.down.discard(name)
+            self.start(name, number)
+        elif name in self.down:
+            return
+        elif dice < 0.02 and len(others) > 2:
+            self.down.add(name)
+            self.place(name, others)
+        elif dice < 0.06:
+            self.place(name, others)
+            self.start(name, number)
+        elif dice < 0.08:
+            self.silent[name] = number + self.rng.choice((1, 4))
             if self.rng.random() < 0.5:  # it lost its session
-                self._place(name, others)
-        elif die < 0.09:
-            self._split(self.rng.choice(sorted(self.owner)))
+                self.place(name, others)
+        elif dice < 0.1 and self.life.owned[name]:
+            self.life.leave(self.rng.choice(self.life.owned[name]))
+            self.life.gain(self.new, self.new + 1, to=name)
+            self.new += 2
 
-    def _start(self, name: str, second: int) -> None:
-        self.up[name], self.started_s[name] = True, second
-        self.lists.pop(name, None)
-        if self.noted:  # the pass meets it while it starts; reports do not say when
-            self.silent[name] = second
+    def start(self, name: str, number: int) -> None:
+        self.life.started_s[name] = self.life.now_s + 5
+        self.life.counted.pop(name, None)
+        if self.life.noted:  # the pass meets it while it starts; reports do not say when
+            self.silent[name] = number
 
-    def _place(self, name: str, others: list[str]) -> None:
-        for one in sorted(self.owner):
-            if self.owner[one] == name:
-                self.owner[one] = self.rng.choice(others)
+    def place(self, name: str, others: Sequence[str]) -> None:
+        """Pulsar places the bundles of a broker that has lost them."""
+        for bundle in list(self.life.owned[name]):
+            self.life.move(bundle, self.rng.choice(others))
 
-    def _split(self, one: str) -> None:
-        """Both halves stay for a moment, then a broker may unload one."""
-        owner = self.owner.pop(one)
-        for _ in range(2):
-            self.new += 1
-            self.owner[bundle(self.new % 250, f"t/split{self.new}")] = owner
-
-    def rival(self) -> None:
-        """Something else moves a bundle."""
-        one = self.rng.choice(sorted(self.owner))
-        source = self.owner[one]
-        self.owner[one] = self.rng.choice([name for name in self.alive() if name != source])
-        self.foreign.append((one, source, self.owner[one]))
-
-
-def lived(
-    seed: int,
-    passes: int,
-    *,
-    rivals_from: int | None = None,
-    calm: bool = False,
-    noted: bool = False,
-) -> tuple[Cluster, list[ForeignMove]]:
-    """A life of the cluster, and the foreign moves that the fold has found."""
-    rng = Random(seed)
-    owners = {bundle(number): rng.choice(_NAMES) for number in range(50)}
-    cluster = Cluster(rng, owners, noted=noted)
-    settings = EngineSettings(
-        "overload",
-        shedding=_EAGER,
-        round=RoundSettings(interval_ms=_PASS_S * 1000, cool_down_ms=120_000),
-        rivals=RivalSettings(moves_per_hour=0),
-        limits=LimitSettings(excluded_namespaces="*" if calm else ""),
-    )
-    engine, store, found = Engine(settings), InMemoryStore(), dict[ForeignMove, None]()
-    for number in range(passes):
-        second = (number + 1) * _PASS_S
-        if not calm:
-            cluster.happen(second)
-        if rivals_from is not None and number >= rivals_from and number % 9 == 0:
-            cluster.rival()
-        commands = []
-        for record in cluster.pass_at(second):
-            commands += [one for one in engine.fold(record, store) if isinstance(one, Command)]
-        cluster.command(commands, second)
-        found |= dict.fromkeys(store.get_cluster().rivals.moves)
-    return cluster, list(found)
+    def command(self, number: int) -> None:
+        """The rebalancer moves a bundle; its destination may be lost, its outcome late or lost."""
+        due = [one for one in self.waiting if one[0] <= number]
+        self.waiting = [one for one in self.waiting if one[0] > number]
+        for _, bundle, source, owner in due:
+            self.life.outcome(bundle, "applied", source, owner)
+        full = [name for name in NAMES if self.life.owned[name] and name not in self.down]
+        if self.waiting or self.rng.random() < 0.7 or not full:
+            return
+        source = self.rng.choice(full)
+        bundle = self.rng.choice(self.life.owned[source])
+        wanted, lost = self.rng.sample([one for one in NAMES if one not in {source, *self.down}], 2)
+        owner = lost if self.rng.random() < 0.2 else wanted
+        self.life.command(bundle, source, wanted).move(bundle, owner)
+        dice = self.rng.random()
+        if dice < 0.1:
+            self.life.outcome(bundle, "failed", source, None)
+        elif dice < 0.95:
+            self.waiting.append((number + self.rng.choice((0, 0, 2)), bundle, source, owner))
 
 
 @pytest.mark.heavy
@@ -212,8 +113,10 @@ def lived(
 def test_what_only_the_rebalancer_and_pulsar_move_is_never_foreign(
     seed: int, passes: int, noted: bool
 ) -> None:
-    _, found = lived(seed, passes, noted=noted)
-    assert found == []
+    rng = Random(seed)
+    life = a_life(rng, noted=noted)
+    Troubles(life, rng).live(passes)
+    assert life.foreign == []
 
 
 @pytest.mark.heavy
@@ -223,12 +126,13 @@ def test_what_something_else_moves_is_found(seed: int, noted: bool) -> None:
     """In a cluster where nothing else happens; one that comes back before a list shows it is not
     seen.
     """
-    cluster, found = lived(seed, 120, rivals_from=12, calm=True, noted=noted)
-    assert [(move.bundle, move.source, move.destination) for move in found] == cluster.foreign[
-        : len(found)
-    ]
-    assert len(cluster.foreign) - len(found) <= 1, "the last one may not be certain yet"
-    assert len(found) > 8
+    rng, moved = Random(seed), list[tuple[int, str, str]]()
+    life = a_life(rng, noted=noted).passes(12)
+    for bundle in rng.sample(range(50), 12):
+        source = next(name for name in NAMES if bundle in life.owned[name])
+        moved.append((bundle, source, rng.choice([name for name in NAMES if name != source])))
+        life.move(bundle, moved[-1][2]).passes(9)
+    assert life.foreign == moved
 
 
 @pytest.mark.lab

@@ -24,7 +24,7 @@ from strategies.roll.roll_state import (
     RunRestart,
     WriteRecord,
 )
-from tests.unit.roll_builders import NOW, A, B, C, D, intent, rolling, round_of, status
+from tests.world.rolls import NOW, A, B, C, D, intent, rolling, round_of, status
 
 BROKERS = (A, B, C, D)
 PHASES: tuple[RollPhase, ...] = ("waiting", "draining", "drained", "restarting", "restarted")

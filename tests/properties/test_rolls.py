@@ -5,7 +5,6 @@ A life that breaks a promise is named by its seed; `RollLife.of(seed).live(MINUT
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from random import Random
@@ -15,7 +14,6 @@ import pytest
 
 from benchmarks.uncertified import UNCERTIFIED
 from sinks.wire.encoding import encode_command, encode_round
-from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import Command, Event, Rejection, Round
 from strategies.cluster.packing import pack_record, unpack_record
 from strategies.cluster.store import InMemoryStore
@@ -123,23 +121,3 @@ def test_a_replay_of_a_recorded_roll_gives_the_same_bytes(seed: int) -> None:
     life = lived(seed)
     live = [published(event) for one in life.rounds for event in one.events]
     assert [*replayed(life)] == [*live, to_bytes(life.store.get_cluster())]
-
-
-@pytest.mark.heavy
-def test_the_lives_are_worth_looking_at() -> None:
-    """Guards the other tests: many rolls are done, others end for many reasons."""
-    lives = [lived(seed) for seed in range(QUICK)]
-    rounds = [each for life in lives for each in life.rounds]
-    ends = Counter(one.state for life in lives for one in life.rounds[-1].round.intents)
-    assert ends["done"] > QUICK // 3
-    assert ends["cancelled"] > 3
-    states = {one.state for each in rounds for one in each.round.intents}
-    assert {"draining", "drained", "blocked", "halted", "refused"} <= states
-    drains = Counter(one.code == "drain" for each in rounds for one in each.commands)
-    assert drains[True] > 100
-    assert drains[False] > 20
-    assert sum(len(life.restarts) for life in lives) > QUICK
-    records = [one for each in rounds for one in each.records if isinstance(one, Intent)]
-    actions = Counter(one.action for one in records)
-    assert actions["resume"] > 10
-    assert actions["halt"] > 5

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.wire.output_rows import event_row
 from strategies.averages.bundle_averages import BundleHistory, first_history, unpack_history
 from strategies.bundles import BundleLoads
 from strategies.cluster.memory import Memory
@@ -30,24 +29,20 @@ from tests.properties.legal import (
     BROKERS,
     BUNDLES,
     EAGER,
-    MODES,
     NOW_MS,
     WEIGHTS,
-    a_memory,
     a_view,
     fitting,
     memories,
-    modes,
     seeds,
     sizes,
 )
-from tests.unit.shedding_builders import shedder
+from tests.world.brokers import shedder
 
 V = TypeVar("V")
 NUMBER = 7
 SETTINGS = RoundSettings()
 any_strategy = pytest.mark.parametrize("strategy", list(SHEDDERS))
-any_mode = pytest.mark.parametrize("mode", MODES)
 
 
 def an_input(view: ClusterView, memory: Memory, seed: int) -> RoundInput:
@@ -177,32 +172,6 @@ def closed(strategy: str, mode: Mode, given_: RoundInput) -> RoundResult:
 
 @pytest.mark.heavy
 @any_strategy
-@given(given_=inputs, mode=modes)
-def test_a_bundle_is_moved_at_most_once_between_brokers_of_the_round_and_no_round_raises(
-    strategy: str, given_: RoundInput, mode: Mode
-) -> None:
-    result = closed(strategy, mode, given_)
-    moved = [
-        command.bundle for command in result.commands if command.action in ("unload", "transfer")
-    ]
-    assert len({command.bundle for command in result.commands}) == len(result.commands)
-    assert [command.id for command in result.commands] == list(result.round.commands)
-    assert set(result.loads) == set(moved)
-    assert event_row(result.round).value
-    assert all(event_row(command).value for command in result.commands)
-    for command in result.commands:
-        assert {command.source, command.destination or command.source} <= set(result.round.brokers)
-        assert command.source != command.destination
-        # Java's TransferShedder does not look at what it takes in exchange: decision record 0044.
-        assert command.bundle not in given_.state.cooling or (mode, command.code) == (
-            "parity",
-            "swap",
-        )
-        assert command.bundle not in given_.under_way or mode == "parity"
-
-
-@pytest.mark.heavy
-@any_strategy
 @given(given_=inputs, seed=seeds)
 def test_the_order_of_brokers_and_bundles_changes_nothing(
     strategy: str, given_: RoundInput, seed: int
@@ -212,16 +181,3 @@ def test_the_order_of_brokers_and_bundles_changes_nothing(
     assert one.memory == other.memory
     assert one.loads == other.loads
     assert one.round == replace(other.round, brokers=one.round.brokers, digest=one.round.digest)
-
-
-@pytest.mark.heavy
-@any_strategy
-@any_mode
-def test_the_rounds_are_worth_looking_at(strategy: str, mode: Mode) -> None:
-    """Guards the other tests: of a hundred rounds many must command something, or they would prove
-    nothing. Few of these clusters can be balanced, which SteadyShedder finds out.
-    """
-    views = [an_input(a_view(seed, 6, 6), a_memory(seed), seed) for seed in range(100)]
-    assert sum(bool(closed(strategy, mode, given_).commands) for given_ in views) >= (
-        5 if strategy == "steady" else 25
-    )

@@ -25,7 +25,7 @@ from strategies.shedding.registry import SHEDDERS
 from strategies.splitting.limits import SplitSettings
 from tests.properties.legal import EAGER, WEIGHTS, modes
 from tests.properties.test_round import SETTINGS, inputs
-from tests.unit.shedding_builders import shedder
+from tests.world.brokers import shedder
 
 MEANINGS = meanings_of(*SHEDDERS.values())
 

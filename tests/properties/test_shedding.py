@@ -31,8 +31,8 @@ from tests.properties.legal import (
     shuffled,
     views,
 )
-from tests.unit.shedding_builders import ns, shedder
-from tests.unit.shedding_rounds import play
+from tests.world.brokers import ns, shedder
+from tests.world.sheddings import play
 
 any_strategy = pytest.mark.parametrize("strategy", list(SHEDDERS))
 histories = st.lists(views, min_size=1, max_size=3)

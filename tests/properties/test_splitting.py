@@ -26,8 +26,8 @@ from strategies.splitting.when_extensible import BrokerContext, extensible_split
 from strategies.splitting.when_modular import java_modular_splits, modular_splits
 from tests.properties.legal import seeds
 from tests.properties.split_requests import algorithms, edges, requests
-from tests.unit.shedding_builders import ns
-from tests.unit.splitting_builders import broker, stats
+from tests.world.brokers import ns
+from tests.world.splits import broker, stats
 
 
 @given(algorithms, requests())

@@ -22,7 +22,7 @@ from streaming.state.rows import from_bytes, pack_entry, to_bytes, unpack_broker
 from tests.properties.costly import costly
 from tests.properties.drawn_lives import DrawnCluster, Form, Life, some_settings
 from tests.properties.legal import WEIGHTS, seeds
-from tests.unit.shedding_builders import ns
+from tests.world.brokers import ns
 
 brokers, bundles, rounds = st.integers(2, 5), st.integers(0, 16), st.integers(3, 16)
 
@@ -91,23 +91,6 @@ def reopened(store: InMemoryStore) -> InMemoryStore:
             found.put_table(name, table)
     found.put_cluster(from_bytes(to_bytes(store.get_cluster())))
     return found
-
-
-@pytest.mark.lab
-def test_the_lives_are_worth_looking_at() -> None:
-    """Guards the other tests: many of these lives have moves for every reason, and bundles that
-    move more than once.
-    """
-    lives = [lived(Life(some_settings(seed)), seed, (5, 16), 16) for seed in range(20)]
-    codes = [move.code for life in lives for moves in life.rounds for move in moves]
-    assert {"huge-gap", "wide-gap", "follow-up"} <= set(codes)
-    assert len(codes) > 60
-    again = [
-        len(bundles) - len(set(bundles))
-        for life in lives
-        for bundles in [[move.bundle for moves in life.rounds for move in moves]]
-    ]
-    assert sum(again) > 3
 
 
 nasty = st.floats() | st.sampled_from([-1.0, 0.0, 1.0, 1e308, 5e-324])

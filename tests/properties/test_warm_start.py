@@ -55,7 +55,7 @@ from strategies.shedding.transfer.settings import TransferSettings
 from streaming.decode import Unread, reading
 from streaming.processor import end_of_window, fold
 from tests.properties.recordings import MINUTE_MS, some_records
-from tests.unit.uneven_log import EAGER, uneven
+from tests.world.uneven_log import EAGER, uneven
 
 RECORDINGS = sorted((Path(__file__).parents[1] / "data" / "recordings").glob("*.jsonl.gz"))
 #: Rounds that are compared, after the boundary.
@@ -83,6 +83,7 @@ CHANGED_TO = {
 _TAKEN_OVER = [
     *((new, "avg") for new in SHEDDERS if new != "steady"),
     ("steady", "overload"),
+    *((name, name) for name in SHEDDERS if name != "avg"),
     *(pytest.param("steady", old, marks=pytest.mark.slow) for old in ("transfer", "uniform")),
 ]
 #: Random clusters, one of each strategy for `make test`. A round of SteadyShedder takes longest,
@@ -209,23 +210,13 @@ def test_a_cold_start_decides_otherwise() -> None:
 
 @pytest.mark.lab
 @pytest.mark.parametrize(("strategy", "moving"), _TAKEN_OVER)
-def test_after_settings_change_in_a_simulated_day(strategy: str, moving: str) -> None:
-    """At a random round, late enough that the window does not hold the whole day."""
-    settings, day = EngineSettings(strategy, placement=PLACED), a_day(moving)
-    window = warm_window_ms(settings) // MINUTE_MS
-    minute = Random(strategy).randint(window + 30, 1_350)
-    all_along, warmed = halves(settings, day, day[0].ts + minute * MINUTE_MS)
-    assert len(all_along) > 80
-    assert comparable(warmed) == comparable(all_along)
-
-
-@pytest.mark.lab
-@pytest.mark.parametrize("strategy", list(SHEDDERS))
-def test_after_a_folder_is_lost_in_a_simulated_day(strategy: str) -> None:
-    """The same settings go on, so that the telemetry shows the moves that they decide; also those
-    that were under way.
+def test_after_settings_change_or_a_folder_is_lost_in_a_simulated_day(
+    strategy: str, moving: str
+) -> None:
+    """At a random round, late enough that the window does not hold the whole day. Where the same
+    settings go on, the telemetry shows the moves that they decide.
     """
-    settings, day = EngineSettings(strategy, placement=PLACED), a_day(strategy)
+    settings, day = EngineSettings(strategy, placement=PLACED), a_day(moving)
     window = warm_window_ms(settings) // MINUTE_MS
     minute = Random(strategy).randint(window + 30, 1_350)
     all_along, warmed = halves(settings, day, day[0].ts + minute * MINUTE_MS)

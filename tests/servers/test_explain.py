@@ -12,7 +12,7 @@ from sinks.wire.codec import decode_command
 from sinks.wire.encoding import encode_outcome
 from tests.control_topic import TOPICS, Control, outcome
 from tests.unit.command_line import rebalancer
-from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 from tools.processes.set_words import set_words
 from tools.servers.kafka_broker import KafkaBroker
 from tools.servers.pulsar_cluster import PulsarCluster

@@ -16,12 +16,10 @@ from sinks.topics.access import TopicAccess, open_reader
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.topic_uris import topic_of
 from tests.unit.command_line import Answer, rebalancer
-from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 from tools.processes.set_words import set_words
 from tools.servers.kafka_broker import KafkaBroker
-from tools.servers.kafka_topics import put as put_on_kafka
 from tools.servers.pulsar_cluster import PulsarCluster
-from tools.servers.pulsar_topics import put as put_on_pulsar
 
 pytestmark = pytest.mark.servers
 FOREIGN = [b"\x00\xff no JSON", b'{"hello":"world"}', b'"' + b"x" * 300]

@@ -24,7 +24,7 @@ from streaming.job import JobResult, run_job
 from streaming.outputs.facts import Written
 from streaming.settings import JobSettings
 from tests.telemetry_lines import load_report, sweep
-from tests.unit.uneven_log import EAGER_WORDS, uneven
+from tests.world.uneven_log import EAGER_WORDS, uneven
 
 pytestmark = pytest.mark.spark
 

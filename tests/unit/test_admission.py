@@ -14,6 +14,7 @@ from strategies.errors import SettingsError
 from strategies.executor import admission
 from strategies.filters.policies import read_policies
 from tests.control_topic import command
+from tests.world.placement import policy
 
 NOON = 12 * 3_600_000
 MOVE = command(
@@ -72,17 +73,6 @@ def test_what_is_known_of_the_command(
     change: dict[str, object], expected: tuple[str, str] | None
 ) -> None:
     assert told(admission.may_be_considered(MOVE, replace(NOW, **change), ALL)) == expected  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("now_ms", "text"),
-    [
-        (NOON + 5_001_000, "the command expired 5000 s ago"),
-        (NOON - 5_001_000, "the command was issued 5000 s ahead of this machine's clock"),
-    ],
-)
-def test_an_objection_to_a_time_says_by_how_many_seconds(now_ms: int, text: str) -> None:
-    assert text in str(admission.may_be_considered(MOVE, replace(NOW, now_ms=now_ms), ALL))
 
 
 def test_forgery_is_told_before_everything_else_and_the_pause_last() -> None:
@@ -202,16 +192,8 @@ def test_a_destination_that_is_not_there() -> None:
 def test_isolation_which_pulsar_does_not_check(
     namespaces: str, primary: str, code: str | None
 ) -> None:
-    policy = {
-        "namespaces": [namespaces],
-        "primary": [primary],
-        "secondary": [],
-        "auto_failover_policy": {
-            "policy_type": "min_available",
-            "parameters": {"min_limit": "1", "usage_threshold": "80"},
-        },
-    }
-    policies = read_policies(json.dumps({"isolation": {"p": policy}}))
+    only = policy("p", [namespaces], [primary])
+    policies = read_policies(json.dumps({"isolation": {"p": only}}))
 
     assert told(
         admission.may_be_applied(

@@ -13,7 +13,7 @@ from strategies.averages.bundle_averages import (
     first_history,
     unpack_history,
 )
-from strategies.bundles import TableSummary
+from strategies.bundles import TableSummary, lightest_first, ranks
 from strategies.cluster.model import BundleStats
 from strategies.errors import StateVersionError
 
@@ -102,3 +102,10 @@ def test_an_empty_table_comes_to_nothing() -> None:
 
 def test_figures_that_are_none_do_not_hide_the_largest() -> None:
     assert first_history(stats(a=float("nan"), b=7.0), 1).summary().most_rate == 14.0
+
+
+def test_equal_rows_share_a_rank_and_names_decide_their_order() -> None:
+    keys = np.array([[2, 0], [1, 5], [2, 0], [1, 4]])
+    assert ranks(keys).tolist() == [2, 1, 2, 0]
+    assert lightest_first(keys, ["b", "x", "a", "x"]).tolist() == [3, 1, 2, 0]
+    assert ranks(np.empty((0, 5), dtype=np.int64)).tolist() == []

@@ -15,20 +15,14 @@ from sinks.secret_file import Secret
 from sinks.wire.codec import decode, encode_intent
 from sinks.wire.origin import DEFAULT_LIMITS
 from sinks.wire.output_rows import event_row
-from sinks.wire.signing import (
-    SigningKey,
-    SigningSettings,
-    approvals_key,
-    intents_key,
-    signing_key,
-)
+from sinks.wire.signing import SigningKey, SigningSettings, approvals_key, intents_key, signing_key
 from strategies.errors import SettingsError, WireError
 from tests.control_topic import Control, command
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO, run
-from tests.unit.intent_builders import drain
 from tests.unit.plan_builders import APPROVALS_KEY, approval, give
 from tests.unit.test_wire_encoding import ROUND
+from tests.world.intents import drain
 
 OLD, NEW = Secret(b"o" * 32), Secret(b"n" * 32)
 BEFORE, DURING, AFTER = SigningKey(OLD), SigningKey(NEW, OLD), SigningKey(NEW)

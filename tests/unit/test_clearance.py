@@ -5,6 +5,7 @@ broker that was due and gave nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,13 @@ from strategies.reason_codes import Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
 from strategies.settings import MODE_RULES, Mode
 from strategies.shedding.contract import Shedding
-from tests.unit.placement_builders import policies
-from tests.unit.shedding_builders import WEIGHTS, broker, bundles, ns, view
+from tests.world.brokers import WEIGHTS, broker, bundles, ns, view
+from tests.world.placement import policies
 
+ANYWHERE = FilterSettings(load_manager="modular", distribute_evenly=False)
+EXTENSIBLE = FilterSettings(load_manager="extensible", distribute_evenly=False)
+#: Even distribution allows b2 one bundle more than b1 would have left.
+EVEN = FilterSettings(load_manager="modular")
 CLOSED = Refusal("outside-window", "would be moved, but not now")
 #: What was remembered before the round, in which AvgShedder counted b1 and b2 anew because they
 #: were due.
@@ -48,23 +53,22 @@ def left(
     excluded: Sequence[str] = (),
     gained: Mapping[str, Gained] | None = None,
     known: PoliciesView | None = None,
-    extensible: bool = False,
+    settings: FilterSettings = ANYWHERE,
+    served: tuple[int, int, int] = (4, 1, 1),
+    placed: bool = True,
 ) -> Leaving:
     """b1 at 80 % with bundles 0 to 3 of 10 MiB/s each, b2 at 10 % with bundle 8, b3 at 20 % with
-    bundle 9.
+    bundle 9, unless they have other numbers of bundles. `placed`: by a placement of ours.
     """
+    full, two, three = served
     seen = view(
-        broker("b1", 80.0, 40.0, bundles(10, 10, 10, 10)),
-        broker("b2", 10.0, 5.0, bundles(5, first=8)),
-        broker("b3", 20.0, 5.0, bundles(5, first=9)),
+        broker("b1", 80.0, 40.0, bundles(*[10] * full)),
+        broker("b2", 10.0, 5.0, bundles(*[5] * two, first=8)),
+        broker("b3", 20.0, 5.0, bundles(*[5] * three, first=9)),
     )
-    filters = Filters(
-        FilterSettings(
-            load_manager="extensible" if extensible else "modular", distribute_evenly=False
-        ),
-        mode,
-    )
-    rules = DestinationRules(placer("avg", None, mode), filters, DestinationSettings(), WEIGHTS)
+    filters = Filters(settings, mode)
+    by = placer("avg", None, mode) if placed else None
+    rules = DestinationRules(by, filters, DestinationSettings(), WEIGHTS)
     destinations = Destinations(seen, 7, rules, policies=known or PoliciesView(), memory=DUE)
     refusals = LeavingRules(
         MODE_RULES[mode].keeps_due,
@@ -134,17 +138,17 @@ class TestExchanges:
         return [leave(8, "b1:1", ns(0), "b2:1"), leave(0, "b2:1", ns(0))]
 
     def test_both_leave(self) -> None:
-        assert list(left(*self.exchange(), extensible=True).kept) == [ns(8), ns(0)]
+        assert list(left(*self.exchange(), settings=EXTENSIBLE).kept) == [ns(8), ns(0)]
 
     @pytest.mark.parametrize(("excluded", "other"), [(0, 8), (8, 0)])
     def test_or_none(self, excluded: int, other: int) -> None:
-        found = left(*self.exchange(), leave(1), excluded=[ns(excluded)], extensible=True)
+        found = left(*self.exchange(), leave(1), excluded=[ns(excluded)], settings=EXTENSIBLE)
         assert stays(found) == {ns(excluded): "excluded-namespace", ns(other): "exchange"}
         assert list(found.kept) == [ns(1)]
 
     def test_a_destination_that_may_not_take_its_part_keeps_both(self) -> None:
         draining = policies(brokers={"b2:1": BrokerFacts(draining=True)})
-        assert stays(left(*self.exchange(), known=draining, extensible=True)) == {
+        assert stays(left(*self.exchange(), known=draining, settings=EXTENSIBLE)) == {
             ns(0): "draining",
             ns(8): "exchange",
         }
@@ -152,13 +156,29 @@ class TestExchanges:
     def test_the_budget_is_asked_for_both(self) -> None:
         assert set(
             stays(
-                left(*self.exchange(), limits=LimitSettings(moves_per_round=1), extensible=True)
+                left(*self.exchange(), limits=LimitSettings(moves_per_round=1), settings=EXTENSIBLE)
             ).values()
         ) == {"budget"}
         assert (
-            stays(left(*self.exchange(), limits=LimitSettings(moves_per_round=2), extensible=True))
+            stays(
+                left(*self.exchange(), limits=LimitSettings(moves_per_round=2), settings=EXTENSIBLE)
+            )
             == {}
         )
+
+    def test_what_the_first_changes_may_forbid_the_second_and_then_neither_goes(self) -> None:
+        """Each of two may join the one bundle of the namespace that b2 has, as b1 has three of
+        them; after the first the second may not.
+        """
+        even: Any = {"settings": EVEN, "served": (3, 1, 0), "placed": False}
+        alone = left(leave(0), leave(1), **even)
+        assert list(alone.kept) == [ns(0)]
+        together = leave(0, "b2:1", ns(1)), leave(1, "b2:1", ns(1))
+        found = left(*together, **even)
+        assert (found.kept, found.rules.budget.spent) == ({}, None)
+        assert stays(found) == {ns(0): "exchange", ns(1): "uneven"}
+        later = left(*together, leave(2), **even)
+        assert list(later.kept) == [ns(2)], "it leaves no trace"
 
 
 class TestBundlesOfTwoBrokers:

@@ -18,7 +18,7 @@ from pulsar_rebalancer.cli.errors import reported
 from pulsar_rebalancer.cli.lazy import COMMANDS, load
 from strategies.errors import PublishTimeout, RebalancerError, SettingsError
 from tests.unit.command_line import rebalancer
-from tests.unit.uneven_log import uneven
+from tests.world.uneven_log import uneven
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,7 +15,7 @@ from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry
 from strategies.cluster.model import Command
 from tests.control_topic import outcome
 from tests.unit.command_line import Answer, rebalancer
-from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 
 NOW = ("--set", "executor.state=/nowhere")
 

@@ -14,7 +14,7 @@ from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.codec import decode_round, encode_round
 from tests.unit.command_line import Answer, rebalancer
-from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 
 KINDS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
 

@@ -20,10 +20,10 @@ from strategies.placement.registry import placer
 from strategies.settings import Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.transfer.settings import TransferSettings
-from tests.unit.placement_builders import best, brokers
-from tests.unit.shedding_builders import WEIGHTS, broker, bundles, shedder, talking, view
-from tests.unit.shedding_rounds import codes, play
 from tests.unit.strategies_page import PAGE, rows
+from tests.world.brokers import WEIGHTS, broker, bundles, shedder, talking, view
+from tests.world.placement import best, brokers
+from tests.world.sheddings import codes, play
 
 TESTS = Path(__file__).parents[1]
 SECTION = PAGE.split("## Where Pulsar's documentation and its code differ")[1].split("\n## ")[0]

@@ -4,8 +4,6 @@ of what they would have done counts.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from strategies.cluster.model import Command, Event, OutcomeStatus, Round, TelemetryRecord
@@ -17,8 +15,8 @@ from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import Mode
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.splitting.limits import SplitSettings
-from tests.unit.telemetry_builders import bundle, fold_all, outcome, report, sweep
 from tests.unit.test_round_stories import with_topics
+from tests.world.telemetry import bundle, fold_all, outcome, report, sweep
 
 HEAVY = {bundle(0): 200.0, bundle(1): 190.0, bundle(2): 150.0}
 MODES: tuple[Mode, ...] = ("fixed", "parity")
@@ -110,18 +108,6 @@ def test_it_does_not_count_as_done_and_the_figures_are_those_of_the_reports() ->
     )
 
 
-@pytest.mark.parametrize(
-    "limits", [LimitSettings(moves_per_hour=1), LimitSettings(moved_mib_per_hour=210.0)]
-)
-def test_the_budget_of_the_hour_is_given_back(limits: LimitSettings) -> None:
-    cluster = Cluster(limits=limits)
-    for _ in range(5):
-        (command,) = cluster.round()
-        assert cluster.state.spent
-        cluster.answer(command, "dry-run")
-        assert cluster.state.spent == ()
-
-
 def test_only_the_answered_part_of_a_rounds_budget_is_given_back() -> None:
     cluster = Cluster()
     small = {bundle(index): 2.0 + index / 100 for index in range(60)}
@@ -204,18 +190,6 @@ def test_a_late_one_frees_its_bundle_as_well(seconds: float) -> None:
     cluster.answer(first, "dry-run")
     assert first.bundle not in cluster.state.cooling
     assert first.bundle in names(cluster.round())
-
-
-def test_an_unknown_one_and_one_of_an_older_command_change_nothing() -> None:
-    cluster = Cluster()
-    (first,) = cluster.round()
-    cluster.answer(first, "dry-run")
-    (second,) = cluster.round()
-    before = cluster.state
-    cluster.answer(first, "dry-run")
-    cluster.answer(replace(second, id="nobody's"), "dry-run")
-    assert replace(cluster.state, clock=before.clock) == before
-    assert second.bundle in before.cooling
 
 
 def test_what_a_dry_run_answered_is_forgotten_when_no_executor_can_act_on_it_any_more() -> None:

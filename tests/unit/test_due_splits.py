@@ -14,8 +14,8 @@ from strategies.settings import Mode
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when_modular import Splits
-from tests.unit.shedding_builders import ns
-from tests.unit.splitting_builders import broker
+from tests.world.brokers import ns
+from tests.world.splits import broker
 
 ON = SplitSettings(enabled=True)
 HOT = (1001, 10, 10.0, 10.0)

@@ -10,11 +10,8 @@ import pytest
 
 from strategies.cluster.memory import NO_MEMORY
 from strategies.cluster.model import (
-    Command,
-    Event,
     Note,
     Rejection,
-    Round,
     TelemetryRecord,
     Tombstone,
 )
@@ -23,23 +20,21 @@ from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.reports import MOVING_AT_MOST
 from strategies.settings import Mode, RoundSettings
-from tests.unit.telemetry_builders import T0, bundle, fold_all, outcome, report, sweep
+from tests.world.telemetry import (
+    T0,
+    bundle,
+    commands,
+    fold_all,
+    outcome,
+    rejections,
+    report,
+    rounds,
+    sweep,
+)
 
 
 def engine(**round_settings: int) -> Engine:
     return Engine(EngineSettings(strategy="threshold", round=RoundSettings(**round_settings)))
-
-
-def rounds(events: list[Event]) -> list[Round]:
-    return [event for event in events if isinstance(event, Round)]
-
-
-def commands(events: list[Event]) -> list[Command]:
-    return [event for event in events if isinstance(event, Command)]
-
-
-def rejections(events: list[Event]) -> list[Rejection]:
-    return [event for event in events if isinstance(event, Rejection)]
 
 
 def skewed(minute: int, hot: float = 90.0) -> list[TelemetryRecord]:
@@ -55,14 +50,6 @@ def skewed(minute: int, hot: float = 90.0) -> list[TelemetryRecord]:
 
 
 class TestWhenARoundCloses:
-    def test_the_first_sweep_closes_the_first_round(self) -> None:
-        (first,) = rounds(fold_all(engine(), skewed(0)))
-        assert (first.round, first.closed_by, first.brokers) == (
-            1,
-            "sweep",
-            ("hot:1", "cool:1", "cold:1"),
-        )
-
     def test_sweeps_that_come_too_soon_close_nothing(self) -> None:
         passes = [sweep(10 * i, "a:1") for i in range(13)]
         closed = rounds(fold_all(engine(), [report("a:1", 0), *passes]))
@@ -98,32 +85,6 @@ class TestWhenARoundCloses:
 
 
 class TestWhoIsTrusted:
-    def test_one_broker_alone_gives_a_round_without_commands(self) -> None:
-        (alone,) = rounds(
-            fold_all(
-                engine(),
-                [report("hot:1", 1, 95.0, {bundle(0): 300.0, bundle(1): 200.0}), sweep(2, "hot:1")],
-            )
-        )
-        assert (alone.commands, [skip.code for skip in alone.skips]) == ((), ["too-few-brokers"])
-
-    def test_a_broker_whose_report_is_old_is_left_out_and_named(self) -> None:
-        records: list[TelemetryRecord] = [
-            report("a:1", 0),
-            report("b:1", 0),
-            sweep(1, "a:1", "b:1"),
-        ]
-        for i in range(1, 5):
-            records += [
-                report("a:1", 50 * i, 20 + i),
-                sweep(50 * i + 1, "a:1", missing={"b:1": "timed out"}),
-            ]
-        last = rounds(fold_all(engine(), records))[-1]
-        assert last.brokers == ("a:1",)
-        assert last.stale == {
-            "b:1": "newest report is 201 s old, round.stale_after_ms = 180000 (timed out)"
-        }
-
     def test_a_broker_nobody_lists_any_more_is_forgotten(self) -> None:
         store = InMemoryStore()
         records: list[TelemetryRecord] = [
@@ -199,17 +160,6 @@ class TestWhoIsTrusted:
 
 
 class TestWhatAMoveChanges:
-    def test_an_overloaded_broker_is_told_to_let_go_and_says_why(self) -> None:
-        events = fold_all(engine(), skewed(0))
-        ordered = commands(events)
-        assert {command.source for command in ordered} == {"hot:1"}
-        assert events[-1] == rounds(events)[0]
-        assert rounds(events)[0].commands == tuple(command.id for command in ordered)
-        before, after = ordered[0].expected.source_before, ordered[0].expected.source_after
-        assert before is not None
-        assert after is not None
-        assert after < before
-
     def test_ids_follow_from_content(self) -> None:
         first, again = fold_all(engine(), skewed(0)), fold_all(engine(), skewed(0))
         assert first == again
@@ -217,13 +167,6 @@ class TestWhatAMoveChanges:
         assert not {command.id for command in commands(first)} & {
             command.id for command in commands(other_epoch)
         }
-
-    def test_a_moved_bundle_rests(self) -> None:
-        events = fold_all(
-            engine(command_ttl_ms=1000), skewed(0) + skewed(1) + skewed(2) + skewed(3)
-        )
-        moved = [command.bundle for command in commands(events)]
-        assert len(moved) == len(set(moved))
 
     @pytest.mark.parametrize(("cool_down_ms", "rests"), [(60_000, True), (59_999, False)])
     def test_a_bundle_exactly_as_old_as_the_cool_down_still_rests(
@@ -312,24 +255,9 @@ def test_the_state_stays_small_when_a_large_part_of_the_cluster_leaves() -> None
     assert len(store.get_cluster().departed) == MOVING_AT_MOST
 
 
-def test_rounds_of_one_broker_say_that_there_is_nowhere_to_go() -> None:
-    (only,) = rounds(fold_all(engine(), [report("a:1", 0), sweep(1, "a:1")]))
-    assert [skip.code for skip in only.skips] == ["too-few-brokers"]
-
-
 def test_an_empty_cluster_has_rounds_too() -> None:
     (only,) = rounds(fold_all(engine(), [sweep(1)]))
     assert (only.brokers, only.spread.range) == ((), 0.0)
-
-
-def test_a_bundle_under_way_gets_no_second_command_however_short_the_cool_down() -> None:
-    events = fold_all(
-        engine(cool_down_ms=0), [record for minute in range(4) for record in skewed(minute)]
-    )
-    ordered = [command.bundle for command in commands(events)]
-    assert len(rounds(events)) == 4
-    assert ordered
-    assert len(ordered) == len(set(ordered))
 
 
 @pytest.mark.heavy

@@ -13,19 +13,11 @@ from strategies.filters.anti_affinity import (
     may_leave,
     more_crowded,
 )
-from strategies.filters.broker_filters import (
-    no_less_even,
-    not_newest,
-    not_newest_known,
-    too_many_topics,
-    topics_at_limit,
-    uneven,
-    version_key,
-)
+from strategies.filters.broker_filters import version_key
 from strategies.filters.facts import FilteredBundle, remaining
 from strategies.filters.isolation import governing, isolated
 from strategies.filters.policies import BrokerFacts
-from tests.unit.placement_builders import facts, filters, fleet, policies, policy
+from tests.world.placement import filters, fleet, policies, policy
 
 THREE = ("b1", "b2", "b3")
 
@@ -37,13 +29,6 @@ def counts(b1: int, b2: int, b3: int) -> dict[str, int]:
 class TestIsolation:
     R12 = policy("gold", ["t/gold"], ["p1", "p2"], ["s1"], min_limit=2)
 
-    def test_too_few_primaries_call_the_secondaries(self) -> None:
-        live = ["p1:8080", "s1:8080", "x:8080"]
-        assert remaining(live, isolated(policies(self.R12), "t/gold", live)) == (
-            "p1:8080",
-            "s1:8080",
-        )
-
     def test_enough_primaries_do_not(self) -> None:
         enough = policy("gold", ["t/gold"], ["p1", "p2"], ["s1"], min_limit=1)
         refused = isolated(policies(enough), "t/gold", ["p1:8080", "s1:8080"])
@@ -54,12 +39,6 @@ class TestIsolation:
             refused["s1:8080"].text
             == "is secondary of isolation policy gold, which has 1 primary brokers and needs 1"
         )
-
-    def test_others_get_shared_brokers_and_a_secondary_is_shared(self) -> None:
-        refused = isolated(policies(self.R12), "t/other", ["p1:8080", "s1:8080", "x:8080"])
-        assert {broker: refusal.code for broker, refusal in refused.items()} == {
-            "p1:8080": "isolation-reserved"
-        }
 
     def test_the_first_policy_that_matches_governs(self) -> None:
         both = policies(policy("b", ["t/.*"], ["x"]), policy("a", ["t/gold"], ["y"]))
@@ -101,9 +80,6 @@ class TestIsolation:
 
 
 class TestAntiAffinity:
-    def test_brokers_with_the_fewest_of_the_group_stay(self) -> None:
-        assert remaining(THREE, anti_affine(THREE, counts(2, 1, 1), None)) == ("b2", "b3")
-
     def test_failure_domains_come_first(self) -> None:
         six = ["b1", "b2", "b3", "b4", "b5", "b6"]
         served = dict(zip(six, (2, 1, 2, 1, 2, 2), strict=True))
@@ -161,36 +137,7 @@ class TestAntiAffinity:
         )
 
 
-class TestEvenDistribution:
-    def test_the_brokers_with_the_fewest_bundles_stay(self) -> None:
-        assert remaining(THREE, uneven(THREE, counts(2, 1, 1))) == ("b2", "b3")
-
-    def test_fixed_any_broker_will_do_that_is_no_more_crowded_than_the_source(self) -> None:
-        assert remaining(("b2", "b3"), no_less_even(("b2", "b3"), counts(3, 2, 0), "b1")) == (
-            "b2",
-            "b3",
-        )
-        assert remaining(("b2", "b3"), no_less_even(("b2", "b3"), counts(2, 2, 0), "b1")) == ("b3",)
-        assert remaining(("b2", "b3"), no_less_even(("b2", "b3"), counts(1, 5, 4), "b1")) == ("b3",)
-
-
-R11 = {"b1": 50_000, "b2": 50_001}
-
-
 class TestTopicCount:
-    def test_modular_allows_the_limit(self) -> None:
-        assert remaining(THREE, too_many_topics(THREE, R11, {}, 50_000)) == ("b1", "b3")
-
-    def test_extensible_does_not(self) -> None:
-        assert remaining(THREE, topics_at_limit(THREE, R11, 50_000)) == ("b3",)
-
-    def test_modular_forgets_the_limit_when_all_are_above_it(self) -> None:
-        assert remaining(("b1", "b2"), too_many_topics(("b1", "b2"), R11, {"b1": 1}, 50_000)) == (
-            "b1",
-            "b2",
-        )
-        assert remaining(("b2",), topics_at_limit(("b2",), R11, 50_000)) == ()
-
     def test_fixed_counts_the_topics_of_the_bundle(self) -> None:
         seen = fleet(topics={"b1": 95, "b2": 96})
         allowed = filters(max_topics=100).allowed(
@@ -217,16 +164,6 @@ class TestVersions:
             "4.10.0",
         ]
         assert version_key("4.2.0+build") == version_key("4.2.0")
-
-    def test_the_newest_stay(self) -> None:
-        known = facts(b1=BrokerFacts("4.2.3"), b2=BrokerFacts("4.2.4"))
-        assert list(not_newest(list(known), known) or ()) == ["b1:1"]
-
-    def test_java_gives_up_on_an_unknown_version_and_we_refuse_the_broker(self) -> None:
-        known = facts(b1=BrokerFacts("4.2.4"), b2=BrokerFacts())
-        assert not_newest(list(known), known) is None
-        assert remaining(list(known), not_newest_known(list(known), known)) == ("b1:1",)
-        assert not not_newest_known(["b2:1"], known)
 
 
 class TestAllFilters:
@@ -271,12 +208,6 @@ class TestAllFilters:
             self.SUBJECT, self.LIVE, seen
         )
         assert allowed.brokers == ("b1:1", "b2:1")
-
-    def test_the_extensible_load_manager_goes_on_with_what_is_left(self) -> None:
-        known = policies(brokers={"b2:1": BrokerFacts(load_manager="other")})
-        rule = filters("parity", load_manager="extensible", prefer_later_versions=True)
-        allowed = rule.allowed(self.SUBJECT, self.LIVE, fleet(known))
-        assert allowed.brokers == ("b1:1", "b3:1")
 
     def test_a_bundle_without_another_broker_must_stay(self) -> None:
         known = policies(policy("p", ["t/ns"], ["b1"]))

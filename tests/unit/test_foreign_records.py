@@ -18,7 +18,7 @@ from strategies.cluster.model import LARGEST_TIME
 from tests.control_topic import Control, command
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import Answer, rebalancer
-from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 
 FOREIGN = [b"\x00\xff no JSON", b'{"hello":"world"}', b"[]", b"", b'"' + b"x" * 300]
 

@@ -16,8 +16,8 @@ from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.packing import pack_record, unpack_record
 from strategies.errors import SettingsError, WireError
 from tests.telemetry_lines import intent as line
-from tests.unit.intent_builders import drain, id_of, intent, of_roll, roll
 from tests.unit.test_wire_encoding import ROUND
+from tests.world.intents import drain, id_of, intent, of_roll, roll
 
 KEY = SigningKey(Secret(b"i" * 32))
 ROLL = roll(1, 0, "b1:8080", "b2:8080", max_unavailable=2)

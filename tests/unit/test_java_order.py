@@ -5,7 +5,6 @@ maps.
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -16,7 +15,6 @@ from strategies.java.hash_order import (
     hash_map_order,
     java_hash,
 )
-from tests.unit.shedding_builders import ns
 
 
 def colliding(count: int) -> list[str]:
@@ -91,64 +89,6 @@ def transfer(table: list[list[tuple[int, int]]]) -> list[list[tuple[int, int]]]:
     return result
 
 
-@pytest.mark.parametrize(
-    ("text", "hashed"),
-    [
-        ("", 0),
-        ("Aa", 2112),
-        ("BB", 2112),
-        ("b1:1", 2968454),
-        ("😀", 1772899),
-        ("hello", 99162322),
-        ("polygenelubricants", 1 << 31),
-    ],
-)
-def test_string_hashes(text: str, hashed: int) -> None:
-    assert java_hash(text) == hashed
-
-
-def test_brokers_walk_as_published() -> None:
-    eleven = [f"b{number}:1" for number in range(1, 12)]
-    walked = [
-        "b8:1",
-        "b7:1",
-        "b9:1",
-        "b4:1",
-        "b10:1",
-        "b3:1",
-        "b11:1",
-        "b6:1",
-        "b5:1",
-        "b2:1",
-        "b1:1",
-    ]
-    assert [eleven[index] for index in concurrent_hash_map_order(eleven)] == walked
-    assert concurrent_hash_map_order(eleven[:3]).tolist() == [2, 1, 0]
-
-
-def test_bundles_walk_as_published() -> None:
-    sixteen = [ns(k) for k in range(16)]
-    assert concurrent_hash_map_order(sixteen).tolist() == [
-        7,
-        4,
-        12,
-        1,
-        6,
-        14,
-        3,
-        11,
-        0,
-        15,
-        8,
-        5,
-        9,
-        13,
-        2,
-        10,
-    ]
-    assert concurrent_hash_map_order(sixteen[:4]).tolist() == [3, 0, 1, 2]
-
-
 @given(names, st.sampled_from([16, 32, 64, 128]))
 @example(colliding(8), 16)
 def test_a_hash_map_walks_as_node_by_node(keys: list[str], table_size: int) -> None:
@@ -186,20 +126,6 @@ def test_a_copy_is_filled_in_the_order_of_the_original(
     assert size == grown
 
 
-@pytest.mark.parametrize("count", [11, 12, 13, 24, 48, 97, 3000])
-def test_tables_of_every_size(count: int) -> None:
-    keys = [f"broker-{number}.example.org:8080" for number in range(count)]
-    assert concurrent_hash_map_order(keys).tolist() == walk_of_a_concurrent_hash_map(keys)
-    assert hash_map_order(keys)[0].tolist() == walk_of_a_hash_map(keys)[0]
-
-
-def test_a_cleared_map_keeps_its_table() -> None:
-    many = [f"b{number}:1" for number in range(40)]
-    _, size = hash_map_order(many)
-    assert size == 64
-    assert hash_map_order(many[:3], size)[1] == 64
-
-
 @given(st.lists(st.floats(), min_size=1))
 def test_doubles_order_as_double_compare(values: list[float]) -> None:
     order = np.argsort(double_keys(np.array(values)), kind="stable")
@@ -214,8 +140,3 @@ def test_doubles_order_as_double_compare(values: list[float]) -> None:
     ordinary = [index for index in order.tolist() if values[index] == values[index]]
     assert ordinary == [index for index in wanted if values[index] == values[index]]
     assert len({*double_keys(np.array([float("nan"), -float("nan")])).tolist()}) == 1
-
-
-@given(st.lists(st.text(max_size=300), unique=True, max_size=6))
-def test_long_and_strange_names_hash_as_one_by_one(keys: list[str]) -> None:
-    assert concurrent_hash_map_order(keys).tolist() == walk_of_a_concurrent_hash_map(keys)

@@ -4,19 +4,19 @@ card looks empty to Pulsar, and is not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from strategies.cluster.model import Command, Event, Figures, LoadReport, Resource, Round, Skip
+from strategies.cluster.model import Event, LoadReport, Resource, Round, Skip
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.round.measured import CapacitySettings
 from strategies.settings import Weights
 from strategies.shedding.steady.load_history import LoadHistory
-from tests.unit.telemetry_builders import bundle, report, sweep
+from tests.world.telemetry import bundle, commands, report, sweep
 
 #: kbit/s of a card with 10 Gbit/s, and what is used of it.
 CARD, USED = 10_000_000.0, 5_600_000.0
@@ -48,30 +48,30 @@ def minutes(
     *,
     first: int = 1,
     used: float = USED,
-    **more: Any,
+    of: Callable[[str], dict[str, Any]] = lambda _: {},
 ) -> list[Event]:
     """Minutes in which these brokers report these limits of their cards, and the others 10 Gbit/s;
-    nothing carries commands out.
+    nothing carries commands out. `of`: more figures of a broker.
     """
     events = list[Event]()
     for minute in range(first, first + count):
         for name in NAMES:
-            said = measuring(name, minute, limits.get(name, CARD), used, **more)
+            said = measuring(name, minute, limits.get(name, CARD), used, **of(name))
             events += engine.fold(said, store)
         events += engine.fold(sweep(60 * minute + 5, *NAMES), store)
     return events
 
 
-def played(limits: Mapping[str, float], settings: EngineSettings | None = None) -> list[Event]:
-    return minutes(Engine(settings or EngineSettings()), InMemoryStore(), limits)
+def played(
+    limits: Mapping[str, float],
+    settings: EngineSettings = EngineSettings(),
+    of: Callable[[str], dict[str, Any]] = lambda _: {},
+) -> list[Event]:
+    return minutes(Engine(settings), InMemoryStore(), limits, of=of)
 
 
 def last_round(events: Sequence[Event]) -> Round:
     return [event for event in events if isinstance(event, Round)][-1]
-
-
-def commands(events: Sequence[Event]) -> list[Command]:
-    return [event for event in events if isinstance(event, Command)]
 
 
 def skips(done: Round, code: str) -> list[Skip]:
@@ -142,15 +142,9 @@ def test_what_no_broker_measures_is_no_news_in_each_round() -> None:
 
 
 def test_a_broker_that_measures_nothing_takes_no_part() -> None:
-    engine, store, events = Engine(EngineSettings()), InMemoryStore(), list[Event]()
-    for minute in (1, 2, 3):
-        blind = measuring("d:1", minute, -1000.0, cpu=Resource(10.0, 0.0))
-        others = [measuring(name, minute) for name in NAMES[:3]]
-        for record in (*others, blind):
-            events += engine.fold(record, store)
-        events += engine.fold(sweep(60 * minute + 5, *NAMES), store)
+    nothing = {"cpu": Resource(10.0, 0.0)}
+    done = last_round(played({"d:1": -1000.0}, of=lambda name: nothing if name == "d:1" else {}))
 
-    done = last_round(events)
     assert done.brokers == NAMES[:3]
     assert "measures none of the resources that count: cpu (limit 0)" in done.stale["d:1"]
     (skip,) = skips(done, "nothing-measured")
@@ -161,10 +155,9 @@ def test_a_broker_that_measures_nothing_takes_no_part() -> None:
 
 
 def test_where_no_broker_measures_anything_the_round_is_blind() -> None:
-    blind = dict.fromkeys(NAMES, 0.0)
-    engine, store = Engine(EngineSettings()), InMemoryStore()
+    blind, nothing = dict.fromkeys(NAMES, 0.0), {"cpu": Resource(10.0, -1000.0)}
 
-    events = minutes(engine, store, blind, cpu=Resource(10.0, -1000.0))
+    events = played(blind, of=lambda _: nothing)
 
     state = last_round(events).state
     assert state is not None
@@ -175,13 +168,9 @@ def test_where_no_broker_measures_anything_the_round_is_blind() -> None:
 
 
 def test_where_brokers_have_no_resource_in_common_the_round_is_blind() -> None:
-    engine, store, events = Engine(EngineSettings()), InMemoryStore(), list[Event]()
-    for minute in (1, 2, 3):
-        no_network = [measuring(name, minute, -1000.0) for name in NAMES[:2]]
-        no_cpu = [measuring(name, minute, cpu=Resource(10.0, 0.0)) for name in NAMES[2:]]
-        for record in (*no_network, *no_cpu):
-            events += engine.fold(record, store)
-        events += engine.fold(sweep(60 * minute + 5, *NAMES), store)
+    no_network, no_cpu = dict.fromkeys(NAMES[:2], -1000.0), {"cpu": Resource(10.0, 0.0)}
+
+    events = played(no_network, of=lambda name: {} if name in no_network else no_cpu)
 
     done = last_round(events)
     assert done.state is not None
@@ -197,11 +186,9 @@ def test_direct_memory_matters_only_where_it_has_a_weight() -> None:
     done = last_round(played({}, EngineSettings(weights=Weights(direct_memory=1.0))))
     assert skips(done, "resource-not-measured") == [], "no broker measures it"
 
-    engine, store = Engine(EngineSettings(weights=Weights(direct_memory=1.0))), InMemoryStore()
-    for name in NAMES:
-        known: dict[str, Any] = {"direct_memory": Resource(50.0, 100.0)} if name == "a:1" else {}
-        engine.fold(measuring(name, 1, **known), store)
-    (done,) = [one for one in engine.fold(sweep(65, *NAMES), store) if isinstance(one, Round)]
+    known = {"direct_memory": Resource(50.0, 100.0)}
+    counts = EngineSettings(weights=Weights(direct_memory=1.0))
+    done = last_round(played({}, counts, of=lambda name: known if name == "a:1" else {}))
 
     (skip,) = skips(done, "resource-not-measured")
     assert (skip.names, skip.evidence["resources"]) == (NAMES[1:], "direct_memory")
@@ -268,28 +255,11 @@ def test_rounds_without_fresh_figures_say_nothing_about_what_is_measured() -> No
 
 def test_the_brokers_own_averages_do_not_count_what_others_do_not_measure() -> None:
     """Those of the extensible load manager: Pulsar averages all that a broker measures."""
-    engine, store, events = Engine(EngineSettings("transfer")), InMemoryStore(), list[Event]()
-    for minute in range(1, 30):
-        for name in NAMES:
-            blind = name in ("c:1", "d:1")
-            said = measuring(name, minute, -1000.0 if blind else CARD)
-            assert said.figures is not None
-            figures = replace(said.figures, usage_average=0.1 if blind else 0.9)
-            events += engine.fold(replace(said, figures=figures), store)
-        events += engine.fold(sweep(60 * minute + 5, *NAMES), store)
+    blind, store = {"c:1": -1000.0, "d:1": -1000.0}, InMemoryStore()
+    own = {name: {"usage_average": 0.1 if name in blind else 0.9} for name in NAMES}
+
+    events = minutes(Engine(EngineSettings("transfer")), store, blind, of=own.__getitem__)
 
     assert commands(events) == []
     averages = {one.broker: one.memory.ewma for one in store.brokers()}
     assert set(averages.values()) == {averages["a:1"]}
-
-
-def test_figures_of_brokers_that_measure_everything_are_untouched() -> None:
-    engine, store = Engine(EngineSettings()), InMemoryStore()
-    done = last_round(minutes(engine, store, {}, 3))
-
-    assert [skip.code for skip in done.skips if skip.subject == "broker"] == []
-    assert store.get_cluster().memory.left_out == ()
-    kept = store.get_broker("a:1")
-    assert kept is not None
-    assert kept.figures != Figures()
-    assert done.usage["a:1"] == pytest.approx(0.56)

@@ -19,7 +19,7 @@ from strategies.fold.intents_and_notes import read_owned
 from streaming.state.store import StoreCache
 from tests.spark.state_variables import Spark
 from tests.telemetry_lines import bundle, line
-from tests.unit.telemetry_builders import T0, fold_all, report, sweep
+from tests.world.telemetry import T0, fold_all, report, sweep
 
 ENGINE = Engine(EngineSettings())
 

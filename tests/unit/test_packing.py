@@ -35,7 +35,7 @@ from strategies.cluster.state import (
 from strategies.errors import StateVersionError
 from strategies.shedding.steady.load_history import Episode, RecentMove
 from streaming.state.rows import changed_bytes, from_bytes, to_bytes
-from tests.unit.telemetry_builders import T0, outcome, report, sweep
+from tests.world.telemetry import T0, outcome, report, sweep
 
 
 def measured(record: OutcomeReport) -> OutcomeReport:
@@ -82,26 +82,6 @@ def test_a_load_report_survives_packing_with_its_table() -> None:
     assert original.bundles is not None
     assert again.bundles.names == original.bundles.names
     assert np.array_equal(again.bundles.traffic, original.bundles.traffic)
-
-
-def test_a_brokers_own_averages_survive_packing() -> None:
-    told = report("a:1", 5)
-    assert told.figures is not None
-    averaged = replace(
-        told,
-        figures=replace(told.figures, usage_average=0.1, throughput_average=2.5, updated_at_ms=T0),
-    )
-    again = unpack_record(pack_record(averaged))
-    assert isinstance(again, LoadReport)
-    assert again.figures == averaged.figures
-
-
-def test_half_a_report_survives_packing() -> None:
-    half = replace(report("a:1", 5), bundles=None)
-    again = unpack_record(pack_record(half))
-    assert isinstance(again, LoadReport)
-    assert again.bundles is None
-    assert again.figures == half.figures
 
 
 MOVE = RecentMove("b", "a:1", "b:1", 1, 2.0, 3.0, 0.25, 0.5, counted=True, shown=True)

@@ -20,7 +20,8 @@ from strategies.placement.avg import key_of
 from strategies.placement.registry import placer
 from strategies.reason_codes import Refusals
 from strategies.settings import Mode
-from tests.unit.placement_builders import (
+from tests.unit.strategies_page import example, numbers
+from tests.world.placement import (
     bundle_of,
     candidate,
     filters,
@@ -30,7 +31,6 @@ from tests.unit.placement_builders import (
     policy,
     request,
 )
-from tests.unit.strategies_page import example, numbers
 
 MODES = pytest.mark.parametrize(("mode", "column"), [("parity", -2), ("fixed", -1)])
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import BrokerFacts, PoliciesView, read_policies
-from tests.unit.placement_builders import policy
+from tests.world.placement import policy
 
 
 def read(**parts: object) -> PoliciesView:
@@ -44,69 +44,6 @@ def test_every_part_is_understood() -> None:
 def test_isolation_may_be_an_object_as_the_admin_api_has_it() -> None:
     view = read(isolation={"b": policy("", ["x"], ["y"]), "a": policy("", ["x"], ["z"])})
     assert [one.name for one in view.isolation] == ["b", "a"]
-
-
-@pytest.mark.parametrize(
-    ("parts", "complaint"),
-    [
-        ({"isolation": 3}, "policies.isolation: must be a list of policies, got 3"),
-        ({"isolation": [3]}, "policies.isolation.[0]: it must be an object, got 3"),
-        (
-            {"isolation": {"p": {}}},
-            "policies.isolation.p: namespaces must be a list of regular expressions, got nothing",
-        ),
-        (
-            {"isolation": {"p": policy("p", ["("], [])}},
-            'policies.isolation.p: namespaces holds "(": it is no regular expression',
-        ),
-        (
-            {"isolation": {"p": {**policy("p", [], []), "primary": [1]}}},
-            "policies.isolation.p: primary must hold regular expressions, got 1",
-        ),
-        (
-            {"isolation": {"p": {**policy("p", [], []), "auto_failover_policy": None}}},
-            "auto_failover_policy must be of type min_available",
-        ),
-        ({"anti_affinity": []}, "policies.anti_affinity: must be an object, got []"),
-        (
-            {"anti_affinity": {"t/a": 1}},
-            "policies.anti_affinity.t/a: must be the name of a group, got 1",
-        ),
-        (
-            {"failure_domains": {"d": {"brokers": "b"}}},
-            'policies.failure_domains.d: must list brokers, got {"brokers": "b"}',
-        ),
-        (
-            {"failure_domains": {"d": ["b:1"], "e": ["b:1"]}},
-            "policies.failure_domains.e: b:1 is in d already; it stays there",
-        ),
-        (
-            {"topic_counts": {"x": -1}},
-            "policies.topic_counts.x: must be a number of topics, got -1",
-        ),
-        (
-            {"brokers": {"b:1": {"draining": "yes"}}},
-            'policies.brokers.b:1.draining: must be true or false, got "yes"',
-        ),
-    ],
-)
-def test_a_part_that_is_wrong_gets_a_sentence(parts: dict[str, object], complaint: str) -> None:
-    (said,) = read(**parts).complaints
-    assert complaint in said
-
-
-@pytest.mark.parametrize("limit", ["x", "", None, 1.5, True, "9" * 40])
-def test_a_limit_that_is_no_number_is_a_fault(limit: object) -> None:
-    broken = {
-        **policy("p", ["t/.*"], ["b1"]),
-        "auto_failover_policy": {
-            "policy_type": "min_available",
-            "parameters": {"min_limit": limit},
-        },
-    }
-    (one,) = read(isolation=[broken]).isolation
-    assert one.fault is not None
-    assert "min_limit must be a whole number" in one.fault
 
 
 @pytest.mark.parametrize("snapshot", ["", "[]", "3", "{", '"x"', "null", "[" * 100_000])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from strategies.cluster.budget import Spent
 from strategies.cluster.memory import BrokerMemory, ClusterMemory
-from strategies.cluster.model import Event, Rejection, Round, TelemetryRecord, Tombstone
+from strategies.cluster.model import Rejection, TelemetryRecord, Tombstone
 from strategies.cluster.state import Clock, ClusterState, InFlight, Order, Rehearsal
 from strategies.cluster.store import InMemoryStore
 from strategies.errors import SettingsError
@@ -17,16 +16,11 @@ from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.producer_votes import count_stray
 from strategies.settings import RoundSettings
 from strategies.shedding.steady.load_history import Episode, RecentMove
-from streaming.state.rows import from_bytes, to_bytes
-from tests.unit.telemetry_builders import T0, bundle, fold_all, outcome, report, sweep
+from tests.world.telemetry import T0, bundle, fold_all, outcome, report, rounds, sweep
 
 
 def engine(**settings: int) -> Engine:
     return Engine(EngineSettings(strategy="threshold", round=RoundSettings(**settings)))
-
-
-def rounds(events: Sequence[Event]) -> list[Round]:
-    return [event for event in events if isinstance(event, Round)]
 
 
 def raw(minutes: range, **leads: float) -> list[TelemetryRecord]:
@@ -38,58 +32,12 @@ def raw(minutes: range, **leads: float) -> list[TelemetryRecord]:
     ]
 
 
-@pytest.mark.parametrize("lead", [181, 240, 299])
-def test_a_broker_three_to_five_minutes_ahead_makes_no_other_stale_and_is_named(lead: int) -> None:
-    events = fold_all(engine(), [*raw(range(4)), *raw(range(4, 30), a=lead)])
-    after = rounds(events)[5:]
-    assert len(after) >= 20
-    for one in after:
-        assert set(one.brokers) == {"b:1", "c:1"}
-        assert list(one.stale) == ["a:1"]
-        (skip,) = [skip for skip in one.skips if skip.code.startswith("clock")]
-        assert (skip.names, skip.code) == (("a:1",), "clock-ahead")
-        assert abs(float(str(skip.evidence["lead_ms"])) - lead * 1000) <= 31_000
-        assert "clock is" in one.stale["a:1"]
-
-
 def test_a_repaired_clock_brings_its_broker_back_at_once() -> None:
     events = fold_all(engine(), [*raw(range(4)), *raw(range(4, 10), a=240), *raw(range(10, 14))])
     assert (
         {"a:1", "b:1", "c:1"} == set(rounds(events)[-1].brokers) == set(rounds(events)[-2].brokers)
     )
     assert not [event for event in events if isinstance(event, Rejection)]
-
-
-def test_a_broker_that_creeps_ahead_does_not_take_the_time_with_it() -> None:
-    records: list[TelemetryRecord] = []
-    for half in range(120):
-        records += [
-            report(f"{name}:1", 30 * half + i + (15 * half if name == "a" else 0), 20 + half % 30)
-            for i, name in enumerate("abc")
-        ]
-    events = fold_all(engine(), records)
-    assert 57 <= len(rounds(events)) <= 61
-    assert {tuple(sorted(one.brokers)) for one in rounds(events)[20:]} == {("b:1", "c:1")}
-    rejected = [event.record for event in events if isinstance(event, Rejection)]
-    assert {getattr(record, "broker", "") for record in rejected} == {"a:1"}
-
-
-def test_a_broker_that_reports_right_before_the_one_that_creeps_ahead_votes_too() -> None:
-    """The time stands still between two reports of `a`, so those of `d` look fresh: two of four
-    others contradict, `d` is the third.
-    """
-    records = [
-        report(
-            f"{name}:1", 60 * minute + after + (4 * minute if name == "a" else 0), 20 + minute % 7
-        )
-        for minute in range(40)
-        for name, after in (("d", 0.0), ("a", 0.1), ("b", 0.2), ("c", 0.3))
-    ]
-    closed = rounds(fold_all(engine(), records))
-    assert 38 <= len(closed) <= 41
-    assert all({"b:1", "c:1", "d:1"} <= set(one.brokers) for one in closed)
-    assert list(closed[-1].stale) == ["a:1"]
-    assert "ahead of the cluster's time" in closed[-1].stale["a:1"]
 
 
 def test_brokers_that_died_do_not_vote_for_an_earlier_time() -> None:
@@ -267,13 +215,6 @@ def test_after_the_collectors_clock_went_back_nothing_is_in_the_future() -> None
     assert rehearsal.flight == state.in_flight[bundle(0)]
 
 
-def test_a_part_of_the_log_that_comes_twice_sets_no_clock_back() -> None:
-    once = raw(range(6))
-    clean = rounds(fold_all(engine(), [*once, *raw(range(6, 9))]))
-    twice = rounds(fold_all(engine(), [*once, *once[-24:], *raw(range(6, 9))]))
-    assert clean == twice
-
-
 def test_two_brokers_that_disagree_prove_nothing_move_nothing_and_are_both_to_be_checked() -> None:
     records = [record for record in raw(range(12), a=240) if getattr(record, "broker", "") != "c:1"]
     last = rounds(fold_all(engine(), records))[-1]
@@ -290,14 +231,6 @@ def test_the_only_broker_that_still_reports_after_a_pause_is_followed() -> None:
         engine(), [*raw(range(4)), *(report("a:1", 240 + 200 + 30 * i, 20 + i) for i in range(20))]
     )
     assert rounds(events)[-1].ts - T0 > 900_000
-
-
-def test_what_strays_survives_in_the_bytes_of_a_state() -> None:
-    store = InMemoryStore()
-    fold_all(engine(), raw(range(4), a=240), store)
-    state = store.get_cluster()
-    assert state.strays
-    assert from_bytes(to_bytes(state)) == state
 
 
 def test_settings_that_take_a_pause_for_a_wrong_clock_are_refused() -> None:

@@ -19,9 +19,7 @@ from strategies.cluster.quota import (
     admit,
 )
 from strategies.cluster.rule_settings import BulkheadSettings
-from strategies.cluster.state import ClusterState
 from strategies.fold.engine import EngineSettings
-from streaming.state.rows import from_bytes, to_bytes
 from tests.telemetry_lines import T0, line, load_report, sweep
 
 SMALL = BulkheadSettings(
@@ -101,11 +99,6 @@ def test_of_the_largest_records_one_is_folded_a_minute_and_what_brokers_send_all
     assert admitted(*[4 * mib] * 3) == [True] * 3
 
 
-def test_a_late_record_counts_in_the_newest_window() -> None:
-    late = [arrival(2), arrival(1), arrival(0), arrival(1.5)]
-    assert judged(late)[0] == [True, True, True, False]
-
-
 def test_a_wrong_clock_neither_uses_up_nor_renews_the_quota_of_the_others() -> None:
     ours, wrong = [arrival(0)] * 6, [arrival(600)] * 6
     mixed = [one for pair in zip(ours, wrong, strict=True) for one in pair]
@@ -118,16 +111,6 @@ def test_a_log_whose_time_jumps_has_its_quota_at_once() -> None:
     _, _, bulkhead = judged([arrival(0)] * 9)
     assert judged([arrival(60)] * 4, bulkhead=bulkhead)[0] == [True] * 3 + [False]
     assert judged([arrival(-60)] * 4, bulkhead=bulkhead)[0] == [True] * 3 + [False]
-
-
-def test_windows_of_the_past_are_few() -> None:
-    assert len(judged([arrival(100 * i) for i in range(50)])[2].windows) == 8
-
-
-def test_the_state_keeps_what_was_set_aside() -> None:
-    bulkhead = judged([arrival(0.1, offset=i) for i in range(5)])[2]
-    state = ClusterState(bulkhead=bulkhead)
-    assert from_bytes(to_bytes(state)) == state
 
 
 class Cluster:
@@ -187,13 +170,6 @@ def test_a_record_that_cannot_be_decoded_uses_the_quota_too() -> None:
     assert len(codes) == 6
     assert "over-quota" not in codes
     assert {decode_rejected(row.value).code for row in cluster.minute(2)[:1]} == {"over-quota"}
-
-
-def test_names_that_are_made_up_leave_no_state() -> None:
-    cluster = Cluster()
-    for i in range(5):
-        cluster.feed(line("load-report", 1, cluster=f"made-up-{i}", report=[]))
-    assert all(store.get_cluster() == ClusterState() for store in cluster.loop._stores.values())
 
 
 @pytest.mark.heavy

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -27,8 +26,8 @@ from streaming.state.rows import to_bytes
 from streaming.state.store import StoreCache
 from tests.raising_strategy import RAISING, WITH_RAISING, RaisingSettings
 from tests.spark.state_variables import Spark
-from tests.unit.little_cluster import LittleCluster
-from tests.unit.telemetry_builders import T0, bundle, fold_all, report, sweep
+from tests.world.little_cluster import LittleCluster
+from tests.world.telemetry import T0, bundle, fold_all, report, sweep
 
 BROKERS = {"a:1": {"t/n/0x00000000_0x80000000": 40.0, "t/n/0x80000000_0xffffffff": 40.0}, "b:1": {}}
 MINUTE = 60_000
@@ -194,37 +193,6 @@ class Gives:
         return replace(Shedding((), (skip,), memory), **self.parts)
 
 
-Change = Callable[[StateStore], None]
-
-
-def removes(store: StateStore) -> None:
-    store.remove_broker("a:1")
-
-
-def begins_again(store: StateStore) -> None:
-    store.remove_broker("a:1")
-    store.put_broker(a_broker("a:1"))
-
-
-def adds(store: StateStore) -> None:
-    store.put_broker(a_broker("b:1"))
-    store.put_table("b:1", b"new")
-
-
-def adds_and_removes(store: StateStore) -> None:
-    adds(store)
-    store.remove_broker("b:1")
-
-
-def writes(store: StateStore) -> None:
-    store.put_table("a:1", b"new")
-    store.put_owned("a:1", b"new")
-
-
-def forgets(store: StateStore) -> None:
-    store.remove_owned("a:1")
-
-
 def a_broker(name: str) -> BrokerState:
     store = InMemoryStore()
     fold_all(Engine(EngineSettings()), [report(name, 1), sweep(2, name)], store)
@@ -248,12 +216,26 @@ def seen(store: StateStore) -> object:
     )
 
 
-@pytest.mark.parametrize("change", [removes, begins_again, adds, adds_and_removes, writes, forgets])
-def test_a_view_reads_as_the_store_would_after_the_same_changes(change: Change) -> None:
+#: Calls of a store.
+CHANGES: dict[str, list[tuple[Any, ...]]] = {
+    "removes": [("remove_broker", "a:1")],
+    "begins again": [("remove_broker", "a:1"), ("put_broker", a_broker("a:1"))],
+    "adds": [("put_broker", a_broker("b:1")), ("put_table", "b:1", b"new")],
+    "adds and removes": [("put_broker", a_broker("b:1")), ("remove_broker", "b:1")],
+    "writes": [("put_table", "a:1", b"new"), ("put_owned", "a:1", b"new")],
+    "forgets": [("remove_owned", "a:1")],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_view_reads_as_the_store_would_after_the_same_changes(
+    change: list[tuple[Any, ...]],
+) -> None:
     plain, below = filled(), filled()
-    change(plain)
     view = RecordChanges(below)
-    change(view)
+    for name, *given in change:
+        getattr(plain, name)(*given)
+        getattr(view, name)(*given)
     assert seen(view) == seen(plain)
     assert seen(below) == seen(filled()), "nothing changes before the end"
     view.apply()

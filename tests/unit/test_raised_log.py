@@ -6,8 +6,8 @@ import pytest
 
 from strategies.fold.engine import Engine
 from streaming.worker_process import log_once
-from tests.unit.little_cluster import LittleCluster
 from tests.unit.test_raised import BROKERS, raising
+from tests.world.little_cluster import LittleCluster
 
 
 def test_a_rule_that_raises_in_each_round_has_one_cause_and_no_traceback_in_records() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.unit.command_line import rebalancer
-from tests.unit.uneven_log import uneven
+from tests.world.uneven_log import uneven
 
 LINES = uneven(rounds=3)
 TREES: list[dict[str, Any]] = [json.loads(line) for line in LINES]

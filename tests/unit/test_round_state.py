@@ -63,17 +63,6 @@ def test_advice_alone_asks_the_operator_to_act() -> None:
     assert state.advice.startswith("Set the advised dispatch limits by hand")
 
 
-def test_the_reason_names_its_broker_its_bundle_and_its_code() -> None:
-    state = state_of(facts(of_broker("sole-bundle"), of_broker("below-threshold", "b:1")))
-    assert state.text == "moving bundles cannot help: a:1: it is sole-bundle [sole-bundle]"
-
-    both = Skip("broker", ("a:1", "b:1", "c:1"), "settling", "they moved")
-    assert "a:1 and 2 more: they moved [settling]" in state_of(facts(both)).text
-
-    refused = of_bundle("no-relief")
-    assert "t/n/0x0_0x1 on a:1: it is no-relief" in state_of(facts(refused=(refused,))).text
-
-
 @pytest.mark.parametrize(
     ("skips", "refused", "code"),
     [
@@ -149,12 +138,6 @@ def test_figures_that_cannot_be_used_count_as_none() -> None:
     assert state_of(facts(lost, of_broker("close-together", "c:1"))).code == "blind"
 
 
-def test_brokers_without_figures_are_mentioned_in_every_state() -> None:
-    state = state_of(facts(of_cluster("even"), stale={"d:1": "old"}))
-
-    assert state.text == "nothing has to move: it is even [even]; 1 broker has no fresh figures"
-
-
 @pytest.mark.parametrize(
     ("skip", "usage", "code"),
     [
@@ -201,13 +184,6 @@ def test_no_cluster_is_done_or_beyond_help_while_moves_count_as_done(code: str) 
     planned = {"balanced": "waiting", "cannot-help": "waiting"}
     assert state.code == planned.get(alone.code, alone.code)
     assert ("3 commanded moves count as done" in state.text) == (state.code == "waiting")
-
-
-def test_codes_of_a_foreign_strategy_name_the_moves_that_count_as_done() -> None:
-    state = state_of(replace(facts(of_broker("of-my-own")), under_way=2))
-
-    assert state.code == "waiting"
-    assert "2 commanded moves count as done" in state.text
 
 
 def test_codes_of_a_foreign_strategy_wait_and_keep_their_words() -> None:

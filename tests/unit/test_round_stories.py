@@ -33,7 +33,8 @@ from strategies.fold.engine import Engine, EngineSettings, rules_of
 from strategies.settings import Mode
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.splitting.limits import SplitSettings
-from tests.unit.telemetry_builders import T0, bundle, fold_all, report, sweep
+from tests.world.placement import policy
+from tests.world.telemetry import T0, bundle, commands, fold_all, report, sweep
 
 HEAVY = {bundle(0): 200.0, bundle(1): 190.0, bundle(2): 150.0}
 NAMES = ("hot:1", "cool:1", "cold:1")
@@ -65,10 +66,6 @@ def a_pass(
 
 def policies(**snapshot: Any) -> Policies:
     return Policies("c", T0, json.dumps(snapshot))
-
-
-def commands(events: list[Event]) -> list[Command]:
-    return [event for event in events if isinstance(event, Command)]
 
 
 def moved(events: list[Event]) -> list[tuple[str, str | None]]:
@@ -103,25 +100,9 @@ def large(record: LoadReport, topics: int) -> LoadReport:
 
 
 class TestPoliciesOfTheLog:
-    def test_without_them_the_emptiest_broker_takes_the_bundle(self) -> None:
-        assert moved(fold_all(engine(), a_pass())) == [(bundle(0), "cold:1")]
-
-    def test_a_broker_that_is_drained_takes_nothing(self) -> None:
-        draining = policies(brokers={"cold:1": {"draining": True}})
-        assert moved(fold_all(engine(), [draining, *a_pass()])) == [(bundle(0), "cool:1")]
-
     def test_isolation_is_kept(self) -> None:
-        only = {"namespaces": ["t/ns"], "primary": ["hot", "cool"], "secondary": []}
-        policy = {
-            **only,
-            "auto_failover_policy": {
-                "policy_type": "min_available",
-                "parameters": {"min_limit": "1", "usage_threshold": "80"},
-            },
-        }
-        assert moved(
-            fold_all(engine(), [policies(isolation=[{"name": "gold", **policy}]), *a_pass()])
-        ) == [(bundle(0), "cool:1")]
+        gold = policies(isolation=[policy("gold", ["t/ns"], ["hot", "cool"])])
+        assert moved(fold_all(engine(), [gold, *a_pass()])) == [(bundle(0), "cool:1")]
 
     def test_the_newest_snapshot_counts_in_later_rounds_too(self) -> None:
         nobody = policies(brokers={name: {"draining": True} for name in ("cool:1", "cold:1")})
@@ -212,17 +193,8 @@ class TestLimits:
         assert sum(given[60:]) > 0
         assert "budget" in stays([event for events in rounds for event in events]).values()
 
-    def test_outside_of_windows_a_round_says_what_it_would_do(self) -> None:
-        events = fold_all(engine(limits=LimitSettings(windows="Sat 00:00-00:01")), a_pass())
-        assert commands(events) == []
-        assert stays(events)[bundle(0)] == "outside-window"
-
 
 class TestSplits:
-    def test_none_unless_switched_on(self) -> None:
-        passes = with_topics(5000, a_pass(hot=30.0))
-        assert commands(fold_all(engine(), passes)) == []
-
     def test_the_modular_manager_at_once_and_then_the_bundle_rests(self) -> None:
         passes = with_topics(5000, [*a_pass(0, 30.0), *a_pass(1, 30.0)])
         events = fold_all(engine(splitting=SplitSettings(enabled=True)), passes)
@@ -287,10 +259,6 @@ class TestAdvice:
             )
             == []
         )
-
-    def test_not_for_a_broker_that_gives_something(self) -> None:
-        events = fold_all(engine(), a_pass(hot=95.0))
-        assert (len(moved(events)), self.advice(events)) == (1, [])
 
 
 class TestOnTheTopic:

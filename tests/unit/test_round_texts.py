@@ -22,7 +22,7 @@ from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.round.round_record import Proof
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import rebalancer
-from tests.unit.uneven_log import recorded, uneven
+from tests.world.uneven_log import recorded, uneven
 
 RECORDING = Path(__file__).parents[1] / "data/recordings/modular-broker-killed.jsonl.gz"
 STEADY = ("--set", "shedding.strategy=steady")

@@ -25,12 +25,11 @@ from strategies.splitting.limits import (
 from strategies.splitting.when_extensible import BrokerContext
 from strategies.splitting.when_modular import (
     Splits,
-    bundles_per_namespace,
     java_modular_splits,
     modular_splits,
 )
-from tests.unit.shedding_builders import MIB, ns
-from tests.unit.splitting_builders import broker, stats
+from tests.world.brokers import MIB, ns
+from tests.world.splits import broker, stats
 
 #: Topics, sessions, messages/s and bytes/s of a bundle exactly at every default limit.
 AT_LIMIT = (1000, 1000, 30_000.0, 100.0 * MIB)
@@ -90,11 +89,6 @@ def test_all_limits_are_strict(
     assert all(decision.source == "b1:1" and decision.destination is None for decision in found)
 
 
-@pytest.mark.parametrize("mode", BOTH)
-def test_no_limit_of_sessions(mode: Mode) -> None:
-    assert names(split({ns(0): (10, 90_000, 1.0, 1.0)}, SplitSettings(max_sessions=0), mode)) == []
-
-
 def test_only_as_many_as_the_namespace_may_have() -> None:
     hot = {ns(0): TOPICS, ns(1): TOPICS, ns(2): TOPICS}
     assert len(split(hot, existing=127).decisions) == 1
@@ -133,29 +127,6 @@ def test_what_cannot_be_split_is_not_planned_in_fixed_mode() -> None:
     found = split(bundles, mode="fixed", existing=127)
     assert names(found) == [ns(0)]
     assert sorted(skip.code for skip in found.skips) == ["not-divisible", "system-bundle"]
-
-
-def test_bundles_are_counted_by_namespace() -> None:
-    assert bundles_per_namespace([ns(0), ns(1), ns(0, "t/ns2")]) == {"t/ns": 2, "t/ns2": 1}
-
-
-@pytest.mark.parametrize("mode", BOTH)
-def test_four_looks_in_a_row(mode: Mode) -> None:
-    hits: Mapping[str, int] = {}
-    split_in = []
-    for round_, topics in enumerate([1001, 1001, 1001, 1000, 1001, 1001, 1001, 1001], start=1):
-        found = look({ns(0): (topics, 1, 1.0, 1.0)}, hits, mode)
-        hits = found.hits
-        if found.decisions:
-            split_in.append(round_)
-    assert split_in == [8]
-    assert hits == {}
-
-
-def test_the_boundary_is_part_of_the_decision() -> None:
-    (decision,) = look({ns(0): TOPICS}, {ns(0): 3}).decisions
-    assert decision.evidence["boundary"] == "0x00000005"
-    assert decision.text == "holds 1001 topics, more than 1000"
 
 
 @pytest.mark.parametrize("mode", BOTH)

@@ -25,9 +25,9 @@ from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bu
 from strategies.splitting.due import SPLITTERS
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when_extensible import BrokerContext
-from tests.unit.shedding_builders import MIB, ns
-from tests.unit.splitting_builders import stats, topic_of
 from tests.unit.strategies_page import example
+from tests.world.brokers import MIB, ns
+from tests.world.splits import stats, topic_of
 
 both = pytest.mark.parametrize("mode", ["parity", "fixed"])
 

@@ -1,5 +1,5 @@
-"""What SteadyShedder remembers is opaque to the engine and to states: they keep its values, and
-only the strategy reads them, also those of older versions.
+"""What SteadyShedder remembers: values that are opaque to the engine and to states, also of older
+versions, and how moves that did not help are counted and forgotten.
 """
 
 from __future__ import annotations
@@ -8,18 +8,21 @@ import msgspec
 
 from strategies.cluster.memory import NO_EPISODE, BrokerMemory, ClusterMemory, Memory
 from strategies.cluster.state import ClusterState
-from strategies.shedding.steady.last_plan import hold
+from strategies.shedding.steady.last_plan import hold, judged_moves, remembered
 from strategies.shedding.steady.load_history import (
     Episode,
+    LoadHistory,
     LoadSample,
     RecentMove,
     histories_of,
     moves_of,
 )
+from strategies.shedding.steady.planned_round import returns
 from streaming.state.rows import from_bytes, to_bytes
-from tests.unit.steady_builders import history_of
 
-HISTORY = history_of([LoadSample(1, 0.5, 2.0, 3.0)], changed_at_ms=4, bundles=5)
+HISTORY = LoadHistory.of([LoadSample(1, 0.5, 2.0, 3.0)], changed_at_ms=4, bundles=5)
+
+
 MOVE = RecentMove("b", "a:1", "b:1", 1, 2.0, 3.0, 0.25, 0.5)
 
 
@@ -63,3 +66,114 @@ def test_moves_that_a_limit_held_back_are_marked_unless_samples_include_them() -
     held = hold(Memory({}, cluster), {"b", "c"})
     assert [one.bundle for one in moves_of(held.cluster) if one.held] == ["b"]
     assert len(held.cluster.moves) == 3
+
+
+MINUTE_MS = 60_000
+
+
+def history(*usages: float, changed_at: int = 0) -> LoadHistory:
+    """One sample a minute with the same traffic, the last ones after minute 0."""
+    first = 1 - len(usages) // 2
+    samples = (
+        LoadSample(MINUTE_MS * at, usage, 1e6, 1e3) for at, usage in enumerate(usages, first)
+    )
+    return LoadHistory.of(samples, changed_at_ms=MINUTE_MS * changed_at)
+
+
+def move(bundle: str, source: str, destination: str, at: int = 0) -> RecentMove:
+    return RecentMove(bundle, source, destination, MINUTE_MS * at, 1e5, 1e2, 0.1, 0.1, True, True)
+
+
+#: Two moves that should have cut a spread of 40 points to 10.
+ASKED = Episode(0, 0, spread_before=0.4, spread_predicted=0.1, judged=False)
+
+
+MOVES = (move("x", "a", "b"), move("y", "a", "b"))
+
+
+def test_moves_that_brought_nothing_add_up_until_some_help() -> None:
+    uneven = {"a": history(0.7, 0.7, 0.7, 0.7), "b": history(0.3, 0.3, 0.3, 0.3)}
+    even = {"a": history(0.6, 0.6, 0.5, 0.5), "b": history(0.3, 0.3, 0.4, 0.4)}
+
+    once = judged_moves(ASKED, uneven, MOVES, 3 * MINUTE_MS)
+    twice = judged_moves(once._replace(judged=False), uneven, MOVES, 3 * MINUTE_MS)
+    helped = judged_moves(twice._replace(judged=False), even, MOVES, 3 * MINUTE_MS)
+
+    assert [(one.idle_rounds, one.idle_moves) for one in (once, twice, helped)] == [
+        (1, 2),
+        (2, 4),
+        (0, 0),
+    ]
+
+
+def test_moves_are_not_judged_once_traffic_is_another() -> None:
+    """The gap remains because the traffic of a broker doubled, not because moves bring nothing."""
+    busier = history(0.5, 0.5, 0.7, 0.7)
+    doubled = (one._replace(throughput=2e6, msg_rate=2e3) for one in busier.samples[2:])
+    grown = LoadHistory.of((*busier.samples[:2], *doubled), changed_at_ms=busier.changed_at_ms)
+    histories = {"a": history(0.3, 0.3, 0.3, 0.3), "b": history(0.4, 0.4, 0.4, 0.4), "c": grown}
+
+    same = judged_moves(ASKED, {**histories, "c": busier}, MOVES, 3 * MINUTE_MS)
+    other = judged_moves(ASKED, histories, MOVES, 3 * MINUTE_MS)
+
+    assert [(one.judged, one.idle_rounds) for one in (same, other)] == [(True, 1), (True, 0)]
+
+
+HOUR_MS = 60 * MINUTE_MS
+
+
+def test_what_moves_brought_is_forgotten_eight_hours_later_whatever_was_not_judged_since() -> None:
+    """The traffic of a broker doubled, something else moved bundles, or a small part of the plan
+    was carried out.
+    """
+    before = Episode(0, 0, spread_before=0.4, spread_predicted=0.1, judged=False)._replace(
+        caution=2.0, idle_rounds=3, idle_moves=5, error=0.05, planned=2, judged_at_ms=0
+    )
+    uneven = {"a": history(0.7, 0.7, 0.7, 0.7), "b": history(0.3, 0.3, 0.3, 0.3)}
+    louder = [one._replace(throughput=2e6) for one in uneven["b"].samples[2:]]
+    grown = LoadHistory.of((*uneven["b"].samples[:2], *louder), changed_at_ms=0)
+    small = move("x", "a", "b")._replace(source_loses=0.0, destination_gains=0.0)
+    now_ms = 7 * HOUR_MS
+
+    not_judged = [
+        judged_moves(before, {**uneven, "b": grown}, MOVES, now_ms),
+        judged_moves(before, uneven, MOVES, now_ms, foreign_ms=MINUTE_MS),
+        judged_moves(before, uneven, (small,), now_ms),
+    ]
+    judged = judged_moves(before, uneven, MOVES, now_ms)
+
+    for episode in not_judged:
+        assert episode == before._replace(judged=True)
+        assert remembered(episode, 8 * HOUR_MS) == episode
+        forgotten = remembered(episode, 9 * HOUR_MS)
+        assert (forgotten.caution, forgotten.idle_rounds, forgotten.error) == (1.0, 0, None)
+    assert remembered(judged, 9 * HOUR_MS) == judged
+
+
+def test_moves_of_earlier_rounds_are_not_counted_again() -> None:
+    uneven = {"a": history(0.7, 0.7, 0.7, 0.7), "b": history(0.3, 0.3, 0.3, 0.3)}
+    earlier = move("z", "b", "a", at=-5)
+    assert judged_moves(ASKED, uneven, (earlier, *MOVES), 3 * MINUTE_MS).idle_moves == 2
+
+
+def test_a_bundle_returns_to_any_broker_that_it_left() -> None:
+    there, on, back = move("x", "a", "b"), move("x", "b", "c"), move("x", "c", "a")
+    assert returns((there, on, move("y", "b", "a"))) == 0
+    assert returns((there, on, back)) == 1
+    assert returns((there, move("x", "b", "a"), there)) == 2
+
+
+def test_a_plan_that_was_carried_out_in_part_is_judged_by_what_this_part_was_to_bring() -> None:
+    """Of a plan from 40 to 10 points, one move of 4 points was carried out: 2 points are no more
+    than a tenth of the plan, and half of the move. The second broker remains as full as before.
+    """
+    two, usual = ASKED._replace(planned=2), history(0.3, 0.3, 0.3, 0.3)
+    small = move("x", "a", "b")._replace(source_loses=0.04, destination_gains=0.0)
+    before = {"a": history(0.66, 0.66, 0.68, 0.68), "b": usual}
+    useless = {"a": history(0.66, 0.66, 0.7, 0.7), "b": usual}
+
+    def judged(histories: dict[str, LoadHistory]) -> int:
+        return judged_moves(two, histories, (small,), 3 * MINUTE_MS).idle_rounds
+
+    assert [judged(before), judged(useless)] == [0, 1]
+    assert judged({**useless, "c": history(0.7, 0.7, 0.7, 0.7)}) == 0

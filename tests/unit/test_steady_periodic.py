@@ -21,51 +21,24 @@ from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.load_history import Episode, LoadSample
 from strategies.shedding.steady.obstacles import ENOUGH, REMEMBERED_MS, YOUNG
 from strategies.shedding.steady.settings import Steadiness, SteadySettings
-from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, view
 from tests.unit.steady_builders import history_of
+from tests.world.brokers import MIB, WEIGHTS, broker, bundles, view
 
 _MINUTE_MS = 60_000
 _NOW_MS = 1_000 * _MINUTE_MS
 #: Plans of the last hours met load that had risen, and load that had fallen.
 _RESTLESS = Episode(rose_until_ms=_NOW_MS + 1, fell_until_ms=_NOW_MS + 1)
-_BATCHES = """title = "batches"
-minutes = 480
-bundles = 6
-[machines.m]
-cores = 16
-cpu_idle = 8
-cpu_per_kmsg = 8.0
-cpu_per_mib = 1.6
-network_gbit = 10
-[noise]
-traffic = 0.02
-[[brokers]]
-machine = "m"
-count = 2
-[start]
-deal = "even"
-""" + "".join(
-    f"""[[traffic]]
-name = "t{at}"
-mib_in = 35
-message_bytes = 1000
-partitions = 1
-wave = {{ kind = "on-off", on_s = 720, off_s = 720 }}
-"""
-    for at in range(6)
-)
+#: Six topics of two brokers that are on for twelve minutes and off for twelve.
+_BATCHES = Path(__file__).parents[1] / "data" / "batches.toml"
 
 
 @pytest.mark.lab
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_batches_move_few_bundles_and_overload_brokers_no_longer_than_without_moves(
-    seed: int, tmp_path: Path
+    seed: int,
 ) -> None:
-    scenario = tmp_path / "batches.toml"
-    scenario.write_text(_BATCHES, "utf-8")
-
-    done = _figures(scenario, seed)
-    without = _figures(scenario, seed, f"limits.excluded_namespaces={UNNAMED}")
+    done = _figures(seed)
+    without = _figures(seed, f"limits.excluded_namespaces={UNNAMED}")
 
     assert without["bundles_moved"] == 0
     assert done["bundles_moved"] <= 2
@@ -130,9 +103,9 @@ def test_tight_follows_load_that_comes_and_goes() -> None:
     assert _shed(_RESTLESS, now=(40, 10), usual=(25, 25), steadiness="tight").decisions != ()
 
 
-def _figures(scenario: Path, seed: int, *overrides: str) -> RunFigures:
+def _figures(seed: int, *overrides: str) -> RunFigures:
     choice = StrategyChoice("steady", "fixed")
-    return run(RunRequest(str(scenario), seed, choice, overrides=overrides).task()).figures
+    return run(RunRequest(str(_BATCHES), seed, choice, overrides=overrides).task()).figures
 
 
 def _shed(

@@ -4,23 +4,19 @@ late, rarely or in bunches change nothing.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from pulsar_rebalancer.settings.load import load
 from strategies.cluster.memory import Memory
-from strategies.errors import SettingsError
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.load_history import LoadHistory, LoadSample
 from strategies.shedding.steady.samples import NO_SAMPLES, continued, recorded
 from strategies.shedding.steady.settings import SteadySettings
-from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
 from tests.unit.steady_builders import LoadLevel, history_of, levels_of
+from tests.world.brokers import WEIGHTS, broker, bundles, view
 
-STEADY = "shedding.strategy=steady"
 #: Period of samples, in seconds.
 PERIOD_S = 60
 
@@ -203,50 +199,3 @@ def test_figures_that_brokers_repeat_are_one_sample_of_their_period(period_s: in
     right, short = SteadySettings(sample_seconds=period_s), SteadySettings()
     assert first_moves(period_s, right, asked=True) == period_s
     assert first_moves(period_s, short, asked=True) == 60
-
-
-@pytest.mark.parametrize(
-    ("given", "complaint"),
-    [
-        (
-            ["shedding.steady.sample_seconds=30"],
-            "shedding.steady.sample_seconds: 30 is less than the time between rounds "
-            "(round.interval_ms = 60000), so one report may count as two samples; set it to at "
-            "least 60",
-        ),
-        (
-            ["shedding.steady.sample_seconds=59", "round.interval_ms=300000"],
-            "shedding.steady.sample_seconds: 59 is less than the usual report period of brokers "
-            "(60 s), so one report may count as two samples; set it to at least 60",
-        ),
-        (
-            ["shedding.steady.sample_seconds=10", "round.interval_ms=20000"],
-            "(round.interval_ms = 20000), so one report may count as two samples; set it to at "
-            "least 20",
-        ),
-    ],
-)
-def test_samples_shorter_than_a_report_period_are_refused_at_the_start(
-    given: list[str], complaint: str
-) -> None:
-    with pytest.raises(SettingsError, match=re.escape(complaint)):
-        load(flags=[STEADY, *given])
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        [],
-        ["round.interval_ms=300000"],
-        ["shedding.steady.sample_seconds=10", "round.interval_ms=10000"],
-        ["shedding.steady.sample_seconds=300"],
-    ],
-)
-def test_samples_of_a_report_period_or_more_are_accepted(given: list[str]) -> None:
-    chosen = load(flags=[STEADY, *given]).engine.chosen
-    assert isinstance(chosen, SteadySettings)
-
-
-def test_other_strategies_do_not_compare_samples() -> None:
-    given = ["shedding.strategy=avg", "shedding.steady.sample_seconds=1"]
-    assert load(flags=given).engine.strategy == "avg"

@@ -16,7 +16,7 @@ from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.load_history import LoadHistory, LoadSample
 from strategies.shedding.steady.samples import NO_SAMPLES, by_usage, continued
 from strategies.shedding.steady.settings import SteadySettings
-from tests.unit.shedding_builders import WEIGHTS, broker, bundles, view
+from tests.world.brokers import WEIGHTS, broker, bundles, view
 
 _MINUTE_MS = 60_000
 #: Points of each bundle, and of a broker without any.

@@ -8,9 +8,9 @@ from strategies.cluster.model import ClusterView, Evidence
 from strategies.settings import Mode
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.transfer.settings import TransferSettings
-from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, shedder, talking, view
-from tests.unit.shedding_rounds import ewmas, play
 from tests.unit.strategies_page import example, numbers
+from tests.world.brokers import MIB, WEIGHTS, broker, bundles, shedder, talking, view
+from tests.world.sheddings import ewmas, play
 
 
 def figure(strategy: str, evidence: Evidence) -> tuple[float, float]:

@@ -24,13 +24,7 @@ from pulsar_rebalancer.settings.services import LogSettings
 from sinks.printable import printable
 from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.wire.codec import (
-    decode,
-    decode_answer,
-    decode_command,
-    decode_rejected,
-    decode_round,
-)
+from sinks.wire.codec import decode, decode_answer, decode_command, decode_rejected, decode_round
 from sinks.wire.encoding import encode_outcome
 from sinks.wire.origin import Origin, Position, encode_rejected
 from strategies.errors import WireError
@@ -40,7 +34,7 @@ from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.telemetry_lines import T0, intent, line, policies, sweep
 from tests.unit.command_line import Answer, rebalancer
-from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 from tools.processes.set_words import set_words
 
 #: Colours, a title, a bell, a clear of the screen in one byte, a change of direction, line ends.

@@ -11,7 +11,8 @@ from strategies.cluster.model import BundleStats
 from strategies.filters.policies import PoliciesView, isolation_policy
 from strategies.settings import Mode
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
-from tests.unit.shedding_builders import ns
+from tests.world.brokers import ns
+from tests.world.placement import policy
 
 BOTH: list[Mode] = ["parity", "fixed"]
 TOP = {"fixed": top_bundles, "parity": java_top_bundles}
@@ -34,30 +35,10 @@ def top(
 
 
 @pytest.mark.parametrize("mode", BOTH)
-def test_the_lightest_of_the_heaviest_comes_first(mode: Mode) -> None:
-    """100,000 and 149,000 are both one step and equal; 151,000 is two."""
-    seen = bundles(a=5e6, b=1e5, c=1.49e5, d=1.51e5, e=0.0, f=2e6)
-    assert top(seen, TopSettings(most=3), mode) == ["d", "f", "a"]
-    assert set(top(seen, TopSettings(), mode)) == set("abcdf")
-
-
-@pytest.mark.parametrize("mode", BOTH)
 def test_policies_and_exclusions(mode: Mode) -> None:
     seen = bundles(a=5e6, b=4e6, c=3e6, d=2e6)
-    failover = {
-        "policy_type": "min_available",
-        "parameters": {"min_limit": "1", "usage_threshold": "80"},
-    }
-    policy = isolation_policy(
-        "p",
-        {
-            "namespaces": ["t/a"],
-            "primary": [".*"],
-            "secondary": [],
-            "auto_failover_policy": failover,
-        },
-    )
-    policies = PoliciesView((policy,), {"t/b": "group"})
+    named_a = isolation_policy("p", policy("p", ["t/a"], [".*"]))
+    policies = PoliciesView((named_a,), {"t/b": "group"})
     assert top(seen, TopSettings(excluded_namespaces="t/x, t/c"), mode, policies) == ["d"]
     assert top(seen, TopSettings(with_policies=True), mode, policies) == ["d", "c", "b", "a"]
 
@@ -92,14 +73,6 @@ def test_namespaces_of_three_parts() -> None:
     assert top_bundles(seen, PoliciesView(), TopSettings()) == (1,)
 
 
-def test_none_are_asked_for() -> None:
-    seen, none = bundles(a=5e6, b=4e6), TopSettings(most=0)
-    assert java_top_bundles(seen, PoliciesView(), none) == TopFault(
-        "java.lang.IllegalArgumentException"
-    )
-    assert top_bundles(seen, PoliciesView(), none) == ()
-
-
 def test_figures_that_are_no_numbers_are_not_offered_in_fixed_mode() -> None:
     seen = bundles(a=nan, b=inf, c=-1e6, d=1e6)
     assert top(seen, TopSettings(), "fixed") == ["d"]
@@ -107,11 +80,8 @@ def test_figures_that_are_no_numbers_are_not_offered_in_fixed_mode() -> None:
 
 
 @pytest.mark.parametrize("mode", BOTH)
-def test_a_broker_without_bundles(mode: Mode) -> None:
-    assert TOP[mode](bundles(), PoliciesView(), TopSettings()) == ()
-
-
-def test_cached_bytes_are_compared_last() -> None:
-    seen = bundles(a=1e6, b=1e6)
-    assert top_bundles(seen, PoliciesView(), TopSettings(most=1), np.array([100_000, 0])) == (0,)
-    assert top_bundles(seen, PoliciesView(), TopSettings(most=1), np.array([0, 100_000])) == (1,)
+def test_the_lightest_of_the_heaviest_comes_first(mode: Mode) -> None:
+    """100,000 and 149,000 are both one step and equal; 151,000 is two."""
+    seen = bundles(a=5e6, b=1e5, c=1.49e5, d=1.51e5, e=0.0, f=2e6)
+    assert top(seen, TopSettings(most=3), mode) == ["d", "f", "a"]
+    assert set(top(seen, TopSettings(), mode)) == set("abcdf")

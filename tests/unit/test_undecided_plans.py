@@ -32,7 +32,7 @@ from strategies.figures.describe import reported_spread, reported_usage
 from strategies.settings import RoundSettings
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.topic_uris import topics_of
-from tests.unit.uneven_log import EAGER
+from tests.world.uneven_log import EAGER
 
 pytestmark = pytest.mark.heavy
 

@@ -18,33 +18,13 @@ from strategies.shedding.registry import SHEDDERS
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.command_line import rebalancer
-from tests.unit.placement_builders import policies, policy
 from tests.unit.test_collector import REPORT
 from tests.unit.test_doctor_cluster import QUIET, findings
+from tests.world.placement import policies, policy
 
 #: Brokers b0 (busy), b1 and b2, and the policy p1 that names b0 and b1 with their ports.
 RECORDING = Path(__file__).parents[1] / "data" / "isolation-policy-with-ports.jsonl.gz"
-BUNDLE = "public/default/0x00000000_0x071c71c7"
-NAMED = (
-    "no live broker matches primary b0.example.org:8080, secondary b1.example.org:8080 of "
-    "isolation policy p1 (namespaces public/default)"
-)
-HOSTS = "its patterns are compared with whole host names, without ports, such as b0.example.org"
 LIVE = ("b0:8080", "b1:8080", "b2:8080")
-
-
-@pytest.mark.parametrize("subject", ["latest", BUNDLE, "b0.example.org:8080"])
-def test_explain_names_policy_patterns_and_what_is_compared(tmp_path: Path, subject: str) -> None:
-    assert rebalancer("replay", RECORDING, "--out", tmp_path / "out").code == 0
-    words = rebalancer("explain", subject, "--from", tmp_path / "out").words
-    assert NAMED in words
-    assert HOSTS in words
-
-
-def test_replay_names_them_too() -> None:
-    words = rebalancer("replay", RECORDING).words
-    assert NAMED in words
-    assert HOSTS in words
 
 
 @pytest.mark.parametrize("mode", get_args(Mode))

@@ -1,9 +1,10 @@
-"""Usage figures have the bits of Java's: a 32-bit float for the percentage, doubles for weights and
-maximum.
+"""Usage figures have the bits of Java's; those after moves follow from shares of traffic or from
+forecasts.
 """
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from math import inf, isnan, nan
 
 import numpy as np
@@ -11,36 +12,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.cluster.model import Figures, Resource
+from strategies.cluster.model import Decision, Expected, Figures, Resource
+from strategies.figures.estimate import Estimate
 from strategies.figures.usage import percent, weighted_usage, weighted_usages
 from strategies.settings import Weights
+from tests.world.brokers import broker, bundles, ns, view
 
 numbers = st.floats() | st.sampled_from([0.0, -0.0, -1.0, 100.0, 5e-324, 1e300, 3.4e38])
+
+
 resources = st.builds(Resource, numbers, numbers)
+
+
 figures = st.builds(Figures, resources, resources, resources, resources, resources)
+
+
 weights = st.builds(Weights, *[st.sampled_from([0.0, 0.5, 1.0, 2.0])] * 4)
-
-
-@pytest.mark.parametrize(
-    ("used", "shown"),
-    [
-        (30.0, 30.000001907348633),
-        (60.0, 60.000003814697266),
-        (15.0, 15.000000953674316),
-        (95.0, 95.0),
-    ],
-)
-def test_percentages_carry_the_noise_of_a_32_bit_float(used: float, shown: float) -> None:
-    assert percent(Resource(used, 100.0)) == shown
 
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, nan])
 def test_without_a_limit_nothing_is_used(limit: float) -> None:
     assert percent(Resource(50.0, limit)) == 0.0
-
-
-def test_pulsars_initial_value_reads_as_idle() -> None:
-    assert weighted_usage(Figures(cpu=Resource(-1.0, -1.0)), Weights()) == 0.0
 
 
 def test_heap_memory_never_counts() -> None:
@@ -87,3 +79,50 @@ def test_a_percentage_is_what_float32_arithmetic_gives(resource: Resource) -> No
         )
     got = percent(resource)
     assert (isnan(got) and np.isnan(wanted)) or got == float(wanted)
+
+
+def usage(figures: Figures) -> float:
+    return figures.cpu.usage / figures.cpu.limit
+
+
+def rounded(expected: Expected) -> list[float]:
+    return [round(value, 9) for value in astuple(expected)]
+
+
+def two_brokers() -> Estimate:
+    """b1 at 80 % with four equal bundles, b2 at 20 % with one."""
+    full = broker("b1", 80.0, 40.0, bundles(*[10.0] * 4))
+    return Estimate(view(full, broker("b2", 20.0, 10.0, bundles(10.0, first=9))), usage)
+
+
+def move(at: int, forecast: tuple[float, float] | None = None) -> Decision:
+    return Decision(ns(at), "b1:1", "b2:1", "code", "text", forecast=forecast)
+
+
+def test_without_a_forecast_a_bundle_takes_its_share_of_traffic_along() -> None:
+    estimate = two_brokers()
+
+    expected = estimate.apply(move(0))
+
+    assert rounded(expected) == [0.8, 0.6, 0.2, 0.4]
+
+
+def test_a_forecast_counts_instead_and_adds_up() -> None:
+    estimate = two_brokers()
+
+    first, second = (estimate.apply(move(at, (0.1, 0.05))) for at in (0, 1))
+
+    assert rounded(first) == [0.8, 0.7, 0.2, 0.25]
+    assert rounded(second) == [0.7, 0.6, 0.25, 0.3]
+    assert {name: round(one, 9) for name, one in estimate.changed_usages().items()} == {
+        "b1:1": 0.6,
+        "b2:1": 0.3,
+    }
+
+
+def test_no_forecast_makes_a_usage_negative() -> None:
+    estimate = two_brokers()
+
+    expected = estimate.apply(move(0, (0.9, 0.1)))
+
+    assert expected.source_after == 0.0

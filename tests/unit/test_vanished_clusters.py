@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from strategies.cluster.model import Command, Event, Policies, Rejection, Round, TelemetryRecord
+from strategies.cluster.model import Event, Policies, Rejection, TelemetryRecord
 from strategies.cluster.quota import UnreadRecord
 from strategies.cluster.rule_settings import BulkheadSettings
 from strategies.cluster.store import InMemoryStore
@@ -18,8 +17,8 @@ from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.time_jumps import forget, remains
 from strategies.settings import RoundSettings
 from strategies.shedding.threshold.settings import ThresholdSettings
-from tests.unit.intent_builders import drain, id_of
-from tests.unit.telemetry_builders import T0, bundle, report, sweep
+from tests.world.intents import drain, id_of
+from tests.world.telemetry import T0, bundle, commands, report, rounds, sweep
 
 DAY_S = 86_400
 BROKERS = ("b1", "b2", "b3")
@@ -54,22 +53,6 @@ def after(days: float, engine: Engine = ENGINE) -> tuple[InMemoryStore, list[Eve
     return store, fold(minutes(days * DAY_S, 30), store, engine)
 
 
-def told(events: Sequence[Event]) -> list[Any]:
-    """What is published of them."""
-    return [
-        (event.code, event.text, event.record.ts) if isinstance(event, Rejection) else event
-        for event in events
-    ]
-
-
-def rounds(events: Sequence[Event]) -> list[Round]:
-    return [event for event in events if isinstance(event, Round)]
-
-
-def commands(events: Sequence[Event]) -> list[Command]:
-    return [event for event in events if isinstance(event, Command)]
-
-
 def test_a_cluster_that_comes_back_decides_as_a_new_one_with_numbers_that_go_on() -> None:
     _, back = after(8)
     first = rounds(back)[0].round
@@ -83,15 +66,6 @@ def test_a_cluster_that_comes_back_decides_as_a_new_one_with_numbers_that_go_on(
     assert [one.round for one in ours] == [one.round + 10 for one in others]
     assert [one.bundle for one in commands(back)][:3] == [one.bundle for one in commands(new)][:3]
     assert len(commands(back)) > 2
-
-
-def test_no_id_of_a_command_comes_twice() -> None:
-    store = InMemoryStore()
-    before = fold(minutes(0, 10), store)
-    back = fold(minutes(8 * DAY_S, 30), store)
-    ids = [one.id for one in commands([*before, *back])]
-    assert len(commands(before)) > 2
-    assert len(set(ids)) == len(ids)
 
 
 @pytest.mark.parametrize(("days", "of"), [(6, 7), (8, 9), (300, 0)])
@@ -122,19 +96,6 @@ def test_one_broker_with_a_clock_ahead_makes_nothing_forgotten() -> None:
     assert sum(isinstance(event, Rejection) for event in events) == 30
     assert commands(events) == commands(fold(records, alone))
     assert list(store.brokers()) == list(alone.brokers())
-
-
-@pytest.mark.parametrize("swept_at", range(0, 60, 7))
-def test_rows_that_left_in_between_change_no_byte(swept_at: int) -> None:
-    _, expected = after(8)
-    store = InMemoryStore()
-    fold(minutes(0, 10), store)
-    records = minutes(8 * DAY_S, 30)
-    first = fold(records[:swept_at], store)
-    store.put_cluster(forget(store.get_cluster(), store))
-    assert list(store.brokers()) == []
-    assert told(first + fold(records[swept_at:], store)) == told(expected)
-    assert len(rounds(expected)) > 10
 
 
 def test_policies_and_what_operators_asked_for_remain() -> None:

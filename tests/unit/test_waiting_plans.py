@@ -15,7 +15,7 @@ from sinks.wire.codec import decode_command, decode_round, encode_outcome_teleme
 from sinks.wire.origin import Position
 from strategies.cluster.model import Command, Outcome, OutcomeStatus, Round
 from tests.telemetry_lines import T0, bundle, load_report, sweep
-from tests.unit.uneven_log import EAGER
+from tests.world.uneven_log import EAGER
 
 pytestmark = pytest.mark.heavy
 
