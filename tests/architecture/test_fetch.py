@@ -5,67 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from scripts.packages import Installation, cost, locked, measure, missing
-from strategies.shedding.avg.settings import Need, need_of
-from streaming.jars.locked_jars import Jar
-from tests.skipping import skipped_without_server
-from tests.unit.metric_samples import get
-from tools.servers.jvm import JarsNotHere
-
-BROWSER = Need("A browser", "80 MB", lambda: False, lambda: "there is no network")
-
-
-@pytest.mark.heavy
-def test_jars_that_are_missing_are_listed_with_their_size(tmp_path: Path) -> None:
-    listed = listing(tmp_path, "test-lab")
-    assert listed[0] == "make test-lab fetches, once:"
-    assert "  Spark's Kafka connector: 4 jars, 9 MiB" in listed
-    assert any(line.startswith("  Kafka for tests: ") for line in listed)
-    assert not any("Pulsar" in line for line in listed)
-
-
-@pytest.mark.heavy
-def test_what_is_here_is_not_listed(tmp_path: Path) -> None:
-    for jar, folder in ((jar, tmp_path / "pulsar-rebalancer/spark-kafka") for jar in connector()):
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / jar.name).open("wb") as file:
-            file.truncate(jar.size)
-    assert not any("connector" in line for line in listing(tmp_path, "test-lab"))
-
-
-def test_without_needs_nothing_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    show("test-lab", [])
-    assert "jars" not in capsys.readouterr().err
-
-
-def test_every_lane_knows_its_needs() -> None:
-    assert [need_of(name).title for name in LANES["test-long"]] == [
-        "Chromium",
-        "Debian's Prometheus",
-        "Spark's Kafka connector",
-        "Kafka for tests",
-        "Pulsar 4.2 for tests",
-        "Pulsar 5.0 for tests",
-    ]
-
-
-def test_what_cannot_be_had_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    get(BROWSER)
-    assert capsys.readouterr().err.splitlines() == [
-        "Fetching A browser: 80 MB",
-        "A browser cannot be had, tests that need it are skipped: there is no network",
-    ]
-
-
-def test_a_server_without_its_jars_skips_its_tests() -> None:
-    with pytest.raises(pytest.skip.Exception, match="no network"), skipped_without_server():
-        raise JarsNotHere("no network")
-
-
-def test_unfinished_downloads_count(tmp_path: Path) -> None:
-    jars = [Jar(("g", name, "1"), 10, "") for name in ("whole", "half", "absent")]
-    (tmp_path / "whole-1.jar").write_bytes(b"0123456789")
-    (tmp_path / ".half-1.jar.part").write_bytes(b"01234")
-    assert arrived(jars, tmp_path) == 15
 
 
 def test_the_progress_of_pip_is_one_sentence(tmp_path: Path) -> None:

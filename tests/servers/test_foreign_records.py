@@ -19,7 +19,9 @@ from tests.unit.command_line import Answer, rebalancer
 from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 from tools.processes.set_words import set_words
 from tools.servers.kafka_broker import KafkaBroker
+from tools.servers.kafka_topics import put as put_on_kafka
 from tools.servers.pulsar_cluster import PulsarCluster
+from tools.servers.pulsar_topics import put as put_on_pulsar
 
 pytestmark = pytest.mark.servers
 FOREIGN = [b"\x00\xff no JSON", b'{"hello":"world"}', b'"' + b"x" * 300]

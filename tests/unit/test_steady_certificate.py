@@ -120,16 +120,6 @@ def test_the_fewest_bytes_are_those_of_the_bundles_with_the_least_bytes_per_load
     assert least_to_move(usage, capacity, 40.0, np.array([3.0, 1.0, 1.0])) == 0.0
 
 
-def test_after_the_cheapest_bundle_the_next_one_counts() -> None:
-    """Of the 20 units that must leave the first broker, 5 cost 1 byte/s each, the others 3."""
-    usage, capacity = np.array([40.0, 0.0]), np.ones(2)
-    bundles = Movable(
-        np.zeros(3, dtype=np.int64), np.array([20.0, 5.0, 15.0]), np.array([60.0, 5.0, 45.0])
-    )
-    assert least_of_bundles(usage, capacity, 0.0, bundles) == pytest.approx(5 * 1 + 15 * 3)
-    assert least_to_move(usage, capacity, 0.0, np.array([1.0, 1.0])) == pytest.approx(20.0)
-
-
 def test_a_broker_that_joins_empty_does_not_make_moves_look_needless() -> None:
     """Ten bundles of 1 MB/s and 6 points each on one broker: half of them must move."""
     full = Pieces(
@@ -169,11 +159,8 @@ def test_no_random_moves_reach_a_spread_with_less(seed: int) -> None:
     capacity, moved = 1.0 + stream.uniform(4), owner != after
     reached = float(np.ptp(_usage(after, sizes, capacity)))
     cheapest = np.array([price[owner == row].min(initial=9.0) for row in range(4)])
-    usage, bundles = _usage(owner, sizes, capacity), Movable(owner, sizes, sizes * price)
-    least = least_to_move(usage, capacity, reached, cheapest)
-    tighter = least_of_bundles(usage, capacity, reached, bundles)
-    assert least <= tighter + 1e-6
-    assert tighter <= float((sizes * price)[moved].sum())
+    least = least_to_move(_usage(owner, sizes, capacity), capacity, reached, cheapest)
+    assert least <= float((sizes * price)[moved].sum())
 
 
 def _owners(stream: Stream) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

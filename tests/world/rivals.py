@@ -10,6 +10,7 @@ from strategies.cluster.rival_state import ForeignMove
 from strategies.cluster.rule_settings import RivalSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
+from strategies.fold.outcomes import note_commands
 from strategies.settings import RoundSettings
 from strategies.shedding.overload.settings import OverloadSettings
 from tests.control_topic import command as any_command
@@ -98,7 +99,7 @@ class Life:
             expires_at_ms=now_ms + 300_000,
         )
         state = self.store.get_cluster()
-        self.store.put_cluster(replace(state, rivals=commanded(state.rivals, [made])))
+        self.store.put_cluster(replace(state, rivals=note_commands(state.rivals, [made])))
         return self
 
     def outcome(self, number: int, status: str, before: str | None, after: str | None) -> Life:

@@ -24,8 +24,8 @@ WITH_TRACES = {"REBALANCER_DEBUG": "1"}
 
 
 class Process:
-    """A command with all that it prints on both outputs in `said`, added to `log`. `environment`:
-    more variables, `WITH_TRACES` for example.
+    """A command with all that it prints on both outputs in `said`, added to `log`. `program`: its
+    module; `environment`: more variables, `WITH_TRACES` for example.
     """
 
     def __init__(
@@ -33,12 +33,13 @@ class Process:
         log: Path,
         *words: object,
         settings: Mapping[str, object] | None = None,
+        program: str = "pulsar_rebalancer.cli.main",
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self._log, self._environment = log, environment or {}
+        self._log = log
         given = (*map(str, words), *set_words(settings or {}))
         self._words = [sys.executable, "-m", program, *given]
-        self._environment = {**environment_of_a_short_run(), **environment}
+        self._environment = {**environment_of_a_short_run(), **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Process:
@@ -51,7 +52,7 @@ class Process:
             self._process = subprocess.Popen(
                 self._words,
                 cwd=PROJECT,
-                env={**environment_of_a_short_run(), **self._environment},
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
