@@ -61,7 +61,9 @@ def accept_report(report: LoadReport, store: StateStore) -> Rejection | None:
     if report.bundles is not None and state.in_flight:
         state = _see_moves(report, state)
     if listing is not None:
-        state = quick_replace(state, rivals=learn_list(state.rivals, listing))
+        rivals = learn_list(state.rivals, listing)
+        if rivals is not state.rivals:
+            state = replace(state, rivals=rivals)
     store.put_cluster(state)
     return None
 

@@ -132,7 +132,7 @@ class RecordChanges(InMemoryStore):
     """The changes of one record, over a store that stays as it was until `apply`."""
 
     def __init__(self, store: StateStore) -> None:
-        super().__init__(_cluster=store.get_cluster())
+        super().__init__({}, {}, {}, store.get_cluster())
         self._store = store
         self._before = self._cluster
         self._removed: dict[str, None] = {}
