@@ -112,6 +112,6 @@ def test_a_broker_without_bundles(mode: Mode) -> None:
 
 
 def test_cached_bytes_are_compared_last() -> None:
-    seen = bundles(a=1e6, b=1e6)
-    assert top_bundles(seen, PoliciesView(), TopSettings(most=1), np.array([100_000, 0])) == (0,)
-    assert top_bundles(seen, PoliciesView(), TopSettings(most=1), np.array([0, 100_000])) == (1,)
+    seen, one = bundles(a=1e6, b=1e6), TopSettings(most=1, with_policies=True)
+    assert java_top_bundles(seen, PoliciesView(), one, np.array([100_000, 0])) == (0,)
+    assert java_top_bundles(seen, PoliciesView(), one, np.array([0, 100_000])) == (1,)
