@@ -148,6 +148,11 @@ class Sessions:
             return None
         return found[0]
 
+    @property
+    def lasts_s(self) -> int:
+        """Duration of a session."""
+        return _SESSION_S
+
     def end(self, name: str) -> None:
         """Ends a session."""
         self._open.pop(_digest(name), None)
@@ -257,7 +262,7 @@ class SigningIn:
         response.set_cookie(
             COOKIE,
             name,
-            max_age=_SESSION_S,
+            max_age=self.sessions.lasts_s,
             path="/",
             secure=self.secure,
             httponly=True,

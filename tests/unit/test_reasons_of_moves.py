@@ -146,9 +146,7 @@ def test_the_page_expects_the_same_spread() -> None:
 
     assert newest["spread_after"] == step.round.certificate.spread
     assert newest["best_spread"] is None, "no spread is below 0, which is no bound"
-    assert history(one.decisions, step.round.ts)["rounds"][0]["spread_after"] == (
-        step.round.certificate.spread
-    )
+    assert history(one)["rounds"][0]["spread_after"] == (step.round.certificate.spread)
 
 
 def test_what_a_limited_round_expects_is_not_what_its_plan_would_bring() -> None:
