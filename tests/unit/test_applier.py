@@ -16,8 +16,8 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import encode_command, read_command
 from sinks.wire.contracts.commands import CommandRecord
 from tests.control_topic import command
-from tests.pulsar_fake.model import Answer, Request
-from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.pulsar_fake.model import Request
+from tests.pulsar_fake.server import FakePulsar, Fault, answered, is_put
 from tests.unit.executor_lives import ONE
 
 
@@ -58,18 +58,14 @@ def applied(pulsar: FakePulsar, retry: RetryPolicy, waits: Waits) -> tuple[str, 
 
 
 def test_it_looks_ever_more_rarely_for_the_new_owner(pulsar: FakePulsar) -> None:
-    pulsar.faults = lambda request: (
-        Fault(instead=Answer(503)) if "/non-persistent/" in request.target else None
-    )
+    pulsar.fail("/non-persistent/", answered(503))
     waits = Waits()
     assert applied(pulsar, RetryPolicy(arrival_ms=60_000), waits) == ("applied", "unverified")
     assert waits.looks[:4] == [0.1, 0.2, 0.4, 0.8]
 
 
 def test_it_never_waits_past_its_deadline(pulsar: FakePulsar) -> None:
-    pulsar.faults = lambda request: (
-        Fault(instead=Answer(503)) if "/non-persistent/" in request.target else None
-    )
+    pulsar.fail("/non-persistent/", answered(503))
     waits = Waits()
     applied(pulsar, RetryPolicy(arrival_ms=150), waits)
     assert waits.looks[:1] == [0.1]
@@ -85,7 +81,7 @@ def test_a_program_that_ends_looks_for_the_released_bundle_all_the_same(
 
     def found_later(request: Request) -> Fault | None:
         if request.target.startswith("/lookup/"):
-            return Fault(instead=Answer(503))
+            return answered(503)
         if "/non-persistent/" in request.target and next(looks) == 8:
             pulsar.cluster.owners[ONE] = two
         return None
@@ -99,7 +95,7 @@ def test_a_program_that_ends_looks_for_the_released_bundle_all_the_same(
 def test_each_pause_between_two_calls_is_twice_the_one_before(
     pulsar: FakePulsar, attempts: int, pauses: list[float]
 ) -> None:
-    pulsar.faults = lambda request: Fault(instead=Answer(503)) if request.method == "PUT" else None
+    pulsar.fail(is_put, answered(503))
     waits = Waits()
     assert applied(pulsar, RetryPolicy(attempts=attempts, backoff_ms=200), waits) == (
         "failed",
@@ -110,7 +106,7 @@ def test_each_pause_between_two_calls_is_twice_the_one_before(
 
 
 def test_a_program_that_ends_makes_no_further_call(pulsar: FakePulsar) -> None:
-    pulsar.faults = lambda request: Fault(instead=Answer(503)) if request.method == "PUT" else None
+    pulsar.fail(is_put, answered(503))
     assert applied(pulsar, RetryPolicy(attempts=9, backoff_ms=200), Waits(2)) == (
         "failed",
         "broker-unavailable",

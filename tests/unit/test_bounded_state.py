@@ -60,6 +60,12 @@ class Bound:
 
 
 FIXED = Bound("a figure, a time, a name or a text of a record")
+
+
+def fixed(names: str) -> dict[str, Bound]:
+    return dict.fromkeys(names.split(), FIXED)
+
+
 BROKER = Bound("brokers of the cluster, and those that left within a day", lambda of: of.brokers)
 BUNDLE = Bound("bundles of the cluster, and those that left within a day", lambda of: of.bundles)
 COMMAND = Bound("commands of the last day", lambda of: of.commands)
@@ -70,84 +76,39 @@ INSIDE = Bound("its own fields")
 BOUNDS: Mapping[type, Mapping[str, Bound]] = {
     InMemoryStore: {"_brokers": BROKER, "_tables": BROKER, "_owned": BROKER, "_cluster": INSIDE},
     ClusterState: {
-        "clock": FIXED,
-        "early": Bound("none after the first round", lambda _: 0),
-        "round": FIXED,
-        "round_at_ms": FIXED,
-        "sweep_at_ms": FIXED,
-        "joined": FIXED,
-        "live": FIXED,
-        "reported": FIXED,
-        "in_flight": BUNDLE,
-        "cooling": BUNDLE,
-        "departed": BUNDLE,
-        "gained": BUNDLE,
-        "missing": BROKER,
-        "gone": BROKER,
-        "memory": INSIDE,
-        "policies": FIXED,
-        "spent": HOUR,
-        "advised": BUNDLE,
-        "orders": BUNDLE,
-        "rehearsed": COMMAND,
-        "sweep": FIXED,
-        "strays": Bound("producers", lambda of: of.brokers + 2),
-        "voters": FIXED,
-        "trailing": BROKER,
-        "overtaken": BROKER,
-        "intents": INSIDE,
-        "rivals": INSIDE,
-        "pauses": Bound("the 64 newest", lambda _: 64),
-        "bulkhead": INSIDE,
-        "dropped": FIXED,
-    },
-    Bulkhead: {
-        "windows": Bound("8 minutes", lambda _: 8),
-        "aside": FIXED,
-        "left_out": FIXED,
-    },
-    BrokerState: {
+        **fixed("clock round round_at_ms sweep_at_ms joined live reported policies sweep voters"),
+        **fixed("dropped"),
+        **dict.fromkeys(("memory", "intents", "rivals", "bulkhead"), INSIDE),
+        **dict.fromkeys(("missing", "gone", "trailing", "overtaken"), BROKER),
         **dict.fromkeys(
-            (
-                "broker",
-                "order",
-                "reported_at_ms",
-                "reported_round",
-                "bundles_at_ms",
-                "sampled_at_ms",
-                "sampled_round",
-                "judged_after_ms",
-                "digest",
-                "bundles_digest",
-                "figures",
-                "table",
-            ),
-            FIXED,
+            ("in_flight", "cooling", "departed", "gained", "advised", "orders"), BUNDLE
         ),
+        "early": Bound("none after the first round", lambda _: 0),
+        "spent": HOUR,
+        "rehearsed": COMMAND,
+        "strays": Bound("producers", lambda of: of.brokers + 2),
+        "pauses": Bound("the 64 newest", lambda _: 64),
+    },
+    Bulkhead: {"windows": Bound("8 minutes", lambda _: 8), **fixed("aside left_out")},
+    BrokerState: {
+        **fixed("broker order reported_at_ms reported_round bundles_at_ms sampled_at_ms"),
+        **fixed("sampled_round judged_after_ms digest bundles_digest figures table"),
         "memory": INSIDE,
         "left_out": Bound("fields of a report", lambda _: 16),
         "left_out_of_table": Bound("one sentence about all bundles", lambda _: 1),
     },
     BrokerMemory: {
-        "ewma": FIXED,
-        "placement_ewma": FIXED,
-        "hit_high": FIXED,
-        "hit_low": FIXED,
-        "throughput_ewma": FIXED,
-        "gave_at_ms": FIXED,
+        **fixed("ewma placement_ewma hit_high hit_low throughput_ewma gave_at_ms"),
         "history": Bound("samples of an hour and levels of traffic, packed", lambda _: 7),
     },
     ClusterMemory: {
-        "hits": FIXED,
-        "planned": BUNDLE,
+        **fixed("hits turn others_measured"),
+        **dict.fromkeys(("planned", "split_hits"), BUNDLE),
         "table_sizes": Bound("tables of Java, by name", lambda _: 8),
         "rotation": BROKER,
-        "turn": FIXED,
-        "split_hits": BUNDLE,
         "moves": COMMAND,
         "episode": Bound("figures", lambda _: 17),
         "left_out": Bound("resources", lambda _: 4),
-        "others_measured": FIXED,
     },
     Intents: {
         "drains": BROKER,
@@ -157,64 +118,20 @@ BOUNDS: Mapping[type, Mapping[str, Bound]] = {
         "early": Bound("none after the first round", lambda _: 0),
     },
     Drain: {
-        **dict.fromkeys(
-            (
-                "id",
-                "broker",
-                "by",
-                "reason",
-                "asked_ms",
-                "since_ms",
-                "state",
-                "roll",
-                "until_ms",
-                "together",
-                "left",
-                "total",
-                "drained_ms",
-                "text",
-                "advice",
-                "left_ms",
-                "error_ms",
-                "answers",
-            ),
-            FIXED,
-        ),
+        **fixed("id broker by reason asked_ms since_ms state roll until_ms together left total"),
+        **fixed("drained_ms text advice left_ms error_ms answers"),
         "seen": Bound("the last ten rounds", lambda _: 10),
         "gone": BUNDLE,
     },
     Roll: {
-        **dict.fromkeys(
-            (
-                "id",
-                "by",
-                "reason",
-                "asked_ms",
-                "since_ms",
-                "max_unavailable",
-                "record",
-                "halted",
-            ),
-            FIXED,
-        ),
+        **fixed("id by reason asked_ms since_ms max_unavailable record halted"),
         "phases": Bound("the brokers that its record names", lambda of: of.brokers),
     },
     Rivals: {
-        "watching_ms": FIXED,
-        "pass_ms": FIXED,
+        **fixed("watching_ms pass_ms yielding_ms settled_ms again leader shedding"),
+        **dict.fromkeys(("left", "arrived", "ours", "suspects", "news", "moves"), BUNDLE),
         "absent": BROKER,
-        "left": BUNDLE,
-        "arrived": BUNDLE,
-        "ours": BUNDLE,
-        "suspects": BUNDLE,
-        "news": BUNDLE,
-        "moves": BUNDLE,
         "against_ms": HOUR,
-        "yielding_ms": FIXED,
-        "settled_ms": FIXED,
-        "again": FIXED,
-        "leader": FIXED,
-        "shedding": FIXED,
     },
 }
 
@@ -392,12 +309,7 @@ def test_every_field_says_by_what_it_is_bounded(cls: Any) -> None:
 def test_a_field_stays_within_its_bound_for_a_month(cls: type, name: str) -> None:
     most, seen = BOUNDS[cls][name].most, month()
     assert most is not None
-    limits = with_commands(seen.commands)
-    assert max(seen.entries.get((cls, name), [0])) <= most(limits)
-
-
-def with_commands(commands: int) -> Limits:
-    return Limits()._replace(commands=commands)
+    assert max(seen.entries.get((cls, name), [0])) <= most(Limits(commands=seen.commands))
 
 
 @pytest.mark.heavy

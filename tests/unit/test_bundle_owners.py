@@ -15,8 +15,8 @@ from sinks.collector.bundle_owners import OwnerPoll
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import Unauthorized
-from tests.pulsar_fake.model import Answer, Cluster
-from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar, answered
 
 X, Y, Z = (
     f"t/{name}"
@@ -123,11 +123,9 @@ def test_many_bundles_are_looked_at_in_several_passes(scene: Scene, at_once: int
 
 def test_a_cluster_that_does_not_list_its_namespaces_keeps_what_is_known(scene: Scene) -> None:
     scene.told()
-    scene.pulsar.faults = lambda request: (
-        Fault(instead=Answer(503)) if request.target.endswith("/namespaces/t") else None
-    )
+    scene.pulsar.fail(lambda request: request.target.endswith("/namespaces/t"), answered(503))
     assert scene.told() == {}
-    scene.pulsar.faults = lambda _: None
+    scene.pulsar.heal()
     scene.owners[X] = scene.two
     assert scene.told() == {scene.one: [Y], scene.two: [X, Z]}
 

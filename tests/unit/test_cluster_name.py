@@ -17,7 +17,7 @@ from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import AdminError, SettingsError
 from tests.control_topic import TOPICS, Control
 from tests.pulsar_fake.model import Answer, Cluster, Request
-from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.pulsar_fake.server import FakePulsar, Fault, answered
 from tests.set_words import set_words
 from tests.unit.command_line import rebalancer
 from tests.unit.test_collector import POLICY, REPORT
@@ -128,7 +128,7 @@ def test_only_pulsars_own_answer_says_that_nothing_is_set(answer: Answer, part: 
     ):
         ask = admin.failure_domains if part == "failureDomains" else admin.isolation_policies
         assert ask() == {}
-        pulsar.faults = lambda request: Fault(instead=answer) if part in request.target else None
+        pulsar.fail(part, Fault(instead=answer))
         with pytest.raises(AdminError):
             ask()
 
@@ -139,7 +139,7 @@ def test_a_page_of_a_proxy_does_not_say_that_a_bundle_is_gone(status: int, body:
     """Such a bundle would count as one without owner."""
 
     def broken(request: Request) -> Fault | None:
-        return Fault(instead=Answer(status, body)) if "non-persistent" in request.target else None
+        return answered(status, body) if "non-persistent" in request.target else None
 
     with (
         FakePulsar(Cluster(), 2) as pulsar,

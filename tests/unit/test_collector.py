@@ -28,7 +28,7 @@ from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView, read_policies
 from tests.control_topic import Control, storing
 from tests.pulsar_fake.model import Answer, Cluster, Request
-from tests.pulsar_fake.server import FakePulsar, Fault, Faults
+from tests.pulsar_fake.server import FakePulsar, Fault, Faults, answered
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
 
@@ -130,9 +130,7 @@ def test_a_sweep_says_who_leads_and_whether_the_leader_sheds_by_itself(
 def test_without_an_answer_about_the_leader_the_sweep_says_nothing_about_it(
     pulsar: FakePulsar, control: Control, status: int
 ) -> None:
-    pulsar.faults = lambda request: (
-        Fault(instead=Answer(status)) if "leaderBroker" in request.target else None
-    )
+    pulsar.fail("leaderBroker", answered(status))
     with collector(pulsar, control) as one:
         one.step()
         asked = _asked_for_the_leader(pulsar)
@@ -156,8 +154,8 @@ def test_a_dead_a_silent_and_a_strange_broker_are_named_and_delay_nobody(
     pulsar.kill(three, still_listed=True)
     wrong = {
         two: Fault(delay_s=600),
-        strange: Fault(instead=Answer(200, b"<html>")),
-        gone: Fault(instead=Answer(404, b'{"reason":"so"}')),
+        strange: answered(200, b"<html>"),
+        gone: answered(404, b'{"reason":"so"}'),
     }
     pulsar.faults = lambda request: (
         wrong.get(request.broker) if "load-report" in request.target else None
@@ -183,10 +181,8 @@ def test_a_broker_that_keeps_failing_is_asked_ever_more_rarely_and_always_named(
     pulsar: FakePulsar, control: Control
 ) -> None:
     bad = pulsar.cluster.brokers[2]
-    pulsar.faults = lambda request: (
-        Fault(instead=Answer(503))
-        if request.broker == bad and "load-report" in request.target
-        else None
+    pulsar.fail(
+        lambda request: request.broker == bad and "load-report" in request.target, answered(503)
     )
     with collector(pulsar, control, most_passes_off=2) as one:
         asked = []
@@ -202,7 +198,7 @@ def test_a_broker_that_keeps_failing_is_asked_ever_more_rarely_and_always_named(
         assert asked == [True, True, False, True, False, False, True, False, False, True]
         assert all(bad in sweep.missing for sweep in sweeps(control))
 
-        pulsar.faults = lambda _: None
+        pulsar.heal()
         for _ in range(3):
             one.step()
     assert bad in sweeps(control)[-1].brokers
@@ -271,7 +267,7 @@ def test_policies_that_cannot_be_read_stay_as_they_were_and_are_asked_for_again(
         told = one.step()
         assert not told.policies
         assert "stay as they were" in told.complaints[0]
-        pulsar.faults = lambda _: None
+        pulsar.heal()
         pulsar.cluster.policies["p"] = POLICY
         assert one.step().policies
     assert len(views(control)) == 2
@@ -308,7 +304,7 @@ def test_until_policies_have_been_read_they_protect_every_bundle(
         assert len(refused) == 3
         assert "policies.isolation: could not be read: " in unread.complaints[0]
         assert {facts.version for facts in unread.brokers.values()} == {"4.2.4"}
-        pulsar.faults = lambda _: None
+        pulsar.heal()
         assert one.step().complaints == ()
     assert isolated(views(control)[-1], "any/ns", pulsar.cluster.brokers) == {}
 
@@ -320,7 +316,7 @@ def test_a_namespace_that_was_deleted_meanwhile_has_no_group(
         if "antiAffinity" not in request.target:
             return None
         pulsar.cluster.owners.clear()
-        return Fault(instead=Answer(404, b'{"reason":"Namespace does not exist"}'))
+        return answered(404, b'{"reason":"Namespace does not exist"}')
 
     pulsar.faults = deletes
     with collector(pulsar, control) as one:
@@ -334,7 +330,7 @@ def broken(part: str, answer: Answer) -> Faults:
 
 
 def test_a_cluster_that_lists_nobody_makes_no_sweep(pulsar: FakePulsar, control: Control) -> None:
-    pulsar.faults = lambda _: Fault(instead=Answer(503))
+    pulsar.fail("", answered(503))
     with collector(pulsar, control) as one:
         told = one.step()
     assert told.done is None
@@ -351,7 +347,7 @@ def test_a_wrong_token_ends_it(pulsar: FakePulsar, control: Control) -> None:
 def test_many_brokers_are_asked_at_a_time_but_no_more_than_allowed(pulsar: FakePulsar) -> None:
     for _ in range(17):
         pulsar.join()
-    pulsar.faults = lambda _: Fault(delay_s=0.05)
+    pulsar.fail("", Fault(delay_s=0.05))
     with closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls))) as admin:
         done = BrokerPoll(admin.load_report, 4, 0, lambda: 0).run(pulsar.cluster.brokers)
     assert len(done.reports) == 20

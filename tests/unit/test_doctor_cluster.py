@@ -12,8 +12,8 @@ from pulsar_rebalancer.cli.finding import Finding
 from pulsar_rebalancer.doctor.cluster import check_clocks, cluster_checks
 from pulsar_rebalancer.settings.load import Settings, load
 from sinks.pulsar_api.settings import PulsarSettings
-from tests.pulsar_fake.model import Answer, Cluster
-from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar, answered
 from tests.unit.command_line import rebalancer
 from tests.unit.test_collector import REPORT
 
@@ -131,9 +131,7 @@ def test_a_dead_broker_is_named_in_brokers_and_reports(pulsar: FakePulsar) -> No
 
 
 def test_reports_that_cannot_be_had_are_a_failure(pulsar: FakePulsar) -> None:
-    pulsar.faults = lambda request: (
-        Fault(instead=Answer(503)) if "load-report" in request.target else None
-    )
+    pulsar.fail("load-report", answered(503))
     assert findings(pulsar)["reports"].status == "fail"
 
 
@@ -237,9 +235,7 @@ def test_a_cluster_that_lists_no_broker_is_asked_where_the_settings_point() -> N
         pulsar.cluster.configuration["loadManagerClassName"] = (
             "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
         )
-        pulsar.faults = lambda request: (
-            Fault(instead=Answer(200, b"[]")) if request.target.endswith("/brokers/c") else None
-        )
+        pulsar.fail(lambda request: request.target.endswith("/brokers/c"), answered(200, b"[]"))
         found = findings(pulsar)
     assert found["brokers"].text == "the cluster lists no broker, although one answers"
     assert (

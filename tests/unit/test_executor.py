@@ -24,10 +24,10 @@ from strategies.executor.admission import AdmissionRules
 from strategies.java.release_defaults import PulsarRelease
 from tests.control_topic import now_ms
 from tests.pulsar_fake.model import Applied, Request
-from tests.pulsar_fake.server import Fault
+from tests.pulsar_fake.server import Fault, answered, is_put
 from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO
 from tests.waiting import eventually
-from tests.world.services import Scene, answered, is_put
+from tests.world.services import Scene
 
 KEY, STRANGE_KEY = SigningKey(Secret(b"k" * 32)), SigningKey(Secret(b"x" * 32))
 HOUR_MS = 3_600_000
@@ -307,7 +307,9 @@ def test_a_cluster_that_falls_silent_before_a_turn_gets_no_call(
 ) -> None:
     scene.send_move()
 
-    assert scene.run(limiter=Turn(lambda: scene.fail(lambda _: True, fault))) == [f"failed {code}"]
+    assert scene.run(limiter=Turn(lambda: scene.pulsar.fail(lambda _: True, fault))) == [
+        f"failed {code}"
+    ]
     assert scene.puts == 0
 
 

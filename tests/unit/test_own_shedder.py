@@ -14,8 +14,8 @@ from sinks.collector.leader import NO_FACTS, LeaderFacts
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.settings import PulsarSettings
 from tests.control_topic import TOPICS, Control
-from tests.pulsar_fake.model import Answer, Cluster
-from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar, answered
 from tests.set_words import set_words
 from tests.unit.command_line import rebalancer
 from tests.unit.test_watch_command import followed
@@ -96,9 +96,7 @@ def test_an_executor_that_applies_says_it(
 
 
 def test_an_executor_starts_although_nobody_says_it(pulsar: FakePulsar, tmp_path: Path) -> None:
-    pulsar.faults = lambda request: (
-        Fault(instead=Answer(403)) if "leaderBroker" in request.target else None
-    )
+    pulsar.fail("leaderBroker", answered(403))
     test_an_executor_that_applies_says_it(pulsar, tmp_path, True, ON, False)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from random import Random
@@ -76,16 +77,10 @@ def test_changes_are_seen_at_once_and_again_in_the_next_batch() -> None:
         store.remove_broker("b3")
         store.put_broker(broker("b4", 3))
         store.put_cluster(ClusterState(round=8))
-        assert {state.broker: state.digest for state in store.brokers()} == {
-            "b1": "d",
-            "b2": "new",
-            "b4": "d",
-        }
-        assert (store.get_broker("b2"), store.get_broker("b3"), store.get_table("b3")) == (
-            changed,
-            None,
-            None,
-        )
+        digests = {state.broker: state.digest for state in store.brokers()}
+        assert digests == {"b1": "d", "b2": "new", "b4": "d"}
+        assert store.get_broker("b2") == changed
+        assert (store.get_broker("b3"), store.get_table("b3")) == (None, None)
 
     brokers, tables, cluster = seen(batch(with_brokers("b1", "b2", "b3"), change))
     assert brokers == {"b1": broker("b1"), "b2": changed, "b4": broker("b4", 3)}
@@ -195,26 +190,20 @@ def test_a_worker_does_not_read_again_what_it_has_written() -> None:
     assert seen(after, worker) == seen(after)
 
 
-def test_a_batch_that_did_not_commit_is_not_remembered() -> None:
-    """The sink failed, or the job died, or the task is tried again: Spark goes on with the state of
-    before.
-    """
+def failing(store: SparkStore) -> None:
+    store.remove_broker("b1")
+    raise RuntimeError
+
+
+@pytest.mark.parametrize("change", [lambda store: store.remove_broker("b1"), failing])
+def test_a_batch_that_did_not_commit_is_not_remembered(
+    change: Callable[[SparkStore], object],
+) -> None:
+    """The sink, the job or the task failed: Spark goes on with the state of before."""
     worker = StoreCache(LARGE)
     spark = batch(with_brokers("b1", "b2"), rounds(8), worker)
-    batch(spark, lambda store: store.remove_broker("b1"), worker)
-    assert seen(spark, worker) == seen(spark)
-
-
-def test_a_task_that_failed_half_way_leaves_nothing_behind() -> None:
-    worker = StoreCache(LARGE)
-    spark = batch(with_brokers("b1", "b2"), rounds(8), worker)
-
-    def fail(store: SparkStore) -> None:
-        store.remove_broker("b1")
-        raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        batch(spark, fail, worker)
+    with suppress(RuntimeError):
+        batch(spark, change, worker)
     assert seen(spark, worker) == seen(spark)
 
 
@@ -256,22 +245,16 @@ def test_another_checkpoint_with_a_cluster_of_the_same_name_is_another_state() -
 def test_what_is_kept_has_a_limit_but_the_newest_shard_stays_however_large_it_is() -> None:
     worker, states = StoreCache(10), {shard: Spark() for shard in (0, 1)}
 
+    def put_large(store: SparkStore) -> None:
+        store.put_table("b1", bytes(11))
+
     def reads(shard: int) -> bool:
         """Whether a batch of this shard reads its tables from Spark."""
-        states[shard] = batch(
-            states[shard], lambda store: store.put_table("b1", bytes(11)), worker, shard=shard
-        )
+        states[shard] = batch(states[shard], put_large, worker, shard=shard)
         return "get" in states[shard].calls("tables")
 
-    assert [reads(shard) for shard in (0, 0, 1, 1, 0, 0, 1)] == [
-        False,  # nothing to read yet
-        False,
-        False,  # nothing to read yet; 0 goes
-        False,
-        True,
-        False,
-        True,
-    ]
+    first, back = [False, False, False, False], [True, False, True]
+    assert [reads(shard) for shard in (0, 0, 1, 1, 0, 0, 1)] == first + back, "1 replaces 0"
 
 
 def test_keeping_a_shard_looks_at_no_other_shard_however_many_are_kept() -> None:

@@ -36,9 +36,8 @@ from sinks.wire.origin import Origin
 from sinks.wire.position import Position
 from strategies.errors import WireError
 from tests.control_topic import TOPICS, now_ms, outcome
-from tests.pulsar_fake.model import Answer as Reply
 from tests.pulsar_fake.model import Cluster
-from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.pulsar_fake.server import FakePulsar, answered
 from tests.set_words import set_words
 from tests.telemetry_lines import T0, intent, line, policies, sweep
 from tests.unit.command_line import Answer, rebalancer
@@ -227,9 +226,7 @@ def test_what_a_command_prints_of_a_hostile_record_is_text(scene: Scene, name: s
     readers = READERS[name]
     assert readers is not None
     with FakePulsar(Cluster(version=f"4.2.4{EVIL}")) as pulsar:
-        pulsar.faults = lambda request: (
-            Fault(instead=Reply(500, EVIL.encode())) if "load-report" in request.target else None
-        )
+        pulsar.fail("load-report", answered(500, EVIL.encode()))
         answers = [
             rebalancer(*words, "--set", f"pulsar.admin_urls={pulsar.admin_urls}")
             for words in readers(scene)

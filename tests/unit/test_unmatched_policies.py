@@ -15,8 +15,8 @@ import pytest
 from strategies.filters.isolation import unmatched
 from strategies.settings import Mode
 from strategies.shedding.registry import SHEDDERS
-from tests.pulsar_fake.model import Answer, Cluster
-from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar, answered
 from tests.unit.command_line import rebalancer
 from tests.unit.placement_builders import policies, policy
 from tests.unit.test_collector import REPORT
@@ -184,11 +184,7 @@ class TestDoctor:
         assert findings(pulsar, *named)["isolation policies"].status == "ok"
 
     def test_policies_that_cannot_be_read_are_a_failure(self, pulsar: FakePulsar) -> None:
-        pulsar.faults = lambda request: (
-            Fault(instead=Answer(404, b"<html>"))
-            if "namespaceIsolation" in request.target
-            else None
-        )
+        pulsar.fail("namespaceIsolation", answered(404, b"<html>"))
         found = findings(pulsar)
         assert (found["isolation policies"].status, found["reports"].status) == ("fail", "ok")
         assert "no bundle moves" in found["isolation policies"].remedy

@@ -253,27 +253,13 @@ def test_each_attempt_of_a_job_that_starts_is_a_line(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("given", "code", "said"),
-    [
-        ((), 2, "--admin-url http://broker:8080"),
-        (
-            ("--demo", "--admin-url", "http://broker:8080"),
-            2,
-            "--demo: watches a modelled cluster; omit --admin-url",
-        ),
-        (("--admin-url", "http://127.0.0.1:1"), 1, "127.0.0.1:1"),
-    ],
-    ids=["no-cluster", "a-demo-and-a-cluster", "no-answer"],
-)
-def test_what_cannot_be_watched_is_one_sentence(
-    tmp_path: Path, given: tuple[str, ...], code: int, said: str
-) -> None:
-    answer = rebalancer("watch", *given, *ANY_PORT, "--folder", tmp_path / "watch")
-    assert answer.code == code
-    assert said in answer.words
+def test_a_cluster_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
+    words = ("--admin-url", "http://127.0.0.1:1", *ANY_PORT, "--folder", tmp_path / "watch")
+    answer = rebalancer("watch", *words)
+    assert answer.code == 1
+    assert "127.0.0.1:1" in answer.words
     assert "Traceback" not in answer.words
-    assert (tmp_path / "watch").exists() == (code == 1)
+    assert (tmp_path / "watch").exists()
 
 
 @pytest.mark.heavy

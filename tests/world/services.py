@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 from sinks.executor.journal import Journal
@@ -13,22 +14,14 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import decode_rejected
 from sinks.wire.signing import SigningKey
+from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.cluster.model import Command, Outcome
 from strategies.executor.approvals import Approval
 from tests.control_topic import Control, command
-from tests.pulsar_fake.model import Answer, Applied, Request
-from tests.pulsar_fake.server import FakePulsar, Fault
-from tests.unit.executor_lives import APPLY, BUNDLES, ONE, Death, Life, executor, run
+from tests.pulsar_fake.model import Applied, Request
+from tests.pulsar_fake.server import FakePulsar
+from tests.unit.executor_lives import APPLY, ONE, Death, Life, executor, run
 from tests.unit.plan_builders import APPROVALS_KEY, answers, give
-
-
-def answered(status: int, body: bytes = b"") -> Fault:
-    """Another answer than the broker's."""
-    return Fault(instead=Answer(status, body))
-
-
-def is_put(request: Request) -> bool:
-    return request.method == "PUT"
 
 
 def is_lookup(request: Request) -> bool:
@@ -41,6 +34,16 @@ def asks_owner(request: Request) -> bool:
 
 def lists_brokers(request: Request) -> bool:
     return request.path == "/admin/v2/brokers/c"
+
+
+def topic_names(bundle: str) -> Iterator[str]:
+    """Topics that fall into the bundle."""
+    parsed = parse_bundle(bundle)
+    assert parsed is not None
+    for number in count():
+        topic = f"persistent://{parsed[0]}/topic-{number}"
+        if topic_hash(topic) in parsed[1]:
+            yield topic
 
 
 def guarded(**rules: object) -> ExecutorConfig:
@@ -119,13 +122,6 @@ class Scene:
                     pass
         return self.news()
 
-    def fail(self, wanted: Callable[[Request], bool], fault: Fault) -> None:
-        """From now on, where `wanted`; nothing else fails."""
-        self.pulsar.faults = lambda request: fault if wanted(request) else None
-
-    def heal(self) -> None:
-        self.pulsar.faults = lambda _: None
-
     def calls(self, wanted: Callable[[Request], bool]) -> int:
         return sum(wanted(request) for request, _ in self.pulsar.calls)
 
@@ -165,6 +161,3 @@ class Scene:
 
     def client(self, **given: Any) -> closing[PulsarAdmin]:
         return closing(PulsarAdmin(PulsarSettings("c", self.pulsar.admin_urls, **given)))
-
-
-__all__ = ["BUNDLES", "Scene"]
