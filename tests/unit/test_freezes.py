@@ -75,7 +75,7 @@ def test_a_frozen_broker_is_named_with_the_remedy(pulsar: FakePulsar, admin: Pul
 def test_a_read_that_hangs_is_none(pulsar: FakePulsar) -> None:
     two = pulsar.cluster.brokers[1]
     for_ever = Fault(delay_s=3_600)
-    pulsar.fail(lambda request: frozen(two)(request), for_ever)
+    pulsar.fail(lambda request: frozen(two)(request) is not None, for_ever)
 
     with closing(PulsarAdmin(probing(settings(pulsar), 2_000))) as hasty:
         assert look(hasty, two) == "stuck"

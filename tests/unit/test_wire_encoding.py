@@ -1,6 +1,4 @@
-"""What is written: the same record is the same bytes, one line, keys in the order of the contract,
-and comes back unchanged.
-"""
+"""What is written comes back unchanged, on one line. The bytes are in tests/golden/encoded.txt."""
 
 from __future__ import annotations
 
@@ -30,7 +28,6 @@ from sinks.wire.codec import (
     encode_command,
     encode_outcome,
     encode_outcome_telemetry,
-    encode_rejected,
     encode_round,
 )
 from sinks.wire.command_digest import command_digest
@@ -125,80 +122,11 @@ ANSWER = ApprovalOutcome(
 )
 
 
-def test_the_bytes_of_a_command() -> None:
-    assert encode_command(COMMAND).decode() == (
-        '{"v":1,"id":"c-1-1-abc","cluster":"c","round":7,"epoch":1,"action":"transfer","bundle":"t/ns/0x03000000_0x04000000",'
-        '"source":"b1:8080","destination":"b2:8080","strategy":"avg","reason":{"code":"above-average",'
-        '"text":"b1:8080 is at 80 %, 25 points above '
-        'b2:8080","evidence":{"usage":0.8,"hits":4,"of":null,"swap":false,"why":"größer"}},'
-        '"expected":{"source_before":0.8,"source_after":0.7,"destination_before":0.55,"destination_after":null},'
-        '"issued_at_ms":1795000000000,"expires_at_ms":1795000300000}'
-    )
-
-
-def test_the_bytes_of_a_round() -> None:
-    assert encode_round(ROUND).decode() == (
-        '{"v":1,"cluster":"c","round":7,"epoch":1,"ts":1795000000000,"closed_by":"sweep","strategy":"avg","brokers":["b2:8080","b1:8080"],'
-        '"stale":{"b3:8080":"silent for 200 '
-        's"},"usage":{"b2:8080":0.55,"b1:8080":0.8},"usage_after":{"b2:8080":0.65,"b1:8080":0.7},'
-        '"spread":{"range":0.25,"std":0.125,"max_over_mean":1.1851851851851851},'
-        '"spread_after":{"range":0.05,"std":0.025,"max_over_mean":1.037037037037037},'
-        '"throughput_spread":{"range":10000000.0,"std":5000000.0,"max_over_mean":1.5},"commands":["c-1-1-abc"],'
-        '"skips":[{"subject":"bundle","names":["t/ns/0x01000000_0x02000000","t/ns/0x02000000_0x03000000"],"code":"cooling",'
-        '"text":"moved a short while ago","broker":"b1:8080","evidence":{"cool_down_ms":1800000}}],'
-        '"digest":"0123456789abcdef","version":"0.1.0"}'
-    )
-
-
-def test_the_bytes_of_an_outcome_on_both_topics() -> None:
-    told = (
-        '{"v":1,"command_id":"c-1-1-abc","cluster":"c","bundle":"t/ns/0x03000000_0x04000000","status":"applied","reason":null,'
-        '"owner_before":"b1:8080","owner_after":"b2:8080","took_ms":153,"ts":1795000000900}'
-    )
-    assert encode_outcome(OUTCOME).decode() == told
-    assert (
-        encode_outcome_telemetry(OUTCOME).decode()
-        == '{"kind":"outcome","v":1,"cluster":"c","ts":1795000000900,"report":' + told + "}"
-    )
-
-
-def test_what_a_move_cost_is_behind_the_rest_of_its_outcome_and_comes_back() -> None:
+def test_what_a_move_cost_comes_back() -> None:
     measured = replace(OUTCOME, cost=MoveCost(16, 310, 12, 2, "modular"))
-    assert encode_outcome(measured).decode() == (
-        encode_outcome(OUTCOME).decode()[:-1] + ',"unowned_ms":16,"first_message_ms":310,'
-        '"topics":12,"unloads":2,"manager":"modular"}'
-    )
     assert decode_outcome(encode_outcome(measured)) == measured
-    assert decode(encode_outcome_telemetry(measured), b"") == OutcomeReport(
-        "c", measured.ts, measured
-    )
-
-
-def test_the_bytes_of_a_rejected_record() -> None:
-    origin = Origin(Position("telemetry", 2, 77), b'{"v":1,', 7)
-    error = WireError("not-json", "The record ends too early.")
-    assert encode_rejected(error, origin, "").decode() == (
-        '{"v":1,"topic":"telemetry","partition":2,"offset":77,"cluster":null,"code":"not-json",'
-        '"text":"The record ends too early.",'
-        '"original":"eyJ2IjoxLA==","size":7,"truncated":false}'
-    )
-
-
-def test_the_bytes_of_an_approval_and_of_its_answer() -> None:
-    assert encode_approval(APPROVAL).decode() == (
-        '{"v":1,"id":"5f0c","cluster":"c","action":"approve","plan":"1.7-0123456789ab",'
-        '"commands":[{"id":"c-1-1-abc","digest":"' + "0f" * 32 + '"}],'
-        '"by":"Zoë","reason":"fits","ts":1795000000900,"expires_at_ms":1795000300000}'
-    )
-    assert encode_approval(PAUSE).decode() == (
-        '{"v":1,"id":"5f0d","cluster":"c","action":"pause","plan":null,"commands":[],'
-        '"by":"Zoë","reason":"upgrade","ts":1795000000900,"expires_at_ms":1795000300000}'
-    )
-    assert encode_approval_outcome(ANSWER).decode() == (
-        '{"v":1,"approval_id":"5f0c","cluster":"c","action":"approve","plan":"1.7-0123456789ab",'
-        '"by":"Zoë","status":"refused","reason":"replayed: a record with this id came before",'
-        '"ts":1795000001000}'
-    )
+    told = OutcomeReport("c", measured.ts, measured)
+    assert decode(encode_outcome_telemetry(measured), b"") == told
 
 
 def test_a_digest_is_the_one_of_all_bytes_with_the_signature() -> None:
@@ -333,11 +261,7 @@ def test_every_event_has_its_topic() -> None:
     )
     assert (row.kind, row.key) == ("rejected", "c")
     rejected = decode_rejected(row.value)
-    assert (rejected.topic, rejected.partition, rejected.offset, rejected.cluster) == (
-        "telemetry",
-        0,
-        5,
-        "c",
-    )
-    assert (rejected.code, rejected.original) == ("clock-ahead", b"{...}")
+    assert (rejected.topic, rejected.partition, rejected.offset) == ("telemetry", 0, 5)
+    assert (rejected.cluster, rejected.code) == ("c", "clock-ahead")
+    assert rejected.original == b"{...}"
     assert base64.b64decode(json.loads(row.value)["original"]) == b"{...}"
