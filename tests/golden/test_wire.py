@@ -1,4 +1,4 @@
-"""Records of ours as bytes are in encoded.txt, what legal telemetry means in answers/decoded.txt."""
+"""The bytes of our records are in encoded.txt, the meaning of telemetry in answers/decoded.txt."""
 
 from __future__ import annotations
 

@@ -136,29 +136,6 @@ def test_ship_writes_the_application_and_prints_how_to_submit_it(tmp_path: Path)
     assert "Traceback" not in started.stderr
 
 
-def test_a_folder_that_cannot_be_written_is_named() -> None:
-    told = rebalancer("ship", "--application", "/proc/none")
-    assert told.code == 2
-    assert "/proc/none cannot be written" in told.err
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ((), "name either the archive to write or --application DIR"),
-        (("e.tar.gz", "--application", "app"), "name either the archive to write"),
-        (
-            ("--application", "app", "--set", "job.checkpoint=~/checkpoint"),
-            "job.checkpoint: '~/checkpoint' is relative to the folder in which the driver starts",
-        ),
-    ],
-)
-def test_ship_says_what_to_name(words: Sequence[str], sentence: str) -> None:
-    told = rebalancer("ship", *words)
-    assert told.code == 2
-    assert sentence in told.words
-
-
 def manifest() -> dict[str, Any]:
     """That of deploy/spark-operator."""
     file = ROOT / "deploy/spark-operator/spark-application.yaml"

@@ -8,8 +8,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic_uri
 from sinks.wire.codec import decode_round, encode_round
@@ -89,8 +87,3 @@ def test_as_json(tmp_path: Path) -> None:
     assert (one["round"], one["state"]) == (newest, newest["state"])
     assert (one["late"], one["sweep"]["brokers"]) == (True, ["hot:1", "idle:1"])
     assert {one["command"]["cluster"] for one in one["commands"]} == {"c"}
-
-
-@pytest.mark.parametrize("words", [["--set", "topics.rounds=pulsar://a:1/b"], ["--last", "0"]])
-def test_wrong_settings_and_wrong_use_exit_with_2(tmp_path: Path, words: list[str]) -> None:
-    assert status(tmp_path, *words).code == 2

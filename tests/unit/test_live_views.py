@@ -1,5 +1,5 @@
-"""What the live page shows: words, figures and pictures in a size that does not grow with the
-cluster.
+"""Figures and pictures of the live page, in a size that does not grow with the cluster.
+Its documents are in tests/golden/live_page.txt.
 """
 
 from __future__ import annotations
@@ -12,14 +12,9 @@ import orjson
 
 from pulsar_rebalancer.decisions.live import pictures, views
 from pulsar_rebalancer.decisions.live.fold import LiveFold
-from pulsar_rebalancer.decisions.live.plan_views import PlanSettings, plans
-from pulsar_rebalancer.decisions.live.search import answer
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, TopicHealth
-from pulsar_rebalancer.decisions.status import CollectionPass
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster
 from sinks.wire.command_digest import command_digest
 from sinks.wire.encoding import encode_command
-from strategies.cluster.intent_contract import IntentStatus
-from strategies.executor.approvals import ApprovalOutcome
 from tests.live_topics import MadeUpCluster
 
 NOW = 1_795_000_000_000
@@ -40,62 +35,6 @@ def folded(made: MadeUpCluster) -> LiveFold:
         for given in outcomes:
             fold.add_outcome(given)
     return fold
-
-
-def test_the_page_shows_the_newest_attempt_of_a_job_that_starts() -> None:
-    said = "attempt 2 failed after 14 s"
-    before = LiveFold()
-    before.add_sweep("c", CollectionPass(NOW, ("a:1",), {}))
-    (one,) = before.clusters(NOW).values()
-    first = views.overview(one, SETTINGS, False, said)
-    assert first["empty"] == "No round yet. The job starts: attempt 2 failed after 14 s."
-    assert first["health"][1]["late"] == first["empty"]
-    again = views.overview(cluster(MadeUpCluster(NOW)), SETTINGS, False, said)
-    assert again["empty"] == ""
-    assert again["health"][1]["late"] == "The job starts: attempt 2 failed after 14 s."
-    nobody = views.clusters(LiveSnapshot(starting=said), SETTINGS)
-    assert nobody["empty"].endswith("The job starts: attempt 2 failed after 14 s.")
-    assert views.overview(one, SETTINGS, False)["empty"] == views.NO_ROUND
-
-
-def test_the_first_screen_has_state_advice_and_time() -> None:
-    one = cluster(MadeUpCluster(NOW, cluster="c", waits=False))
-
-    found = views.overview(one, SETTINGS, False)
-
-    newest = one.decisions.rounds[-1].round
-    assert newest.state is not None
-    assert found["state"] == {
-        "code": newest.state.code,
-        "text": newest.state.text,
-        "advice": newest.state.advice,
-    }
-    assert (found["newest"]["round"], found["newest"]["ts"]) == (60, NOW)
-    assert found["late_after_ms"] == NOW + 3 * 60_000 + 15_000
-    assert found["empty"] == found["paused"] == ""
-
-
-def test_without_a_round_the_page_says_what_is_missing_and_what_to_do() -> None:
-    fold = LiveFold()
-    fold.add_sweep("c", CollectionPass(NOW, ("a:1",), {"b:1": "timed out"}))
-    (one,) = fold.clusters(NOW).values()
-
-    found = views.overview(one, SETTINGS, None)
-
-    assert found["state"] is None
-    assert found["empty"].startswith("No round yet. The first collection pass closes")
-    collector, job, executor = found["health"]
-    assert collector["fresh"] == (
-        "1 broker answered the newest pass; without an answer: b:1 (timed out)."
-    )
-    assert collector["doubt"]
-    assert job["late"] == found["empty"]
-    assert executor["fresh"].startswith("No outcome yet")
-    assert views.brokers(one.decisions)["names"] == []
-    assert pictures.usage_over_time(one.decisions)["times"] == []
-    assert pictures.bundles_over_time(one.decisions, NOW)["rows"] == []
-    empty = views.clusters(LiveSnapshot(topics=(TopicHealth("rounds", "file:///x"),)), SETTINGS)
-    assert "No cluster yet. Start `rebalancer collect`" in empty["empty"]
 
 
 def test_brokers_are_listed_by_usage_with_what_is_expected() -> None:
@@ -193,94 +132,3 @@ def test_history_is_newest_first_and_counts_answers() -> None:
     assert sum(acted["answers"].values()) == acted["commands"] == 6
     assert set(acted["answers"]) == {"applied", "refused", "dry-run"}
     assert views.history(one.decisions, NOW, found["version"])["rounds"] == []
-
-
-def test_a_search_answers_with_the_words_of_explain() -> None:
-    one = cluster(MadeUpCluster(NOW, cluster="c", brokers=6, rounds=40))
-    command = next(iter(one.decisions.log.commands))
-
-    bundle, broker = answer(one, command.bundle), answer(one, command.source)
-
-    assert (bundle["found"], bundle["kind"]) == (True, "bundle")
-    assert any(command.text in line for line in bundle["lines"])
-    assert broker["lines"][0] == f"broker {command.source}"
-    assert broker["lines"][1].startswith("  round 40 of c, ")
-    assert broker["lines"][-1] == "  (20 earlier rounds not shown)"
-    assert answer(one, "40", 1)["lines"][0].startswith("round 40 of cluster c, epoch 1")
-    assert answer(one, "")["kind"] == "latest"
-    missing = answer(one, "no-such-broker:1")
-    assert not missing["found"]
-    assert "do not mention it" in missing["lines"][0]
-
-
-def test_a_plan_waits_for_a_person_until_one_decides() -> None:
-    made = MadeUpCluster(NOW, cluster="c", brokers=6, rounds=15)
-    one = cluster(made)
-
-    found = plans(one, PlanSettings(required=True))
-
-    (waiting,) = found["open"]
-    assert (waiting["state"], waiting["total"], waiting["complete"]) == ("waiting", 3, True)
-    assert waiting["spread_after"] < waiting["spread_before"]
-    assert [given["answer"] for given in waiting["commands"]] == ["open"] * 3
-    assert "waits for approval" in " ".join(
-        answer(one, waiting["commands"][0]["bundle"], approval_required=True)["lines"]
-    )
-    assert plans(cluster(made, NOW + 400_000), PlanSettings())["open"] == []
-
-
-def test_a_pause_names_the_person_and_the_reason() -> None:
-    fold = folded(MadeUpCluster(NOW, cluster="c"))
-    fold.add_answer(ApprovalOutcome("1", "c", "pause", None, "Grace", "accepted", None, NOW))
-    (one,) = fold.clusters(NOW).values()
-
-    found = views.overview(one, SETTINGS, False)
-
-    assert found["paused"].startswith("Grace paused the executor")
-    assert found["health"][2]["fresh"].startswith("Paused, it refuses all commands: Grace")
-    assert plans(one, PlanSettings())["pause"]["paused"]
-
-
-def test_the_executor_shows_what_happened_to_the_newest_answered_commands() -> None:
-    found = views.overview(cluster(MadeUpCluster(NOW, brokers=12, waits=False)), SETTINGS, False)
-
-    executor = found["health"][2]
-
-    assert executor["fresh"].startswith("Of the commands of round 53: ")
-    assert "3 applied, 1 dry-run, 1 failed, 1 refused; shop/orders-" in executor["fresh"]
-    assert executor["doubt"]
-
-
-def test_commands_without_an_answer_say_that_no_executor_runs() -> None:
-    late = views.overview(cluster(MadeUpCluster(NOW), NOW + 400_000), SETTINGS, False)
-
-    executor = late["health"][2]
-
-    assert "4 commands of the newest plan expired without an answer" in executor["fresh"]
-    assert "`rebalancer execute`" in executor["fresh"]
-    assert executor["doubt"]
-
-
-def test_drains_and_rolls_are_those_of_the_newest_round() -> None:
-    made, fold = MadeUpCluster(NOW, cluster="c", waits=False), LiveFold()
-    rounds = [done for done, _, _ in made.made()]
-    drain = IntentStatus(
-        "d", "drain", "blocked", "none may move [budget]", "Wait.", "anna", "disks", 1, 2, "a:1",
-        until_ms=9, left=3, total=9,
-    )  # fmt: skip
-    roll = IntentStatus(
-        "r", "roll", "rolling", "0 of 2 brokers are restarted", "Nothing to do.", "bo", "4.2.5",
-        1, 2, phases={"b:1": "waiting", "a:1": "draining"},
-    )  # fmt: skip
-    for done in (*rounds[:-1], replace(rounds[-1], intents=(roll, drain))):
-        fold.add_round(done)
-    (one,) = fold.clusters(NOW).values()
-    first, second = views.overview(one, SETTINGS, None)["intents"]
-    assert (first["what"], first["phases"]) == (
-        "roll of 2 brokers",
-        {"a:1": "draining", "b:1": "waiting"},
-    )
-    assert (second["what"], second["state"], second["advice"]) == ("drain a:1", "blocked", "Wait.")
-    assert (second["left"], second["total"], second["by"]) == (3, 9, "anna")
-    assert (first["until_ms"], second["until_ms"]) == (None, 9)
-    assert views.overview(cluster(MadeUpCluster(NOW)), SETTINGS, None)["intents"] == []

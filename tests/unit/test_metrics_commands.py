@@ -109,9 +109,3 @@ def test_a_busy_address_is_one_sentence(name: str, pulsar: FakePulsar, tmp_path:
         f"metrics.listen: {listen} cannot be used (Address already in use); name a free port and "
         "an address of this machine, or leave it empty"
     )
-
-
-def test_an_address_without_host_is_a_complaint(pulsar: FakePulsar, tmp_path: Path) -> None:
-    answer = rebalancer("execute", *words(pulsar, tmp_path, **{"metrics.listen": ":9090"}))
-    assert answer.code == 2
-    assert "metrics.listen: ':9090' is not host:port" in answer.words

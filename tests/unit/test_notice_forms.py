@@ -1,5 +1,5 @@
-"""The two forms of a notice: the JSON document, and the message for Slack with its limits and
-escapes; hostile names are text in both.
+"""Limits and escapes of notices, and hostile names, which are text. Their forms are in
+tests/golden/notices.txt.
 """
 
 from __future__ import annotations
@@ -13,17 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.notices.notice import HEADER, MESSAGE, SECTION, NoticeCause, as_json, as_slack, clipped
-from tests.notice_builders import HOSTILE, T0, a_notice
+from tests.notice_builders import HOSTILE, a_notice
 
 #: What Slack interprets in a text: everything between these signs.
 CONTROL = re.compile(r"[<>]|&(?!amp;|lt;|gt;)")
-FULL = a_notice(
-    ended="blind",
-    plan="1.2",
-    command="c-1",
-    picture="highest b1 82 %",
-    link="https://rebalancer.example/?a=1&b=2",
-)
 
 
 def texts(message: Any) -> list[dict[str, Any]]:
@@ -33,23 +26,6 @@ def texts(message: Any) -> list[dict[str, Any]]:
 
 
 class TestJson:
-    def test_the_document(self) -> None:
-        assert json.loads(as_json(FULL)) == {
-            "v": 1,
-            "id": FULL.id,
-            "kind": "cannot-help",
-            "cluster": "prod",
-            "title": "prod: cannot-help",
-            "ts": T0,
-            "since": T0,
-            "cause": {"code": "cannot-help", "text": "a sentence", "advice": "What to do."},
-            "ended": "blind",
-            "plan": "1.2",
-            "command": "c-1",
-            "picture": "highest b1 82 %",
-            "link": "https://rebalancer.example/?a=1&b=2",
-        }
-
     def test_hostile_names_come_back_as_they_are(self) -> None:
         notice = a_notice(cluster=HOSTILE, cause=NoticeCause("x", HOSTILE, ""))
         body = as_json(notice)
@@ -59,26 +35,6 @@ class TestJson:
 
 
 class TestSlack:
-    def test_the_message(self) -> None:
-        message = json.loads(as_slack(FULL))
-        assert message["text"] == "prod: cannot-help — a sentence — What to do."
-        assert [one["text"] for one in texts(message)] == [
-            "prod: cannot-help",
-            "a sentence",
-            "What to do.",
-            "highest b1 82 %",
-            "<https://rebalancer.example/?a=1&amp;b=2|Show the cluster>",
-            f"notice {FULL.id}, plan 1.2, command c-1",
-        ]
-
-    def test_what_is_missing_has_no_block(self) -> None:
-        notice = a_notice(cause=NoticeCause("x", "y", ""))
-        assert [one["type"] for one in json.loads(as_slack(notice))["blocks"]] == [
-            "header",
-            "section",
-            "context",
-        ]
-
     @pytest.mark.heavy
     @given(
         words=st.lists(st.text(max_size=40) | st.just(HOSTILE), min_size=6, max_size=6),

@@ -219,7 +219,7 @@ def test_every_status_has_its_error(
         with pytest.raises(AdminError, match=said) as caught:
             client.unload(BUNDLE, None)
 
-        assert type(caught.value) is kind
+        assert isinstance(caught.value, kind)
         assert caught.value.retryable is (kind is BrokerUnavailable)
         assert len(pulsar.asked("PUT")) == asked, "an unload is never repeated by the client"
 
@@ -370,7 +370,8 @@ def test_settings_that_cannot_work_are_told_before_anybody_is_asked(
 def test_all_settings_that_cannot_work_are_told_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
         PulsarAdmin(PulsarSettings("", " , "))
-    assert caught.value.complaints == ["pulsar.cluster: is empty", "pulsar.admin_urls: is empty"]
+    paths = [complaint.partition(":")[0] for complaint in caught.value.complaints]
+    assert paths == ["pulsar.cluster", "pulsar.admin_urls"]
 
 
 def test_a_token_of_two_words_is_refused_without_being_shown(tmp_path: Path) -> None:

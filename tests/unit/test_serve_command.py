@@ -12,7 +12,6 @@ import httpx
 import pytest
 
 from tests.live_topics import MadeUpCluster, publish, settings_of
-from tests.unit.command_line import rebalancer
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.heavy
@@ -59,20 +58,3 @@ def test_a_signal_ends_it_cleanly_with_viewers_connected(
 def address(log: Path, before: str) -> str:
     """The URL behind these words in the log."""
     return log.read_text().partition(before)[2].split()[0]
-
-
-def test_a_port_in_use_or_a_missing_token_file_is_named(tmp_path: Path) -> None:
-    topics = [word for setting in settings_of(tmp_path) for word in ("--set", setting)]
-
-    missing = rebalancer("serve", *topics, "--set", "serve.token_file=/nowhere/tokens")
-    foreign = rebalancer("serve", *topics, "--set", "serve.listen=192.0.2.1:8085")
-    unusable = rebalancer(
-        "serve", *topics, "--set", "serve.listen=127.0.0.1:1", "--set", "serve.tls_cert=/nowhere"
-    )
-
-    assert missing.code == 2
-    assert "serve.token_file: /nowhere/tokens cannot be read" in missing.words
-    assert foreign.code == 2
-    assert "serve.token_file" in foreign.words
-    assert unusable.code == 2
-    assert "serve.tls_key is empty" in unusable.words

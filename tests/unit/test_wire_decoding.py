@@ -1,5 +1,5 @@
-"""Oddities of legal telemetry, limits of sizes, and the cluster of what cannot be decoded. What each
-kind means is in tests/golden/answers/decoded.txt.
+"""Oddities of legal telemetry, limits of sizes, and the cluster of illegal records. What each kind
+means is in tests/golden/answers/decoded.txt.
 """
 
 from __future__ import annotations
