@@ -70,29 +70,11 @@ def test_everything_that_can_go_wrong_does() -> None:
     }
 
 
-def test_the_same_seed_is_the_same_chaos() -> None:
-    one, other = (chaos(3, EngineSettings(strategy="avg"), rounds=60) for _ in range(2))
-    assert one == other
-    assert one.commands > 0
-
-
 def test_a_promise_that_is_not_kept_is_told_with_the_command_that_shows_it_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    given = [
-        "overload",
-        "--rounds",
-        "60",
-        "--first-seed",
-        "7",
-        "--seeds",
-        "2",
-        "--moves-per-round",
-        "5",
-        "--promised-per-hour",
-        "2",
-    ]
-    assert main(given) == 1
+    given = "overload --rounds 60 --first-seed 7 --seeds 2 --moves-per-round 5"
+    assert main([*given.split(), "--promised-per-hour", "2"]) == 1
     printed = capsys.readouterr().out
     again = next(line for line in printed.splitlines() if "repeat: " in line)
     assert "seed 7, round " in printed
@@ -103,10 +85,3 @@ def test_a_promise_that_is_not_kept_is_told_with_the_command_that_shows_it_again
     assert [line for line in repeated.splitlines() if "seed 7" in line] == [
         line for line in printed.splitlines() if "seed 7" in line
     ]
-
-
-def test_without_a_breach_the_program_says_what_was_looked_at(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["avg", "--rounds", "40", "--seeds", "1"]) == 0
-    assert "all invariants held in 1 × 40 rounds of each" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sinks.topics.files.consumer import FileConsumer
-from sinks.topics.files.flushing import ReadFlush, make_folder
+from sinks.topics.files.flushing import ReadFlush
 from sinks.topics.files.segments import Offset, segment_path
 from sinks.topics.files.topic import FileTopicWriter
 from strategies.errors import SinkError
@@ -50,22 +50,6 @@ def consumer(tmp_path: Path, fsync: Callable[[int], None]) -> FileConsumer:
     return FileConsumer(tmp_path / "telemetry", TOPIC, "group", tmp_path / "positions", fsync=fsync)
 
 
-def test_the_lines_and_their_names_are_flushed_before_the_position(
-    tmp_path: Path, disk: Disk
-) -> None:
-    unflushed(tmp_path / "telemetry", b"one", b"two", segment_bytes=3)
-    reader = consumer(tmp_path, disk.fsync)
-    records = reader.poll(10, 0)
-    reader.commit(records[-1])
-    assert [name for name in disk.told() if not name.startswith("positions/")] == [
-        "telemetry/segment-00000000.jsonl",
-        "telemetry/segment-00000001.jsonl",
-        "telemetry",
-        ".",  # the name of the folder of positions
-        "positions",
-    ]
-
-
 def test_what_a_consumer_has_flushed_is_not_flushed_again(tmp_path: Path, disk: Disk) -> None:
     unflushed(tmp_path / "telemetry", b"one", b"two", segment_bytes=3)
     reader = consumer(tmp_path, disk.fsync)
@@ -99,10 +83,3 @@ def test_a_segment_that_was_deleted_after_it_was_read_is_left_out(
     segment_path(folder, 0).unlink()
     ReadFlush(folder, disk.fsync).between(Offset(0, 0), Offset(1, 4))
     assert disk.told() == ["telemetry/segment-00000001.jsonl", "telemetry"]
-
-
-def test_the_names_of_new_folders_are_flushed_in_their_parents(tmp_path: Path, disk: Disk) -> None:
-    make_folder(tmp_path / "a" / "b", disk.fsync)
-    assert sorted(disk.told()) == [".", "a"]
-    make_folder(tmp_path / "a" / "b", disk.fsync)
-    assert disk.told() == []

@@ -19,7 +19,7 @@ from strategies.cluster.model import LoadReport, Policies
 from strategies.cluster.packing import pack_record
 from strategies.errors import WireError
 from tests.changed_records import changed
-from tests.hostile_records import COSTLY, FAULTS, costly_policies, hostile, hostile_records
+from tests.hostile_records import COSTLY, FAULTS, costly_policies, hostile
 from tests.telemetry_lines import bundle, bundle_stats, load_report
 
 _PROJECT = Path(__file__).parents[2]
@@ -78,10 +78,6 @@ def test_an_infinity_that_nobody_reads_needs_no_word() -> None:
     for kind in COSTLY:
         for first in (True, False):
             assert said_of(hostile(kind, "infinite-end", 3_000, first=first)) == [], kind
-
-
-def test_records_are_the_same_for_the_same_seed() -> None:
-    assert list(hostile_records(40, 7)) == list(hostile_records(40, 7))
 
 
 def test_a_record_with_more_arrays_than_any_report_is_too_crowded() -> None:
