@@ -17,8 +17,8 @@ from tests.golden.printed import compare
 from tests.golden.test_doctor import EXTENSIBLE, SHEDDING, lines
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar, answered
+from tests.unit.test_cli_doctor import QUIET
 from tests.unit.test_collector import REPORT
-from tests.unit.test_doctor_cluster import QUIET
 
 UNKNOWN = {"usage": 1.5, "limit": -1000.0}
 IMPL = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"

@@ -13,7 +13,7 @@ from sinks.notices.notice import NoticeCause, as_json, as_slack
 from strategies.cluster.model import OutcomeStatus
 from tests.golden.printed import compare
 from tests.notice_builders import MINUTE, T0, a_notice, a_round
-from tests.unit.test_notice_decisions import EMPTY, PLANS, RULES, an_outcome, published, rounds
+from tests.unit.test_notices import EMPTY, PLANS, RULES, an_outcome, published, rounds
 
 LOW = {f"b{n}": 0.3 + n / 100 for n in range(9)}
 #: Status and reason of outcomes.

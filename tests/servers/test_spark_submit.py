@@ -24,7 +24,7 @@ from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import put, values
 from tests.servers.spark_cluster import SparkCluster, spark_cluster
 from tests.unit.command_line import rebalancer
-from tests.unit.test_shipping import archive
+from tests.unit.test_application import archive
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults, pytest.mark.heavy]

@@ -33,7 +33,7 @@ from streaming.cluster.workers import (
 from streaming.failures import JobError
 from streaming.settings import JobSettings
 from tests.servers.jvm import free_ports
-from tests.unit.test_shipping import archive
+from tests.unit.test_application import archive
 
 pytestmark = pytest.mark.spark
 CLUSTER = JobSettings(master="spark://master:7077")

@@ -1,4 +1,6 @@
-"""Who leads the cluster, and since when a broker runs, as the brokers say it."""
+"""Who leads the cluster, since when a broker runs, and which load manager a cluster runs, as
+brokers say it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from contextlib import closing
 import pytest
 
 from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.modular_or_extensible import LoadManager, configured_manager
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import AdminError, BrokerUnavailable, Refused
 from tests.pulsar_fake.model import Cluster
@@ -116,3 +119,26 @@ def test_forms_of_the_start_in_the_metrics(pulsar: FakePulsar, line: bytes, ms: 
     one, _ = pulsar.cluster.brokers
     pulsar.fail(lambda request: request.path == "/metrics/", answered(200, b"x 1\n" + line))
     assert asked(pulsar, lambda admin: admin.started_ms(one)) == ms
+
+
+_PACKAGE = "org.apache.pulsar.broker.loadbalance"
+
+
+@pytest.mark.parametrize(
+    ("class_name", "manager"),
+    [
+        (f"{_PACKAGE}.impl.ModularLoadManagerImpl", "modular"),
+        (f"{_PACKAGE}.impl.ModularLoadManagerWrapper", "modular"),
+        (f"{_PACKAGE}.extensions.ExtensibleLoadManagerImpl", "extensible"),
+        (f"{_PACKAGE}.impl.SimpleLoadManagerImpl", None),
+        # The name of a package says nothing.
+        ("org.example.ModularLoadManager.MyManager", None),
+        ("", None),
+    ],
+)
+def test_the_class_names_the_manager(
+    pulsar: FakePulsar, class_name: str, manager: LoadManager | None
+) -> None:
+    pulsar.cluster.configuration["loadManagerClassName"] = class_name
+    with closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls))) as admin:
+        assert configured_manager(admin) == (manager, class_name.rpartition(".")[2])

@@ -1,5 +1,5 @@
-"""Figures and pictures of the live page, in a size that does not grow with the cluster.
-Its documents are in tests/golden/live_page.txt.
+"""The live page: its newest rounds of each cluster, in any order of records and within bounds;
+figures and pictures. Documents are in tests/golden/live_page.txt.
 """
 
 from __future__ import annotations
@@ -9,12 +9,17 @@ from dataclasses import replace
 
 import numpy as np
 import orjson
+import pytest
 
 from pulsar_rebalancer.decisions.live import pictures, views
-from pulsar_rebalancer.decisions.live.fold import LiveFold
+from pulsar_rebalancer.decisions.live.fold import MOST_CLUSTERS, LiveFold
+from pulsar_rebalancer.decisions.live.packed import packed
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster
+from pulsar_rebalancer.decisions.status import CollectionPass
 from sinks.wire.command_digest import command_digest
-from sinks.wire.encoding import encode_command
+from sinks.wire.encoding import encode_command, encode_round
+from strategies.cluster.model import Round
+from tests.control_topic import command, outcome
 from tests.live_topics import MadeUpCluster
 
 NOW = 1_795_000_000_000
@@ -132,3 +137,164 @@ def test_history_is_newest_first_and_counts_answers() -> None:
     assert sum(acted["answers"].values()) == acted["commands"] == 6
     assert set(acted["answers"]) == {"applied", "refused", "dry-run"}
     assert views.history(one.decisions, NOW, found["version"])["rounds"] == []
+
+
+MADE = MadeUpCluster(NOW, cluster="c", brokers=6, rounds=40)
+ROUNDS = [done for done, _, _ in MADE.made()]
+
+
+def folded_rounds(rounds: list[Round], most: int = 500) -> LiveFold:
+    fold = LiveFold(most)
+    for one in rounds:
+        fold.add_round(one)
+    return fold
+
+
+def only(fold: LiveFold, now_ms: int = NOW) -> LiveCluster:
+    (found,) = fold.clusters(now_ms).values()
+    return found
+
+
+def test_a_round_in_little_memory_is_the_same_round() -> None:
+    assert len(ROUNDS) == 40
+    before = None
+    for one in ROUNDS:
+        before = packed(one, before, 1)
+        assert encode_round(before.round) == encode_round(one)
+
+
+def test_rounds_share_the_names_of_their_brokers() -> None:
+    decoded = [replace(one, brokers=tuple(f"{name}" for name in one.brokers)) for one in ROUNDS]
+
+    kept = only(folded_rounds(decoded)).decisions.rounds
+
+    assert len({id(one.places) for one in kept}) == 1
+    assert len({id(one.round.brokers) for one in kept}) == 1
+
+
+def test_brokers_may_come_and_go() -> None:
+    first, second, third = ROUNDS[:3]
+    without = {name: usage for name, usage in second.usage.items() if name != second.brokers[0]}
+    more = {**third.usage, "new:8080": 0.5}
+    fold = folded_rounds(
+        [
+            first,
+            replace(second, brokers=tuple(without), usage=without, usage_after=without),
+            replace(third, brokers=tuple(more), usage=more, usage_after=more),
+        ]
+    )
+
+    kept = [one.round for one in only(fold).decisions.rounds]
+
+    assert [dict(one.usage) for one in kept] == [dict(first.usage), without, more]
+    assert second.brokers[0] not in kept[1].usage
+    with pytest.raises(KeyError):
+        kept[1].usage[second.brokers[0]]
+
+
+def test_the_order_of_the_records_does_not_matter_and_repeated_ones_count_once() -> None:
+    commands = [one for _, given, _ in MADE.made() for one in given]
+    outcomes = [one for _, _, given in MADE.made() for one in given]
+    forward, backward = LiveFold(), LiveFold()
+    for fold, order in ((forward, 1), (backward, -1)):
+        for _ in range(2):
+            for answer in outcomes[::order]:
+                fold.add_outcome(answer)
+            for one in commands[::order]:
+                fold.add_command(one)
+            for done in ROUNDS[::order]:
+                fold.add_round(done)
+
+    first, second = only(forward).decisions.log, only(backward).decisions.log
+
+    assert [one.round for one in first.rounds] == [one.round for one in second.rounds]
+    assert first.by_id == second.by_id
+    assert {*first.outcomes} == {*second.outcomes}
+    assert len(first.rounds) == len(ROUNDS)
+
+
+def test_only_the_newest_rounds_stay_with_their_commands_and_outcomes() -> None:
+    fold = LiveFold(10)
+    for done, commands, outcomes in MADE.made():
+        fold.add_round(done)
+        for one in commands:
+            fold.add_command(one)
+        for answer in outcomes:
+            fold.add_outcome(answer)
+
+    kept = only(fold).decisions
+
+    assert [one.round.round for one in kept.rounds] == list(range(31, 41))
+    assert {one.round for one in kept.log.commands} == {40}
+    assert {one.command_id for one in kept.log.outcomes} <= kept.log.by_id.keys()
+    fold.add_round(ROUNDS[0])
+    fold.add_command(command("t/ns/0x00000000_0x80000000", "a:1", round=3))
+    assert [one.round.round for one in only(fold).decisions.rounds] == list(range(31, 41))
+    assert len(only(fold).decisions.log.commands) == len(kept.log.commands)
+
+
+def test_a_newer_epoch_is_newer_whatever_its_numbers() -> None:
+    fold = folded_rounds([*ROUNDS, replace(ROUNDS[0], epoch=2)])
+
+    assert only(fold).decisions.rounds[-1].key == (2, 1)
+
+
+def test_what_did_not_change_is_the_same_object() -> None:
+    fold = folded_rounds(ROUNDS)
+    before = only(fold)
+
+    assert only(fold) is before
+    fold.add_report("c", NOW)
+    assert only(fold) is not before
+    assert only(fold).decisions is before.decisions
+    fold.add_sweep("c", CollectionPass(NOW, ("a:1",), {}))
+    assert only(fold).sweep == CollectionPass(NOW, ("a:1",), {})
+
+
+def test_a_round_counts_as_changed_when_a_command_of_it_is_answered_or_expires() -> None:
+    fold = folded_rounds(ROUNDS)
+    given = command("t/ns/0x00000000_0x80000000", "a:1", round=7, expires_at_ms=NOW + 1_000)
+    fold.add_command(given)
+    first = only(fold).decisions
+
+    fold.add_outcome(outcome(given, "applied"))
+    second = only(fold).decisions
+    fold.tick(NOW + 2_000)
+
+    assert [one.round.round for one in second.rounds if one.changed > first.version] == [7]
+    assert only(fold).decisions is second, "it was answered before it expired"
+
+    other = replace(given, id="another", round=8)
+    fold.add_command(other)
+    third = only(fold).decisions
+    fold.tick(NOW + 2_000)
+    fourth = only(fold, NOW + 2_000).decisions
+    assert [one.round.round for one in fourth.rounds if one.changed > third.version] == [8]
+
+
+def test_a_cluster_that_decides_takes_the_place_of_one_that_vanished() -> None:
+    fold = LiveFold()
+    for number in range(MOST_CLUSTERS):
+        fold.add_report(f"cluster-{number}", NOW)
+    fold.add_report("cluster-0", NOW + 1)
+
+    fold.add_round(replace(ROUNDS[0], cluster="new"))
+
+    clusters = fold.clusters(NOW)
+    assert (len(clusters), fold.left_out) == (MOST_CLUSTERS, 0)
+    assert clusters.keys() >= {"new", "cluster-0"}
+    assert "cluster-1" not in clusters
+
+
+def test_hostile_records_cannot_fill_the_memory_with_clusters_or_codes() -> None:
+    fold = LiveFold()
+    for number in range(MOST_CLUSTERS + 50):
+        fold.add_rejected(f"cluster-{number}", "bad")
+    for number in range(1_000):
+        fold.add_rejected("cluster-0", f"code-{number}")
+
+    clusters = fold.clusters(NOW)
+
+    assert (len(clusters), fold.left_out) == (MOST_CLUSTERS, 50)
+    assert len(clusters["cluster-0"].rejected) <= 101
+    assert sum(clusters["cluster-0"].rejected.values()) == 1_001

@@ -19,8 +19,8 @@ from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar, answered
 from tests.unit.command_line import rebalancer
 from tests.unit.placement_builders import policies, policy
+from tests.unit.test_cli_doctor import QUIET, findings
 from tests.unit.test_collector import REPORT
-from tests.unit.test_doctor_cluster import QUIET, findings
 
 #: Brokers b0 (busy), b1 and b2, and the policy p1 that names b0 and b1 with their ports.
 RECORDING = Path(__file__).parents[1] / "data" / "isolation-policy-with-ports.jsonl.gz"
