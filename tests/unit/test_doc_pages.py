@@ -1,5 +1,5 @@
-"""The pages of docs about operations, notices and metrics agree with the program: commands,
-settings, defaults, examples and tables.
+"""The pages of docs about operations, notices, metrics and strategies agree with the program:
+commands, settings, defaults, examples and tables.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.cli.commands.notify import rules_of
 from pulsar_rebalancer.cli.lazy import COMMANDS as COMMAND_NAMES
 from pulsar_rebalancer.decisions.notices.decide import NoticeMemory, after_records
-from pulsar_rebalancer.settings.leaves import all_leaves
+from pulsar_rebalancer.settings.leaves import Leaf, all_leaves
 from pulsar_rebalancer.settings.load import load
 from sinks.metrics.collector import CollectorMetrics
 from sinks.metrics.disk import DiskMetrics
@@ -41,6 +41,8 @@ from streaming.job_metrics import JobMetrics
 from tests.architecture.command_line import unknown_options
 from tests.architecture.readme import shown_commands
 from tests.unit.command_line import rebalancer
+from tests.unit.strategies_page import PAGE as STRATEGIES
+from tests.unit.strategies_page import rows
 from tests.webhook import Delivered, listening
 
 ROOT = Path(__file__).parents[2]
@@ -296,3 +298,63 @@ def test_the_page_lists_the_settings_with_their_defaults() -> None:
         for leaf in all_leaves()
         if leaf.section == "metrics"
     }
+
+
+SECTIONS = {
+    "limits": "## Limits",
+    "capacities": "## What brokers are compared by",
+    "rivals": "## Rivals",
+    "bulkhead": "## Quota",
+    "throttling": "## Throttle advice",
+    "filters": "## Filters",
+    "splitting": "## Splitting bundles: when",
+    "placement": "## Placement",
+}
+LEAVES = [leaf for leaf in all_leaves() if leaf.section in SECTIONS]
+
+
+def told(leaf: Leaf) -> tuple[str, str]:
+    """Default and Pulsar's key in the row of a setting."""
+    section = STRATEGIES.split(f"\n{SECTIONS[leaf.section]}\n")[1].split("\n## ")[0]
+    (row,) = [
+        row for row in rows(section) if re.search(rf"`{leaf.key}`", row[0]) and len(row) == 4
+    ][:1]
+    return row[1], row[2]
+
+
+def shown_newer(leaf: Leaf) -> str:
+    """The default of the newest Pulsar release, if it differs."""
+    if not leaf.defaults:
+        return ""
+    value = leaf.defaults["5.0"]
+    return f" (5.0: {str(value).lower() if isinstance(value, bool) else f'{value:g}'})"
+
+
+@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.path)
+def test_a_setting_stands_in_its_table(leaf: Leaf) -> None:
+    default, key = told(leaf)
+    assert key == (f"`{leaf.setting.pulsar}`" if leaf.setting.pulsar else "–")
+    newer = shown_newer(leaf)
+    assert default.endswith(newer)
+    default = default.removesuffix(newer)
+    if isinstance(leaf.default, bool):
+        assert default == str(leaf.default).lower()
+    elif leaf.default == "":
+        assert default in ("none", "always")
+    else:
+        assert default.replace(",", "") == (
+            leaf.default if isinstance(leaf.default, str) else f"{leaf.default:.12g}"
+        )
+
+
+@pytest.mark.parametrize("strategy", ["avg", "uniform"])
+def test_the_tables_of_strategies_have_the_default_of_the_newest_release(strategy: str) -> None:
+    changed = [
+        leaf for leaf in all_leaves() if leaf.section == f"shedding.{strategy}" and leaf.defaults
+    ]
+
+    assert [leaf.key for leaf in changed] == ["max_unload"]
+    for leaf in changed:
+        assert [row[1] for row in rows(STRATEGIES) if row[:1] == [f"`{leaf.key}`"]] == [
+            f"{leaf.default:g}{shown_newer(leaf)}"
+        ] * 2

@@ -1,5 +1,5 @@
-"""The executor on a fake cluster: what it calls, what it leaves alone, and the one outcome it gives
-each command.
+"""The executor on a fake cluster: what it calls, what it leaves alone, the one outcome it gives
+each command, and what it measures of a move.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 
+from sinks.executor.costs import WaveFigures
 from sinks.executor.executor import Stopped
 from sinks.executor.journal import Received
 from sinks.executor.rate_limiter import RateLimiter
@@ -20,6 +22,7 @@ from sinks.wire.codec import decode, encode_command
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import Command, OutcomeReport
+from strategies.cluster.move_cost import NOT_MEASURED
 from strategies.executor.admission import AdmissionRules
 from strategies.java.release_defaults import PulsarRelease
 from tests.control_topic import now_ms
@@ -27,7 +30,7 @@ from tests.pulsar_fake.model import Applied, Request
 from tests.pulsar_fake.server import Fault, answered, is_put
 from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO
 from tests.waiting import eventually
-from tests.world.services import Scene
+from tests.world.services import Scene, guarded, topic_names
 
 KEY, STRANGE_KEY = SigningKey(Secret(b"k" * 32)), SigningKey(Secret(b"x" * 32))
 HOUR_MS = 3_600_000
@@ -346,3 +349,71 @@ def test_an_executor_forgets_as_it_goes_and_applies_nothing_twice(scene: Scene) 
     scene.send(long_ago[0])
     assert scene.run()[-1] == "expired expired"
     assert len(scene.applied) == 2
+
+
+MEASURES = guarded(measure_ms=1)
+
+
+def asks_for_loaded_topics(request: Request) -> bool:
+    return request.path == "/admin/v2/broker-stats/topics"
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_wave_is_measured_by_one_call_to_each_broker_and_lists_no_namespace(
+    scene: Scene, status: int
+) -> None:
+    """Also a call that fails, for which each move would wait."""
+    topics = [next(topic_names(bundle)) for bundle in (ONE, TWO, THREE)]
+    scene.cluster.topics["t/ns"] = topics
+    scene.cluster.figures.update((topic, {"msgRateIn": 0.0}) for topic in topics)
+    asked = []
+    if status != 200:
+        scene.pulsar.fail(asks_for_loaded_topics, answered(status))
+
+    def send_another() -> None:
+        asked.append(scene.calls(asks_for_loaded_topics))
+        scene.send_moves(FOUR)
+
+    scene.work_off(lambda: scene.send_moves(ONE, TWO, THREE), send_another, config=MEASURES)
+    assert [*asked, scene.calls(asks_for_loaded_topics)] == [1, 2], "topics may be new later"
+    known = [1, 1, 1, None] if status == 200 else [None] * 4
+    assert [one.cost.topics for one in scene.outcomes] == known
+    lists = "/admin/v2/persistent/t/ns", "/admin/v2/namespaces/t/ns/topics"
+    assert scene.calls(lambda request: request.path in lists) == 0
+
+
+@pytest.mark.parametrize(
+    ("figures", "has_clients"),
+    [
+        ({"publishers": [{"producerId": 1}]}, True),
+        ({"producerCount": 1, "publishers": []}, True),
+        ({"subscriptions": {"s": {"consumers": [{"consumerName": "c"}]}}}, True),
+        ({"subscriptions": {"s": {"consumers": []}}, "producerCount": 0}, False),
+        ({}, False),
+    ],
+)
+def test_a_bundle_has_clients_if_one_of_its_topics_has(
+    scene: Scene, figures: dict[str, object], has_clients: bool
+) -> None:
+    idle, used = islice(topic_names(ONE), 2)
+    scene.cluster.figures.update({idle: {}, used: {"msgRateIn": 0.5, **figures}})
+    with scene.client() as admin:
+        use = WaveFigures(admin).of_bundle(ONE, scene.one)
+
+    assert (use.topics, use.had_clients, use.busiest) == (2, has_clients, None)
+
+
+def test_what_a_move_costs_is_in_its_outcome(scene: Scene) -> None:
+    busy, idle = islice(topic_names(ONE), 2)
+    scene.cluster.figures[busy] = {"publishers": [{}], "msgRateIn": 30.0, "msgInCounter": 17}
+    scene.cluster.figures[idle] = {"publishers": [], "msgRateIn": 0.0}
+    scene.send(scene.move(), scene.move(TWO, scene.one, source=scene.two))
+
+    told = scene.run(replace(guarded(measure_ms=3_000), at_once=1))
+    assert told == ["applied", "already-done at-destination"]
+    moved, other = scene.outcomes
+    cost = moved.cost
+    assert (cost.topics, cost.unloads, cost.manager) == (2, 1, scene.cluster.manager)
+    assert cost.unowned_ms is not None
+    assert cost.first_message_ms is not None
+    assert other.cost == NOT_MEASURED

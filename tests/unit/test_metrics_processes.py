@@ -1,12 +1,16 @@
-"""What the metrics of collector, executor and job say after steps, outcomes and micro-batches."""
+"""What the metrics of collector, executor, job and disks say after steps, outcomes and micro-
+batches.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +19,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import StepResult
 from sinks.metrics.collector import CollectorMetrics
+from sinks.metrics.disk import DiskMetrics, DiskSpace, disk_space, file_topics
 from sinks.metrics.executor import ExecutorMetrics
 from sinks.metrics.labels import MOST_CLUSTERS
 from sinks.metrics.liveness import Liveness
+from sinks.topics.settings import Topics
+from sinks.topics.uri import file_topic, parse_topic
 from sinks.wire.output_rows import OutputRow
 from strategies.cluster.intent_contract import LASTING
 from strategies.reason_codes import STATES
@@ -390,3 +397,31 @@ class TestJob:
     def test_the_progress_file_has_the_fields_it_had(self) -> None:
         fields = "v batch started_at records behind_records took_ms phases_ms state_rows written"
         assert {*json.loads(a_batch(with_round(usage={"a": 1.0})).json())} == {*fields.split()}
+
+
+def test_the_space_is_read_at_every_request(tmp_path: Path) -> None:
+    registry, free = CollectorRegistry(), [300.0]
+    DiskMetrics(registry, {"executor.state": tmp_path}, lambda _: DiskSpace(1000, free[0]))
+    assert samples(registry, "disk_free_bytes") == {("executor.state",): 300}
+    free[0] = 200
+    assert samples(registry, "disk_free_bytes") == {("executor.state",): 200}
+    assert samples(registry, "disk_size_bytes") == {("executor.state",): 1000}
+
+
+def test_a_folder_that_does_not_exist_yet_has_the_space_of_its_parent(tmp_path: Path) -> None:
+    found = disk_space(tmp_path / "not" / "yet")
+    assert found.size == shutil.disk_usage(tmp_path).total
+    assert 0 < found.free <= found.size
+
+
+def test_a_folder_that_cannot_be_read_has_no_figure(tmp_path: Path) -> None:
+    found = disk_space(tmp_path / ("x" * 300))
+    assert all(map(math.isnan, found))
+
+
+@pytest.mark.parametrize("names", [["telemetry"], ["telemetry", "rounds", "commands"]])
+def test_only_topics_in_folders_have_a_disk(names: list[str], tmp_path: Path) -> None:
+    topics = Topics(telemetry=file_topic(tmp_path / "t"), rounds=parse_topic("kafka://h:1/rounds"))
+    found = dict(file_topics(topics, names))
+    assert found["topics.telemetry"] == tmp_path / "t"
+    assert found.keys() == {f"topics.{name}" for name in names if name != "rounds"}

@@ -1,20 +1,47 @@
-"""What the engine does while a plan waits for a person: its moves count as done until they are
-denied or expire, and nothing of it is decided twice.
+"""While a plan waits for a person, its moves count as done until they are denied or expire, nothing
+is decided twice, and what is measured and what is planned are two things in every text.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import pytest
 
+from pulsar_rebalancer.cli.commands.plans import plan_lines
+from pulsar_rebalancer.cli.commands.status import as_document, status_lines
+from pulsar_rebalancer.cli.pause import Pause
+from pulsar_rebalancer.decisions.explain.sentences import broker_lines, command_lines, round_lines
+from pulsar_rebalancer.decisions.live import views
+from pulsar_rebalancer.decisions.live.fold import LiveFold
+from pulsar_rebalancer.decisions.live.views import Document
+from pulsar_rebalancer.decisions.log import DecisionLog
+from pulsar_rebalancer.decisions.notices.picture import picture_of
+from pulsar_rebalancer.decisions.plans import approval_for, plans_of
+from pulsar_rebalancer.decisions.status import ClusterStatus, Status, read_status
 from pulsar_rebalancer.settings.load import load
 from sinks.plain_loop import PlainLoop
-from sinks.wire.codec import decode_command, decode_round, encode_outcome_telemetry
+from sinks.topics.connections import Connections
+from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.uri import file_topic_uri
+from sinks.wire.codec import (
+    decode_command,
+    decode_round,
+    encode_command,
+    encode_outcome_telemetry,
+    encode_round,
+)
+from sinks.wire.command_digest import command_digest
 from sinks.wire.position import Position
 from strategies.cluster.model import Command, Outcome, OutcomeStatus, Round
+from strategies.figures.reported import reported_spread, reported_usage
+from strategies.settings import RoundSettings
 from tests.telemetry_lines import T0, bundle, load_report, sweep
+from tests.topic_uris import topics_of
 from tests.unit.uneven_log import EAGER
 
 pytestmark = pytest.mark.heavy
@@ -156,3 +183,251 @@ def test_steady_also_forgets_what_no_one_approved() -> None:
     plans = [len(commands) for commands in cluster.passes(2 * LIFETIME_MINUTES) if commands]
     assert len(plans) == 2
     assert plans[0] == plans[1]
+
+
+ROUNDS = 18
+ALL_STRATEGIES = {
+    "avg": EAGER,
+    "threshold": ("shedding.strategy=threshold",),
+    "steady": ("shedding.strategy=steady",),
+}
+#: Number of bundles on the broker that carries everything; with few of them, no second move helps.
+BUNDLES = [2, 3, 8]
+NO_PAUSE = Pause(Path("/x/pause"), False)
+
+Told = tuple[tuple[Round, ...], tuple[Command, ...]]
+
+
+@cache
+def nobody_approves(strategy: str, bundles: int, *more: str) -> Told:
+    """The rounds and commands of a cluster whose reports stay as they are."""
+    times = ["round.command_ttl_ms=3600000", "round.cool_down_ms=3600000"]
+    chosen = [*ALL_STRATEGIES[strategy], *times, *more]
+    loop = PlainLoop(load(flags=chosen).engine)
+    rounds, commands = list[Round](), list[Command]()
+    for minute in range(ROUNDS + 6):
+        at = 60 * minute
+        all_of_it = {bundle(n): 2e4 + 10.0 * n + minute for n in range(bundles)}
+        reports = [
+            load_report("hot:1", at, all_of_it, cpu=90.0 + minute % 2),
+            load_report("idle:1", at + 1, {}, cpu=5.0 + minute % 2),
+            sweep(at + 2, "hot:1", "idle:1"),
+        ]
+        for place, record in enumerate(reports):
+            for row in loop.feed(Position("t", 0, 3 * minute + place), record):
+                if row.kind == "commands":
+                    commands.append(decode_command(row.value))
+                elif row.kind == "rounds":
+                    rounds.append(decode_round(row.value))
+    first = next(at for at, one in enumerate(rounds) if one.commands)
+    return tuple(rounds[: first + ROUNDS + 1]), tuple(commands)
+
+
+def after_the_first_plan(told: Told) -> tuple[Round, ...]:
+    rounds, _ = told
+    first = next(at for at, one in enumerate(rounds) if one.commands)
+    return rounds[first + 1 :]
+
+
+def history(told: Told) -> DecisionLog:
+    rounds, commands = told
+    return DecisionLog(
+        rounds=rounds,
+        commands=commands,
+        has_outcomes=True,
+        digests={one.id: command_digest(encode_command(one)) for one in commands},
+    )
+
+
+@pytest.mark.parametrize("bundles", BUNDLES)
+@pytest.mark.parametrize("strategy", ALL_STRATEGIES)
+def test_no_round_calls_the_cluster_done_or_beyond_help(strategy: str, bundles: int) -> None:
+    rounds = after_the_first_plan(nobody_approves(strategy, bundles))
+
+    assert len(rounds) == ROUNDS
+    for one in rounds:
+        assert one.state is not None
+        assert one.state.code in ("waiting", "acting")
+        if one.state.code == "waiting":
+            moves = f"{one.counted} commanded move{'' if one.counted == 1 else 's'} count"
+            assert moves in one.state.text
+            assert "reports do not show" in one.state.text
+            assert "split large bundles" not in one.state.line.lower()
+            assert "whether a plan waits for approval" in one.state.advice
+    assert "waiting" in {one.state.code for one in rounds if one.state is not None}
+
+
+@pytest.mark.parametrize("strategy", ALL_STRATEGIES)
+def test_each_round_has_what_reports_show_beside_what_is_planned(strategy: str) -> None:
+    told = nobody_approves(strategy, 8)
+    rounds, commands = told
+
+    for one in after_the_first_plan(told):
+        earlier = [given for given in commands if given.round < one.round]
+        assert one.counted == len(earlier) > 0
+        assert {*one.measured} == {"hot:1", "idle:1"}
+        assert reported_usage(one)["hot:1"] >= 0.9 > one.usage["hot:1"]
+        assert reported_usage(one)["idle:1"] < 0.1 < one.usage["idle:1"]
+        assert reported_spread(one) == pytest.approx(0.85)
+        assert one.spread.range < 0.4
+        assert decode_round(encode_round(one)) == one
+    before = next(one for one in rounds if one.commands)
+    assert (before.counted, before.measured) == (0, {})
+    assert b'"counted"' not in encode_round(before)
+    assert reported_spread(before) == before.spread.range
+
+
+def test_in_parity_mode_nothing_is_counted() -> None:
+    rounds, commands = nobody_approves("threshold", 8, "shedding.mode=parity")
+
+    assert commands
+    assert {one.counted for one in rounds} == {0}
+
+
+def test_every_text_names_what_it_counts() -> None:
+    told = nobody_approves("avg", 8)
+    newest, known = told[0][-1], history(told)
+    others = f"with {newest.counted} earlier moves that reports do not show yet"
+    assert newest.counted > 1
+
+    explained = round_lines(newest, known)
+    assert (
+        f"  spread 85.0 points before, {100 * newest.spread_after.range:.1f} expected"
+        in (explained[2])
+    )
+    assert explained[2].endswith(others)
+    assert f"  the reasons below: {newest.counted} commanded moves count as done, and" in (
+        "\n".join(explained)
+    )
+    measured = 100 * newest.measured["hot:1"]
+    expected = 100 * newest.usage_after["hot:1"]
+    assert f"  broker hot:1: {measured:.1f} %, {expected:.1f} % expected" in explained
+    assert broker_lines("hot:1", newest, known)[1].startswith("the reasons below: ")
+
+    picture = picture_of(newest)
+    assert f"hot:1 {measured:.0f} %" in picture
+    assert picture.endswith(others)
+
+
+def test_a_plan_says_what_else_it_counts() -> None:
+    told = nobody_approves("avg", 8, "limits.moves_per_round=1")
+    now_ms = told[0][-1].ts
+    plans = plans_of(history(told), now_ms)
+    later, first = plans[0], plans[-1]
+
+    assert (first.counted, later.counted) == (0, 2)
+    others = "with 2 earlier moves that reports do not show yet"
+    lines = [*plan_lines(later, now_ms)]
+    assert lines[2].startswith("  spread 85.0 points before, ")
+    assert lines[2].endswith(others)
+    assert any(line.startswith(f"    expected {others}: hot:1 from ") for line in lines)
+    told_alone = command_lines(later.commands[0].command, history(told))
+    assert any(line.startswith(f"  expected {others}: hot:1 from ") for line in told_alone)
+    assert not any("earlier move" in line for line in plan_lines(first, now_ms))
+
+
+def test_the_live_page_has_bars_of_what_reports_show() -> None:
+    rounds, commands = nobody_approves("avg", 8)
+    fold = LiveFold()
+    for one in rounds:
+        fold.add_round(one)
+    for given in commands:
+        fold.add_command(given, command_digest(encode_command(given)))
+    (found,) = fold.clusters(rounds[-1].ts).values()
+    newest = rounds[-1]
+
+    bars = views.brokers(found.decisions)
+    assert bars["names"] == ["hot:1", "idle:1"]
+    assert bars["usage"] == [round(1_000 * newest.measured[name]) for name in bars["names"]]
+    assert bars["after"] == [round(1_000 * newest.usage_after[name]) for name in bars["names"]]
+    first = views.overview(found, views.ViewSettings(), False)["newest"]
+    assert (bars["counted"], first["counted"]) == (newest.counted, newest.counted)
+    assert first["spread"] == reported_spread(newest)
+    assert first["proves"] == []
+    assert found.decisions.rounds[-1].round.usage == newest.usage
+
+
+def test_what_a_round_proves_follows_what_it_counts() -> None:
+    rounds, _ = nobody_approves("steady", 3)
+    fold = LiveFold()
+    fold.add_round(rounds[-1])
+    (found,) = fold.clusters(rounds[-1].ts).values()
+
+    proves = views.overview(found, views.ViewSettings(), False)["newest"]["proves"]
+
+    assert proves[0] == (
+        "In this round, 1 commanded move counts as done, and reports do not show it yet."
+    )
+    assert len(proves) > 1
+
+
+def test_a_plan_that_a_person_has_decided_is_no_longer_the_state() -> None:
+    told = nobody_approves("avg", 3)
+    (plan,) = plans_of(history(told), told[0][-1].ts)
+    given = approval_for(
+        plan, "approve", by="anna", reason="fits", now_ms=plan.ts + 1_000, new_id="1"
+    )
+    (decided,) = plans_of(replace(history(told), approvals=(given,)), told[0][-1].ts)
+
+    assert (plan.is_undecided, decided.is_undecided, decided.state) == (True, False, "waiting")
+    one = ClusterStatus("c", told[0][-1], plans=(decided,))
+    lines = [*status_lines(Status((one,), {}, ()), NO_PAUSE, plan.ts + 2_000, RoundSettings())]
+    assert lines[0] == "cluster c: waiting"
+    assert any("is approved by anna, without an answer yet: 1 command" in line for line in lines)
+
+
+@pytest.mark.parametrize("strategy", ALL_STRATEGIES)
+def test_an_undecided_plan_is_the_state_for_all_rounds(tmp_path: Path, strategy: str) -> None:
+    told = nobody_approves(strategy, 3)
+    (first, *_), newest = told[1], told[0][-1]
+    plan = next(one for one in plans_of(history(told), newest.ts) if one.round == first.round)
+    assert plan.is_undecided
+    publish(tmp_path, "commands", [encode_command(one) for one in plan_only(told, plan.round)])
+
+    for one in after_the_first_plan(told):
+        publish(tmp_path, "rounds", [encode_round(one)])
+        lines, document = screen(tmp_path, one.ts)
+        number = len(plan.commands)
+        commands = f"{number} command{'' if number == 1 else 's'}"
+        assert one.state is not None
+        assert lines[0] == f"cluster c: waiting: approval of plan {plan.id} with {commands}"
+        assert f"`rebalancer plans approve {plan.id} --reason TEXT`" in lines[1]
+        assert lines[2] == f"  the newest round: {one.state.code}"
+        (spread,) = [line for line in lines if line.startswith("  spread ")]
+        assert spread.startswith("  spread 85.0 points in that round, ")
+        assert "that reports do not show yet" in spread
+        assert document["state"]["code"] == "waiting"
+        assert plan.id in document["state"]["text"]
+        assert document["round"]["state"]["code"] == one.state.code
+
+
+def test_without_approvals_the_state_is_that_of_the_round(tmp_path: Path) -> None:
+    told = nobody_approves("avg", 3)
+    newest = told[0][-1]
+    publish(tmp_path, "commands", [encode_command(one) for one in told[1]])
+    publish(tmp_path, "rounds", [encode_round(newest)])
+
+    lines, document = screen(tmp_path, newest.ts, required=False)
+
+    assert newest.state is not None
+    assert lines[0] == f"cluster c: {newest.state.code}"
+    assert document["state"] == document["round"]["state"]
+
+
+def plan_only(told: Told, number: int) -> list[Command]:
+    return [one for one in told[1] if one.round == number]
+
+
+def publish(folder: Path, kind: str, records: list[bytes]) -> None:
+    with FileTopicWriter(folder / kind) as topic:
+        topic.append(records)
+
+
+def screen(folder: Path, now_ms: int, *, required: bool = True) -> tuple[list[str], Document]:
+    """The lines of the screen, and the cluster's part of the JSON document."""
+    kinds = ("telemetry", "commands", "rounds", "rejected", "outcomes")
+    topics = topics_of(**{kind: file_topic_uri(folder / kind) for kind in kinds})
+    found = read_status(Connections(topics=topics), now_ms, approval_required=required)
+    settings = RoundSettings()
+    (one,) = as_document(found, NO_PAUSE, now_ms, settings)["clusters"]
+    return [*status_lines(found, NO_PAUSE, now_ms, settings)], one
