@@ -17,6 +17,7 @@ from tests.golden.printed import compare
 from tests.golden.test_doctor import EXTENSIBLE, SHEDDING, lines
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar, answered
+from tests.unit.placement_builders import policy
 from tests.unit.test_cli_doctor import QUIET
 from tests.unit.test_collector import REPORT
 
@@ -86,6 +87,22 @@ def reports_that_cannot_be_had(doctor: Doctor) -> None:
     doctor.examines(only="reports")
 
 
+def policies(doctor: Doctor) -> None:
+    """Policies that no live broker can satisfy by 4.2, and that brokers can satisfy by 5.0."""
+    doctor.cluster.owners["t/ns/0x00000000_0xffffffff"] = doctor.cluster.brokers[0]
+    doctor.cluster.policies["p"] = policy("p", ["t/ns"], [doctor.cluster.brokers[0]])
+    doctor.cluster.groups["t/ns"] = "g"
+    doctor.examines(only="isolation policies")
+    doctor.examines(only="anti-affinity groups")
+    doctor.examines("filters.failure_domains=true", only="failure domains")
+    doctor.examines("pulsar.version=5.0", only="isolation policies")
+    doctor.cluster.version = "5.0.1"
+    doctor.examines(only="isolation policies")
+    doctor.pulsar.fail("namespaceIsolation", answered(404, b"<html>"))
+    doctor.examines(only="isolation policies")
+    doctor.examines(only="reports")
+
+
 def reports_that_are_rejected(doctor: Doctor) -> None:
     doctor.cluster.reports[doctor.cluster.brokers[0]] = {"cpu": "high"}
     doctor.examines(only="reports")
@@ -133,6 +150,7 @@ STORIES: tuple[Callable[[Doctor], None], ...] = (
     built_in_shedding,
     a_dead_broker,
     reports_that_cannot_be_had,
+    policies,
     reports_that_are_rejected,
     figures_that_are_left_out,
     what_some_brokers_do_not_measure,

@@ -73,9 +73,7 @@ def test_it_never_waits_past_its_deadline(pulsar: FakePulsar) -> None:
     assert 0.149 < sum(waits.looks) < 0.151
 
 
-def test_a_program_that_ends_looks_for_the_released_bundle_all_the_same(
-    pulsar: FakePulsar,
-) -> None:
+def test_a_program_that_ends_looks_for_the_released_bundle_all_the_same(pulsar: FakePulsar) -> None:
     two = pulsar.cluster.brokers[1]
     pulsar.cluster.lookups = False
     looks = count()

@@ -7,10 +7,7 @@ from math import nan
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.conformance.averaging import (
-    averages_order,
-    sign,
-)
+from pulsar_rebalancer.lab.conformance.averaging import averages_order, sign
 from strategies.averages.bundle_order import lightest_first, newest_order, ranks
 from strategies.cluster.model import Figures, Resource, Traffic
 from strategies.figures.usage import unweighted_usage, weighted_usage

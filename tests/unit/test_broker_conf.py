@@ -17,11 +17,7 @@ from pulsar_rebalancer.settings.broker_conf.convert import Conversion, convert
 from pulsar_rebalancer.settings.broker_conf.forms import read_conf
 from pulsar_rebalancer.settings.broker_conf.keys import KEYS
 from pulsar_rebalancer.settings.broker_conf.properties import Property, properties_in
-from pulsar_rebalancer.settings.broker_conf.upgrade import (
-    Upgrade,
-    as_written,
-    upgrade_of,
-)
+from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade, as_written, upgrade_of
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import load, resolved
 from pulsar_rebalancer.settings.sources import Assignment

@@ -20,9 +20,7 @@ from pulsar_rebalancer.cli.finding import Finding, ok
 from pulsar_rebalancer.doctor.check_timeouts import TimeLimit
 from pulsar_rebalancer.doctor.cluster import check_clocks
 from pulsar_rebalancer.doctor.command import examine
-from pulsar_rebalancer.doctor.disk_and_topics import (
-    check_checkpoint,
-)
+from pulsar_rebalancer.doctor.disk_and_topics import check_checkpoint
 from pulsar_rebalancer.doctor.keys import check_signing
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.connections import Connections

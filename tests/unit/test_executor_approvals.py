@@ -112,23 +112,13 @@ def test_an_approval_may_arrive_before_its_commands(scene: Scene) -> None:
 
 
 def test_what_no_longer_fits_is_refused_alone_and_the_rest_goes_on(scene: Scene) -> None:
-    moves = [
-        scene.move(),
-        scene.move(TWO),
-        scene.move(THREE, "127.0.0.1:1"),
-        scene.release(FOUR),
-    ]
+    moves = [scene.move(), scene.move(TWO), scene.move(THREE, "127.0.0.1:1"), scene.release(FOUR)]
     scene.send(*moves)
     scene.run(ASKS)
     scene.owners[ONE] = scene.three
     scene.give(approval(*moves))
 
-    assert scene.run(ASKS) == [
-        "refused moved-on",
-        "applied",
-        "refused destination-gone",
-        "applied",
-    ]
+    assert scene.run(ASKS) == ["refused moved-on", "applied", "refused destination-gone", "applied"]
     assert scene.answers == ["accepted"]
 
 

@@ -80,12 +80,7 @@ def executed(folder: Path, *more: str) -> Answer:
             "pulsar.admin_urls": pulsar.admin_urls,
             "executor.state": folder / "state",
         }
-        return rebalancer(
-            "execute",
-            "--once",
-            *more,
-            *set_words(given),
-        )
+        return rebalancer("execute", "--once", *more, *set_words(given))
 
 
 @pytest.mark.heavy
@@ -116,11 +111,7 @@ def test_outcomes_as_records_stay_as_they_are_published(tmp_path: Path) -> None:
 
 
 def test_an_error_of_collect_is_an_object(tmp_path: Path) -> None:
-    given = (
-        "pulsar.cluster=c",
-        "pulsar.admin_urls=http://127.0.0.1:1",
-        "log.format=json",
-    )
+    given = ("pulsar.cluster=c", "pulsar.admin_urls=http://127.0.0.1:1", "log.format=json")
     done = rebalancer(
         "collect",
         "--telemetry",

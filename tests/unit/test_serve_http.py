@@ -66,10 +66,7 @@ def guarded(tmp_path: Path) -> Iterator[RunningPage]:
     """The page of a cluster whose plan waits, for people with tokens."""
     publish(tmp_path, MadeUpCluster(time.time_ns() // 1_000_000))
     (tmp_path / "key").write_text(KEY)
-    words = [
-        "executor.approval=required",
-        f"signing.approvals_key_file={tmp_path / 'key'}",
-    ]
+    words = ["executor.approval=required", f"signing.approvals_key_file={tmp_path / 'key'}"]
     with page_of(tmp_path, words, tokens=True) as page:
         yield page
 

@@ -323,10 +323,7 @@ def test_a_report_that_does_not_say_when_it_was_written_never_stands_still(body:
 
 def test_a_broker_that_joins_and_one_that_dies_are_told_while_collecting(tmp_path: Path) -> None:
     with FakePulsar(Cluster(report=REPORT)) as pulsar:
-        words = {
-            "pulsar.cluster": "c",
-            "pulsar.admin_urls": pulsar.admin_urls,
-        }
+        words = {"pulsar.cluster": "c", "pulsar.admin_urls": pulsar.admin_urls}
         flags = [f"{name}={value}" for name, value in words.items()]
         first = pulsar.cluster.brokers[-1]
 

@@ -17,13 +17,7 @@ from sinks.notices.settings import NoticeSettings, webhook
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode, decode_command, decode_round, encode_command, encode_intent
 from sinks.wire.output_rows import event_row
-from sinks.wire.signing import (
-    SigningKey,
-    SigningSettings,
-    approvals_key,
-    intents_key,
-    signing_key,
-)
+from sinks.wire.signing import SigningKey, SigningSettings, approvals_key, intents_key, signing_key
 from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.errors import SettingsError, WireError
 from tests.control_topic import Control, command
@@ -196,11 +190,7 @@ def test_drains_of_both_keys_are_accepted() -> None:
 
 @pytest.mark.parametrize(
     ("name", "read"),
-    [
-        ("key", signing_key),
-        ("approvals_key", approvals_key),
-        ("intents_key", intents_key),
-    ],
+    [("key", signing_key), ("approvals_key", approvals_key), ("intents_key", intents_key)],
 )
 def test_the_settings_name_both_keys(files: Files, name: str, read: object) -> None:
     assert callable(read)
@@ -221,9 +211,7 @@ def test_notices_have_both_signatures(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(key.reveal())
     hook = webhook(
         NoticeSettings(
-            "http://a/b",
-            key_file=str(tmp_path / "new"),
-            previous_key_file=str(tmp_path / "old"),
+            "http://a/b", key_file=str(tmp_path / "new"), previous_key_file=str(tmp_path / "old")
         )
     )
     notice = Notice("test", "c", "Hello", 1, 1, NoticeCause("test", "A test.", ""))

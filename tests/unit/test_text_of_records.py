@@ -28,13 +28,7 @@ from pulsar_rebalancer.settings.log import LogSettings
 from sinks.printable import printable
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic_uri
-from sinks.wire.codec import (
-    decode,
-    decode_answer,
-    decode_command,
-    decode_rejected,
-    decode_round,
-)
+from sinks.wire.codec import decode, decode_answer, decode_command, decode_rejected, decode_round
 from sinks.wire.encoding import encode_outcome, encode_rejected
 from sinks.wire.origin import Origin
 from sinks.wire.position import Position

@@ -86,15 +86,7 @@ class Waiting:
                 del self.waiting[one.id]
                 reason = "denied: bo: no" if status == "refused" else "not-approved: late"
                 outcome = Outcome(
-                    one.id,
-                    one.cluster,
-                    one.bundle,
-                    status,
-                    reason,
-                    None,
-                    None,
-                    0,
-                    self.now_ms,
+                    one.id, one.cluster, one.bundle, status, reason, None, None, 0, self.now_ms
                 )
                 self._feed(encode_outcome_telemetry(outcome))
 

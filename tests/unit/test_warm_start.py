@@ -29,14 +29,7 @@ from streaming.checkpoint.moved_aside import moved_aside
 from streaming.checkpoint.warm_start import Warming, WarmStart
 from streaming.settings import JobSettings
 from streaming.sources.file_start import offset_since
-from streaming.warm_start import (
-    Used,
-    used_before,
-    warmed_up,
-    warming,
-    window_minutes,
-    with_start,
-)
+from streaming.warm_start import Used, used_before, warmed_up, warming, window_minutes, with_start
 from tests.control_topic import Control, command
 from tests.telemetry_lines import T0, load_report, sweep
 from tests.topic_uris import topic_of, topics_of
@@ -255,9 +248,7 @@ def test_a_kill_while_it_is_moved_leaves_it_to_the_next_start(tmp_path: Path) ->
     assert sorted(entry.name for entry in aside.iterdir()) == ["commits", "offsets", GUARD]
 
 
-def test_a_start_that_fails_before_it_has_begun_anew_leaves_it_in_its_place(
-    tmp_path: Path,
-) -> None:
+def test_a_start_that_fails_before_it_has_begun_anew_leaves_it_in_its_place(tmp_path: Path) -> None:
     """The epoch of the old one is remembered nowhere else: executors know it for longer than the
     topics keep records.
     """

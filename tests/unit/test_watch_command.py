@@ -382,10 +382,7 @@ def test_an_executor_starts_although_nobody_says_it(pulsar: FakePulsar, tmp_path
 def test_a_watch_says_it_for_each_cluster(pulsar: FakePulsar, tmp_path: Path) -> None:
     pulsar.cluster.configuration.update(ON)
     with FakePulsar(Cluster(name="west", configuration=dict(OFF))) as west:
-        clusters = [
-            PulsarSettings("c", pulsar.admin_urls),
-            PulsarSettings("west", west.admin_urls),
-        ]
+        clusters = [PulsarSettings("c", pulsar.admin_urls), PulsarSettings("west", west.admin_urls)]
         with own_shedders(clusters, CollectorSettings(), "it moves") as own:
             (line,) = followed(tmp_path, 3, shedders=own)
     assert line.startswith(f"12:00:00  c: warning: {IS_ON} {pulsar.cluster.leader()}: it moves;")

@@ -36,12 +36,7 @@ from tests.illegal_records import (
     illegal_records,
     oversized,
 )
-from tests.telemetry_lines import (
-    bundle,
-    load_report,
-    one_of_each,
-    sweep,
-)
+from tests.telemetry_lines import bundle, load_report, one_of_each, sweep
 from tests.unit.test_wire_encoding import APPROVAL
 
 LEGAL = [

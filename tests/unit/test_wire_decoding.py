@@ -19,13 +19,7 @@ from strategies.cluster import model
 from strategies.cluster.intent_contract import Intent
 from strategies.errors import WireError
 from tests.changed_records import changed, without
-from tests.telemetry_lines import (
-    T0,
-    bundle,
-    line,
-    load_report,
-    one_of_each,
-)
+from tests.telemetry_lines import T0, bundle, line, load_report, one_of_each
 
 RECORDINGS = Path(__file__).parents[2].parent / "shared" / "recordings"
 
