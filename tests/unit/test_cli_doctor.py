@@ -31,6 +31,7 @@ from sinks.wire.signing import SigningSettings
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.locks import locked
 from streaming.settings import JobSettings
+from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.set_words import set_words
@@ -42,24 +43,9 @@ ENGINE = EngineSettings()
 
 
 def job(folder: Path) -> JobSettings:
-    topics = {
-        name: file_topic_uri(folder / name)
-        for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")
-    }
-    return JobSettings(
-        checkpoint=str(folder / "checkpoint"), connections=Connections(topics=topics_of(**topics))
-    )
-
-
-def words(of: JobSettings) -> list[str]:
-    """The same settings for a command line."""
-    names = ("telemetry", "commands", "rounds", "rejected", "outcomes")
-    settings = [
-        f"executor.state={Path(of.checkpoint).parent}/executor",
-        f"job.checkpoint={of.checkpoint}",
-        *(f"topics.{name}={getattr(of.connections.topics, name)}" for name in names),
-    ]
-    return [word for setting in settings for word in ("--set", setting)]
+    topics = {name: file_topic_uri(folder / name) for name in TOPICS}
+    named = Connections(topics=topics_of(**topics))
+    return JobSettings(checkpoint=str(folder / "checkpoint"), connections=named)
 
 
 def test_a_start_that_ended_before_it_wrote_anything_is_no_obstacle(tmp_path: Path) -> None:
@@ -78,22 +64,13 @@ def closed_port() -> int:
 @pytest.mark.heavy
 def test_servers_that_do_not_answer_are_asked_once(tmp_path: Path) -> None:
     one, other = closed_port(), closed_port()
-    places = {
-        "telemetry": one,
-        "commands": one,
-        "rounds": other,
-        "rejected": other,
-        "outcomes": other,
-    }
+    places = {name: one if name in ("telemetry", "commands") else other for name in TOPICS}
     given = [
-        word
-        for name, port in places.items()
-        for word in ("--set", f"topics.{name}=kafka://127.0.0.1:{port}/{name}")
+        f"--set=topics.{name}=kafka://127.0.0.1:{port}/{name}" for name, port in places.items()
     ]
+    given.append("--set=kafka.timeout_ms=1000")
 
-    answer = rebalancer(
-        "doctor", "--no-spark-start", "--json", *given, "--set", "kafka.timeout_ms=1000"
-    )
+    answer = rebalancer("doctor", "--no-spark-start", "--json", *given)
 
     found = {finding["check"]: finding for finding in answer.json["findings"]}
     assert "no answer; check that the broker runs" in found["topic telemetry"]["text"]
@@ -110,7 +87,9 @@ def test_servers_that_do_not_answer_are_asked_once(tmp_path: Path) -> None:
 
 
 def test_all_is_well_but_for_missing_telemetry(tmp_path: Path) -> None:
-    answer = rebalancer("doctor", "--no-spark-start", "--json", *words(job(tmp_path)))
+    checkpoint = tmp_path / "checkpoint"
+    given = Control(tmp_path).settings(job__checkpoint=checkpoint, pulsar__cluster="")
+    answer = rebalancer("doctor", "--no-spark-start", "--json", *set_words(given))
 
     findings = {finding["check"]: finding["status"] for finding in answer.json["findings"]}
     assert findings.pop("topic telemetry") == "warn"
@@ -158,7 +137,7 @@ def silent_words(server: socket.socket, folder: Path, *more: str) -> list[str]:
     topics = [f"topics.{name}=pulsar://127.0.0.1:{port}/t/ns/{name}" for name in TOPICS]
     folders = [f"job.checkpoint={folder}/checkpoint", f"executor.state={folder}/executor"]
     times = ["pulsar.deadline_ms=1000"]
-    return [word for setting in (*topics, *folders, *times, *more) for word in ("--set", setting)]
+    return [f"--set={setting}" for setting in (*topics, *folders, *times, *more)]
 
 
 def expired(folder: Path) -> str:
@@ -283,17 +262,12 @@ def test_what_a_check_raises_is_raised() -> None:
 def test_a_cluster_that_does_not_answer_takes_no_longer_than_its_part_of_the_time(
     silent: socket.socket, tmp_path: Path
 ) -> None:
-    places = {f"topics.{name}": f"file://{tmp_path}/{name}" for name in TOPICS}
-    places |= {
-        "job.checkpoint": f"{tmp_path}/checkpoint",
-        "executor.state": f"{tmp_path}/executor",
-        "pulsar.cluster": "c",
-    }
+    places = Control(tmp_path).settings(
+        job__checkpoint=tmp_path / "checkpoint",
+        pulsar__admin_urls=f"http://127.0.0.1:{silent.getsockname()[1]}",
+        pulsar__deadline_ms=60_000,
+    )
     given = [f"{key}={value}" for key, value in places.items()]
-    given += [
-        f"pulsar.admin_urls=http://127.0.0.1:{silent.getsockname()[1]}",
-        "pulsar.deadline_ms=60000",
-    ]
     limit = TimeLimit(print, check_s=5.0)
     findings = examine(None, given, spark_start=False, shadow=False, limit=limit)
     assert (findings[-2].check, findings[-2].status) == ("executor", "ok")

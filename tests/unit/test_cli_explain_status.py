@@ -70,7 +70,7 @@ def test_from_topics_where_everything_was_published_twice(tmp_path: Path, job: P
                 topic.append(lines)
     uris = {kind: file_topic_uri(tmp_path / "topics" / kind) for kind in (*records, "outcomes")}
     named = [word for kind in uris for word in (f"--{kind}", uris[kind])]
-    given = [word for kind in uris for word in ("--set", f"topics.{kind}={uris[kind]}")]
+    given = [f"--set=topics.{kind}={uris[kind]}" for kind in uris]
 
     by_uri = rebalancer("explain", "hot:1", *named)
     by_settings = rebalancer("explain", "hot:1", *given)

@@ -19,7 +19,8 @@ from sinks.wire.codec import decode, encode_round
 from sinks.wire.signing import SigningKey
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import Round
-from tests.control_topic import TOPICS, Control, now_ms
+from tests.control_topic import Control, now_ms
+from tests.set_words import set_words
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.folding_job import FoldingJob
 from tests.waiting import eventually
@@ -55,12 +56,8 @@ class Person:
         finally:
             timer.cancel()
 
-    def settings(self, **more: str) -> list[str]:
-        given = {f"topics.{name}": self.control.uri(name) for name in TOPICS} | {
-            "pulsar.cluster": "c",
-            **{name.replace("__", "."): value for name, value in more.items()},
-        }
-        return [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
+    def settings(self, **more: object) -> list[str]:
+        return set_words(self.control.settings(**more))
 
     def written(self) -> list[Intent]:
         records = [decode(value, b"") for value in self.control.read("telemetry")]

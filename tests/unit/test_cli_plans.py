@@ -15,6 +15,7 @@ from strategies.cluster.model import Command
 from strategies.executor.approvals import ApprovalOutcome
 from tests.control_topic import TOPICS, Control, command, now_ms, outcome
 from tests.pulsar_fake.server import FakePulsar
+from tests.set_words import set_words
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.executor_lives import APPLY, ONE, THREE, TWO, run
 from tests.unit.plan_builders import APPROVALS_KEY, approval, give
@@ -35,15 +36,10 @@ class Operator:
         file = self.control.folder / "approvals-key"
         file.write_bytes(APPROVALS_KEY.secret.reveal())
         file.chmod(0o600)
-        given = {f"topics.{name}": self.control.uri(name) for name in TOPICS} | {
-            "executor.approval": "required",
-            "executor.state": str(self.control.folder / "state"),
-            "pulsar.cluster": "c",
-        }
+        given = self.control.settings(executor__approval="required")
         if key:
-            given["signing.approvals_key_file"] = str(file)
-        overrides = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
-        return rebalancer(*words, *overrides)
+            given["signing.approvals_key_file"] = file
+        return rebalancer(*words, *set_words(given))
 
     def decides(self, *commands: Command, **changes: object) -> None:
         """The job has published a round with these commands."""

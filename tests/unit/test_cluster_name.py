@@ -15,7 +15,7 @@ from sinks.collector.open_cluster import discovered
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import AdminError, SettingsError
-from tests.control_topic import TOPICS, Control
+from tests.control_topic import Control
 from tests.pulsar_fake.model import Answer, Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault, answered
 from tests.set_words import set_words
@@ -40,13 +40,7 @@ def pulsar() -> Iterator[FakePulsar]:
 
 def types(pulsar: FakePulsar, folder: Path, command: str, name: str) -> tuple[int, str]:
     """Exit code and text of a command with this `pulsar.cluster`."""
-    topics = Control(folder)
-    given = {
-        "pulsar.cluster": name,
-        "pulsar.admin_urls": pulsar.admin_urls,
-        "executor.state": folder / "executor",
-        **{f"topics.{kind}": topics.uri(kind) for kind in TOPICS},
-    }
+    given = Control(folder).settings(pulsar__cluster=name, pulsar__admin_urls=pulsar.admin_urls)
     answer = rebalancer(*COMMANDS[command], *set_words(given))
     return answer.code, answer.words
 

@@ -13,7 +13,7 @@ from pulsar_rebalancer.cli.console import Sheet
 from pulsar_rebalancer.cli.log_lines import Line, Log
 from pulsar_rebalancer.settings.log import LogSettings
 from strategies.errors import SettingsError
-from tests.control_topic import TOPICS, Control, command
+from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.set_words import set_words
@@ -74,13 +74,8 @@ def executed(folder: Path, *more: str) -> Answer:
     with FakePulsar(Cluster(report=REPORT)) as pulsar:
         pulsar.cluster.owners[BUNDLE] = pulsar.cluster.brokers[0]
         control.send(command(BUNDLE, pulsar.cluster.brokers[0]))
-        given = {
-            **{f"topics.{topic}": control.uri(topic) for topic in TOPICS},
-            "pulsar.cluster": "c",
-            "pulsar.admin_urls": pulsar.admin_urls,
-            "executor.state": folder / "state",
-        }
-        return rebalancer("execute", "--once", *more, *set_words(given))
+        given = set_words(control.settings(pulsar__admin_urls=pulsar.admin_urls))
+        return rebalancer("execute", "--once", *more, *given)
 
 
 @pytest.mark.heavy
@@ -111,20 +106,12 @@ def test_outcomes_as_records_stay_as_they_are_published(tmp_path: Path) -> None:
 
 
 def test_an_error_of_collect_is_an_object(tmp_path: Path) -> None:
-    given = ("pulsar.cluster=c", "pulsar.admin_urls=http://127.0.0.1:1", "log.format=json")
-    done = rebalancer(
-        "collect",
-        "--telemetry",
-        Control(tmp_path).uri("telemetry"),
-        *(word for one in given for word in ("--set", one)),
-    )
+    given = Control(tmp_path).settings(pulsar__admin_urls="http://127.0.0.1:1", log__format="json")
+    done = rebalancer("collect", *set_words(given))
     assert done.code == 1
     lines = [json.loads(line) for line in done.err.splitlines()]
-    assert [(line["event"], line["level"]) for line in lines] == [
-        ("settings", "info"),
-        ("starting", "info"),
-        ("error", "error"),
-    ]
+    assert [line["event"] for line in lines] == ["settings", "starting", "error"]
+    assert [line["level"] for line in lines] == ["info", "info", "error"]
 
 
 FIGURES = ("spread", "churn", "moves", "overload")

@@ -80,8 +80,8 @@ def test_a_broker_without_figures_is_live(tmp_path: Path) -> None:
 
 
 def rounds_of(folder: Path, recording: Path, *given: str) -> list[dict[str, Any]]:
-    words = [word for one in given for word in ("--set", one)]
-    answer = rebalancer("replay", recording, "--out", folder / "out", *words)
+    flags = [f"--set={one}" for one in given]
+    answer = rebalancer("replay", recording, "--out", folder / "out", *flags)
     assert answer.code == 0, answer.words
     return [json.loads(line) for line in (folder / "out/rounds.jsonl").read_text().splitlines()]
 

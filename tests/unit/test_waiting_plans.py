@@ -6,28 +6,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.cli.commands.plans import plan_lines
-from pulsar_rebalancer.cli.commands.status import as_document, status_lines
-from pulsar_rebalancer.cli.pause import Pause
-from pulsar_rebalancer.decisions.explain.sentences import broker_lines, command_lines, round_lines
-from pulsar_rebalancer.decisions.live import views
-from pulsar_rebalancer.decisions.live.fold import LiveFold
-from pulsar_rebalancer.decisions.live.views import Document
 from pulsar_rebalancer.decisions.log import DecisionLog
-from pulsar_rebalancer.decisions.notices.picture import picture_of
-from pulsar_rebalancer.decisions.plans import approval_for, plans_of
-from pulsar_rebalancer.decisions.status import ClusterStatus, Status, read_status
 from pulsar_rebalancer.settings.load import load
 from sinks.plain_loop import PlainLoop
-from sinks.topics.connections import Connections
-from sinks.topics.files.topic import FileTopicWriter
-from sinks.topics.uri import file_topic_uri
 from sinks.wire.codec import (
     decode_command,
     decode_round,
@@ -39,9 +24,7 @@ from sinks.wire.command_digest import command_digest
 from sinks.wire.position import Position
 from strategies.cluster.model import Command, Outcome, OutcomeStatus, Round
 from strategies.figures.reported import reported_spread, reported_usage
-from strategies.settings import RoundSettings
 from tests.telemetry_lines import T0, bundle, load_report, sweep
-from tests.topic_uris import topics_of
 from tests.unit.uneven_log import EAGER
 
 pytestmark = pytest.mark.heavy
@@ -185,7 +168,6 @@ ALL_STRATEGIES = {
 }
 #: Number of bundles on the broker that carries everything; with few of them, no second move helps.
 BUNDLES = [2, 3, 8]
-NO_PAUSE = Pause(Path("/x/pause"), False)
 
 Told = tuple[tuple[Round, ...], tuple[Command, ...]]
 
@@ -274,152 +256,3 @@ def test_in_parity_mode_nothing_is_counted() -> None:
 
     assert commands
     assert {one.counted for one in rounds} == {0}
-
-
-def test_every_text_names_what_it_counts() -> None:
-    told = nobody_approves("avg", 8)
-    newest, known = told[0][-1], history(told)
-    others = f"with {newest.counted} earlier moves that reports do not show yet"
-    assert newest.counted > 1
-
-    explained = round_lines(newest, known)
-    assert (
-        f"  spread 85.0 points before, {100 * newest.spread_after.range:.1f} expected"
-        in (explained[2])
-    )
-    assert explained[2].endswith(others)
-    assert f"  the reasons below: {newest.counted} commanded moves count as done, and" in (
-        "\n".join(explained)
-    )
-    measured = 100 * newest.measured["hot:1"]
-    expected = 100 * newest.usage_after["hot:1"]
-    assert f"  broker hot:1: {measured:.1f} %, {expected:.1f} % expected" in explained
-    assert broker_lines("hot:1", newest, known)[1].startswith("the reasons below: ")
-
-    picture = picture_of(newest)
-    assert f"hot:1 {measured:.0f} %" in picture
-    assert picture.endswith(others)
-
-
-def test_a_plan_says_what_else_it_counts() -> None:
-    told = nobody_approves("avg", 8, "limits.moves_per_round=1")
-    now_ms = told[0][-1].ts
-    plans = plans_of(history(told), now_ms)
-    later, first = plans[0], plans[-1]
-
-    assert (first.counted, later.counted) == (0, 2)
-    others = "with 2 earlier moves that reports do not show yet"
-    lines = [*plan_lines(later, now_ms)]
-    assert lines[2].startswith("  spread 85.0 points before, ")
-    assert lines[2].endswith(others)
-    assert any(line.startswith(f"    expected {others}: hot:1 from ") for line in lines)
-    told_alone = command_lines(later.commands[0].command, history(told))
-    assert any(line.startswith(f"  expected {others}: hot:1 from ") for line in told_alone)
-    assert not any("earlier move" in line for line in plan_lines(first, now_ms))
-
-
-def test_the_live_page_has_bars_of_what_reports_show() -> None:
-    rounds, commands = nobody_approves("avg", 8)
-    fold = LiveFold()
-    for one in rounds:
-        fold.add_round(one)
-    for given in commands:
-        fold.add_command(given, command_digest(encode_command(given)))
-    (found,) = fold.clusters(rounds[-1].ts).values()
-    newest = rounds[-1]
-
-    bars = views.brokers(found.decisions)
-    assert bars["names"] == ["hot:1", "idle:1"]
-    assert bars["usage"] == [round(1_000 * newest.measured[name]) for name in bars["names"]]
-    assert bars["after"] == [round(1_000 * newest.usage_after[name]) for name in bars["names"]]
-    first = views.overview(found, views.ViewSettings(), False)["newest"]
-    assert (bars["counted"], first["counted"]) == (newest.counted, newest.counted)
-    assert first["spread"] == reported_spread(newest)
-    assert first["proves"] == []
-    assert found.decisions.rounds[-1].round.usage == newest.usage
-
-
-def test_what_a_round_proves_follows_what_it_counts() -> None:
-    rounds, _ = nobody_approves("steady", 3)
-    fold = LiveFold()
-    fold.add_round(rounds[-1])
-    (found,) = fold.clusters(rounds[-1].ts).values()
-
-    proves = views.overview(found, views.ViewSettings(), False)["newest"]["proves"]
-
-    assert proves[0] == (
-        "In this round, 1 commanded move counts as done, and reports do not show it yet."
-    )
-    assert len(proves) > 1
-
-
-def test_a_plan_that_a_person_has_decided_is_no_longer_the_state() -> None:
-    told = nobody_approves("avg", 3)
-    (plan,) = plans_of(history(told), told[0][-1].ts)
-    given = approval_for(
-        plan, "approve", by="anna", reason="fits", now_ms=plan.ts + 1_000, new_id="1"
-    )
-    (decided,) = plans_of(replace(history(told), approvals=(given,)), told[0][-1].ts)
-
-    assert (plan.is_undecided, decided.is_undecided, decided.state) == (True, False, "waiting")
-    one = ClusterStatus("c", told[0][-1], plans=(decided,))
-    lines = [*status_lines(Status((one,), {}, ()), NO_PAUSE, plan.ts + 2_000, RoundSettings())]
-    assert lines[0] == "cluster c: waiting"
-    assert any("is approved by anna, without an answer yet: 1 command" in line for line in lines)
-
-
-@pytest.mark.parametrize("strategy", ALL_STRATEGIES)
-def test_an_undecided_plan_is_the_state_for_all_rounds(tmp_path: Path, strategy: str) -> None:
-    told = nobody_approves(strategy, 3)
-    (first, *_), newest = told[1], told[0][-1]
-    plan = next(one for one in plans_of(history(told), newest.ts) if one.round == first.round)
-    assert plan.is_undecided
-    publish(tmp_path, "commands", [encode_command(one) for one in plan_only(told, plan.round)])
-
-    for one in after_the_first_plan(told):
-        publish(tmp_path, "rounds", [encode_round(one)])
-        lines, document = screen(tmp_path, one.ts)
-        number = len(plan.commands)
-        commands = f"{number} command{'' if number == 1 else 's'}"
-        assert one.state is not None
-        assert lines[0] == f"cluster c: waiting: approval of plan {plan.id} with {commands}"
-        assert f"`rebalancer plans approve {plan.id} --reason TEXT`" in lines[1]
-        assert lines[2] == f"  the newest round: {one.state.code}"
-        (spread,) = [line for line in lines if line.startswith("  spread ")]
-        assert spread.startswith("  spread 85.0 points in that round, ")
-        assert "that reports do not show yet" in spread
-        assert document["state"]["code"] == "waiting"
-        assert plan.id in document["state"]["text"]
-        assert document["round"]["state"]["code"] == one.state.code
-
-
-def test_without_approvals_the_state_is_that_of_the_round(tmp_path: Path) -> None:
-    told = nobody_approves("avg", 3)
-    newest = told[0][-1]
-    publish(tmp_path, "commands", [encode_command(one) for one in told[1]])
-    publish(tmp_path, "rounds", [encode_round(newest)])
-
-    lines, document = screen(tmp_path, newest.ts, required=False)
-
-    assert newest.state is not None
-    assert lines[0] == f"cluster c: {newest.state.code}"
-    assert document["state"] == document["round"]["state"]
-
-
-def plan_only(told: Told, number: int) -> list[Command]:
-    return [one for one in told[1] if one.round == number]
-
-
-def publish(folder: Path, kind: str, records: list[bytes]) -> None:
-    with FileTopicWriter(folder / kind) as topic:
-        topic.append(records)
-
-
-def screen(folder: Path, now_ms: int, *, required: bool = True) -> tuple[list[str], Document]:
-    """The lines of the screen, and the cluster's part of the JSON document."""
-    kinds = ("telemetry", "commands", "rounds", "rejected", "outcomes")
-    topics = topics_of(**{kind: file_topic_uri(folder / kind) for kind in kinds})
-    found = read_status(Connections(topics=topics), now_ms, approval_required=required)
-    settings = RoundSettings()
-    (one,) = as_document(found, NO_PAUSE, now_ms, settings)["clusters"]
-    return [*status_lines(found, NO_PAUSE, now_ms, settings)], one

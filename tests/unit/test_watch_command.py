@@ -356,27 +356,20 @@ def test_the_leader_is_asked_once_a_minute() -> None:
     ids=["on", "off", "not-balancing", "not-said", "dry-run"],
 )
 def test_an_executor_that_applies_says_it(
-    pulsar: FakePulsar, tmp_path: Path, apply: bool, configuration: dict[str, str], said: bool
+    pulsar: FakePulsar, control: Control, apply: bool, configuration: dict[str, str], said: bool
 ) -> None:
     pulsar.cluster.configuration.update(configuration)
-    control = Control(tmp_path)
-    given = {
-        **{f"topics.{topic}": control.uri(topic) for topic in TOPICS},
-        "pulsar.cluster": "c",
-        "pulsar.admin_urls": pulsar.admin_urls,
-        "executor.state": tmp_path / "executor",
-    }
-    answer = rebalancer("execute", "--once", *(["--apply"] if apply else []), *set_words(given))
+    given = set_words(control.settings(pulsar__admin_urls=pulsar.admin_urls))
+    answer = rebalancer("execute", "--once", *(["--apply"] if apply else []), *given)
     assert answer.code == 0
-    assert (f"warning: {IS_ON} {pulsar.cluster.leader()}: it and this executor" in answer.err) == (
-        said
-    )
+    warning = f"warning: {IS_ON} {pulsar.cluster.leader()}: it and this executor"
+    assert (warning in answer.err) == said
     assert ("--config loadBalancerSheddingEnabled --value false" in answer.err) == said
 
 
-def test_an_executor_starts_although_nobody_says_it(pulsar: FakePulsar, tmp_path: Path) -> None:
+def test_an_executor_starts_although_nobody_says_it(pulsar: FakePulsar, control: Control) -> None:
     pulsar.fail("leaderBroker", answered(403))
-    test_an_executor_that_applies_says_it(pulsar, tmp_path, True, ON, False)
+    test_an_executor_that_applies_says_it(pulsar, control, True, ON, False)
 
 
 def test_a_watch_says_it_for_each_cluster(pulsar: FakePulsar, tmp_path: Path) -> None:
