@@ -306,38 +306,6 @@ def test_months_of_a_cluster_in_which_nothing_happens_are_read(tmp_path: Path, e
     assert sum(1 for _ in open_recording(recorded(path, lines))) == len(lines)
 
 
-_REPLAY = """
-import sys
-from pulsar_rebalancer.cli.main import main
-try:
-    main()
-except SystemExit as end:
-    print("exit", end.code)
-print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM:")))
-"""
-
-
-@pytest.mark.heavy
-@linux
-@pytest.mark.parametrize("ending", ENDINGS[1:])
-def test_a_replay_of_a_small_file_of_empty_lines_ends_within_a_memory_bound(
-    tmp_path: Path, ending: str
-) -> None:
-    path = packed(tmp_path / f"bomb{ending}", [b"\n" * 2**20] * 32)
-    ran = subprocess.run(
-        [sys.executable, "-c", _REPLAY, "replay", path, "--json"],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    *_, said, peak_kb = ran.stdout.splitlines()
-    assert said == "exit 1"
-    assert "which is no telemetry" in ran.stderr
-    assert int(peak_kb) * 1024 < 400 * 2**20
-
-
 def test_rejected_records_that_memory_should_not_hold_end_a_replay() -> None:
     origin = pack_origin(Position("r.jsonl", 0, 0), b"x" * 500_000)
     row = rejected_row(WireError("not-json", "No JSON."), origin, "")
