@@ -42,11 +42,9 @@ def explained(folder: Path, *words: object) -> Answer:
 def test_explain_as_json(job: Path) -> None:
     answer = explained(job, "hot:1", "--json").json
 
-    assert (answer["kind"], answer["v"], answer["subject"]) == (
-        "explanation",
-        1,
-        {"kind": "broker", "name": "hot:1"},
-    )
+    assert answer["kind"] == "explanation"
+    assert answer["v"] == 1
+    assert answer["subject"] == {"kind": "broker", "name": "hot:1"}
     assert [one["round"] for one in answer["rounds"]] == [1, 2, 3, 4, 5]
     lines = (job / "commands.jsonl").read_bytes().splitlines()
     assert answer["commands"] == [json.loads(line) for line in lines]

@@ -48,12 +48,10 @@ def test_a_line_is_an_object_with_its_fields(capsys: pytest.CaptureFixture[str])
         "text": "a note",
     }
     assert second["level"] == "warning"
-    assert (second["event"], second["text"], second["broker"], second["cluster"]) == (
-        "complaint",
-        "it is late",
-        "a:1",
-        "east",
-    )
+    assert second["event"] == "complaint"
+    assert second["text"] == "it is late"
+    assert second["broker"] == "a:1"
+    assert second["cluster"] == "east"
 
 
 def test_what_ends_the_program_is_a_line_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,11 +81,9 @@ def test_every_line_of_execute_is_an_object(tmp_path: Path) -> None:
     done = executed(tmp_path, "--set", "log.format=json")
     assert done.code == 0, done.err
     (outcome,) = map(json.loads, done.out.splitlines())
-    assert (outcome["event"], outcome["status"], outcome["bundle"]) == (
-        "outcome",
-        "dry-run",
-        BUNDLE,
-    )
+    assert outcome["event"] == "outcome"
+    assert outcome["status"] == "dry-run"
+    assert outcome["bundle"] == BUNDLE
     events = [json.loads(line)["event"] for line in done.err.splitlines()]
     assert (*events[:2], events[-1]) == ("settings", "starting", "stopped")
 

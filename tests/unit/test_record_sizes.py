@@ -152,16 +152,12 @@ def test_a_round_that_is_too_large_names_fewer_brokers_and_says_so() -> None:
     read = decode_round(value)
     assert LARGEST_ROUND / 4 < len(value) <= LARGEST_ROUND
     assert set(read.usage) == set(read.brokers) == set(list(usage)[: len(read.brokers)])
-    assert (read.skips[0].code, read.skips[0].evidence) == (
-        "round-shortened",
-        {"brokers": 20_000, "stale": 20_000},
-    )
-    assert (read.round, read.epoch, read.digest, read.spread) == (
-        done.round,
-        done.epoch,
-        done.digest,
-        done.spread,
-    )
+    assert read.skips[0].code == "round-shortened"
+    assert read.skips[0].evidence == {"brokers": 20_000, "stale": 20_000}
+    assert read.round == done.round
+    assert read.epoch == done.epoch
+    assert read.digest == done.digest
+    assert read.spread == done.spread
 
 
 def test_a_rejected_row_fits_a_topic_of_a_megabyte_and_says_that_its_original_was_cut() -> None:
@@ -169,12 +165,10 @@ def test_a_rejected_row_fits_a_topic_of_a_megabyte_and_says_that_its_original_wa
     (value,) = rows([record], "rejected")
     row = decode_rejected(value)
     assert len(value) < 1_000_000
-    assert (row.offset, row.size, row.truncated, row.original) == (
-        0,
-        len(record),
-        True,
-        record[: len(row.original)],
-    )
+    assert row.offset == 0
+    assert row.size == len(record)
+    assert row.truncated is True
+    assert row.original == record[: len(row.original)]
 
 
 def test_an_id_of_any_length_is_no_command() -> None:

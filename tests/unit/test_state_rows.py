@@ -162,20 +162,16 @@ def test_every_figure_has_its_own_column() -> None:
         ewma=0.1, placement_ewma=0.2, hit_high=3, hit_low=4, throughput_ewma=5.5, gave_at_ms=6
     )
     (row,) = read(STATE, replace(a_row("b1", 0), figures=figures, memory=memory))
-    assert (
-        row.ewma,
-        row.placement_ewma,
-        row.hit_high,
-        row.hit_low,
-        row.throughput_ewma,
-        row.gave_at_ms,
-    ) == (0.1, 0.2, 3, 4, 5.5, 6)
-    assert (row.bundles, row.msg_rate, row.msg_throughput, row.usage_average) == (
-        5,
-        3.0,
-        70.0,
-        None,
-    )
+    assert row.ewma == 0.1
+    assert row.placement_ewma == 0.2
+    assert row.hit_high == 3
+    assert row.hit_low == 4
+    assert row.throughput_ewma == 5.5
+    assert row.gave_at_ms == 6
+    assert row.bundles == 5
+    assert row.msg_rate == 3.0
+    assert row.msg_throughput == 70.0
+    assert row.usage_average is None
 
 
 @pytest.mark.parametrize("prefix", ["", "file:"])

@@ -130,10 +130,8 @@ def test_a_record_as_large_as_the_limit_is_whole_and_a_larger_one_is_cut() -> No
     with pytest.raises(WireError, match="more than"):
         decode(record, b"", WireLimits(max_record_bytes=len(record) - 1))
     at_most = bytes(8 * 2**20)
-    assert (len(clip(at_most, WireLimits())), len(clip(at_most + b" ", WireLimits()))) == (
-        8 * 2**20,
-        65_536,
-    )
+    assert len(clip(at_most, WireLimits())) == 8 * 2**20
+    assert len(clip(at_most + b" ", WireLimits())) == 65_536
 
 
 def test_the_cluster_is_found_whatever_else_is_wrong() -> None:
