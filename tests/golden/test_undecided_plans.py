@@ -61,7 +61,7 @@ def the_live_page(_: Path) -> Iterator[str]:
         (found,) = fold.clusters(rounds[-1].ts).values()
         yield orjson.dumps(views.brokers(found.decisions)).decode()
         newest = views.overview(found, views.ViewSettings(), False)["newest"]
-        yield from (f"{key}: {value}" for key, value in newest.items())
+        yield from (f"{key}: {value}" for key, value in newest.items() if key != "version")
 
 
 def a_plan_that_a_person_has_decided(_: Path) -> Iterator[str]:
