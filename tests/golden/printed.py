@@ -59,4 +59,5 @@ def _refusal(command: str) -> str:
     answer = rebalancer(*shlex.split(command))
     assert answer.code in (1, 2), f"{command}: {answer}"
     assert answer.out == "", command
-    return f"{answer.code} {' '.join(re.sub('[╭╮╰╯─│]', ' ', answer.err).split())}"
+    text = re.sub(r"[╭╮╰╯─│]|\d{4}-\d\d-\d\dT[\d:.]+Z", " ", answer.err)
+    return f"{answer.code} {' '.join(text.split())}"

@@ -20,22 +20,25 @@ from tests.pulsar_fake.server import FakePulsar, answered
 from tests.unit.placement_builders import policy
 from tests.unit.test_cli_doctor import QUIET
 from tests.unit.test_collector import REPORT
+from tests.world.services import lists_brokers
 
 UNKNOWN = {"usage": 1.5, "limit": -1000.0}
 IMPL = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 
 
 class Doctor:
-    """Looks at three brokers, which are b1 to b3 in what it says."""
+    """Looks at three brokers, which are b1 to b3 in what it says, by the first of them."""
 
     def __init__(self, pulsar: FakePulsar, folder: Path) -> None:
         self.pulsar, self.cluster, self.folder = pulsar, pulsar.cluster, folder
-        self.names = {one: f"b{at}" for at, one in enumerate(pulsar.cluster.brokers, 1)}
+        self.brokers = sorted(pulsar.cluster.brokers)
+        self.names = {one: f"b{at}" for at, one in enumerate(self.brokers, 1)}
+        self.asked = f"http://{self.brokers[0]}"
         self.told: list[str] = []
 
     def examines(self, *flags: str, only: str = "", shadow: bool = False, urls: str = "") -> None:
         """`only`: the check whose finding matters."""
-        given = ["pulsar.cluster=c", f"pulsar.admin_urls={urls or self.pulsar.admin_urls}", *flags]
+        given = ["pulsar.cluster=c", f"pulsar.admin_urls={urls or self.asked}", *flags]
         found = [*findings(given, shadow)]
         title = " ".join((*flags, *(["in shadow mode"] if shadow else [])))
         self.told += [f"{title}\n".replace(str(self.folder), "FOLDER")] if title else []
@@ -77,7 +80,7 @@ def built_in_shedding(doctor: Doctor) -> None:
 
 
 def a_dead_broker(doctor: Doctor) -> None:
-    doctor.pulsar.kill(doctor.cluster.brokers[2], still_listed=True)
+    doctor.pulsar.kill(doctor.brokers[2], still_listed=True)
     doctor.examines(only="brokers")
     doctor.examines(only="reports")
 
@@ -89,8 +92,8 @@ def reports_that_cannot_be_had(doctor: Doctor) -> None:
 
 def policies(doctor: Doctor) -> None:
     """Policies that no live broker can satisfy by 4.2, and that brokers can satisfy by 5.0."""
-    doctor.cluster.owners["t/ns/0x00000000_0xffffffff"] = doctor.cluster.brokers[0]
-    doctor.cluster.policies["p"] = policy("p", ["t/ns"], [doctor.cluster.brokers[0]])
+    doctor.cluster.owners["t/ns/0x00000000_0xffffffff"] = doctor.brokers[0]
+    doctor.cluster.policies["p"] = policy("p", ["t/ns"], [doctor.brokers[0]])
     doctor.cluster.groups["t/ns"] = "g"
     doctor.examines(only="isolation policies")
     doctor.examines(only="anti-affinity groups")
@@ -104,20 +107,20 @@ def policies(doctor: Doctor) -> None:
 
 
 def reports_that_are_rejected(doctor: Doctor) -> None:
-    doctor.cluster.reports[doctor.cluster.brokers[0]] = {"cpu": "high"}
+    doctor.cluster.reports[doctor.brokers[0]] = {"cpu": "high"}
     doctor.examines(only="reports")
 
 
 def figures_that_are_left_out(doctor: Doctor) -> None:
     unused = REPORT | {"memory": {"usage": "NaN", "limit": 185.6}}
-    doctor.cluster.reports[doctor.cluster.brokers[0]] = unused
+    doctor.cluster.reports[doctor.brokers[0]] = unused
     doctor.examines(only="reports")
     doctor.examines(only="figures")
 
 
 def what_some_brokers_do_not_measure(doctor: Doctor) -> None:
     unknown = REPORT | {"bandwidthIn": UNKNOWN, "bandwidthOut": UNKNOWN}
-    doctor.cluster.reports[doctor.cluster.brokers[0]] = unknown
+    doctor.cluster.reports[doctor.brokers[0]] = unknown
     doctor.examines(only="measured")
     doctor.examines("capacities.nic_gbps=*=10", only="measured")
     doctor.examines("shedding.mode=parity", "shedding.strategy=threshold", only="measured")
@@ -138,7 +141,7 @@ def load_managers_by_the_form_of_reports(doctor: Doctor) -> None:
 def a_cluster_that_lists_no_broker(doctor: Doctor) -> None:
     doctor.cluster.configuration["loadManagerClassName"] = EXTENSIBLE
     doctor.cluster.report = REPORT | {"loadReportType": "LocalBrokerData"}
-    doctor.pulsar.fail("/brokers/c", answered(200, b"[]"))
+    doctor.pulsar.fail(lists_brokers, answered(200, b"[]"))
     doctor.examines(only="brokers")
     doctor.examines(only="load manager")
 
