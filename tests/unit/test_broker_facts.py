@@ -124,8 +124,9 @@ def test_forms_of_the_start_in_the_metrics(pulsar: FakePulsar, line: bytes, ms: 
 _PACKAGE = "org.apache.pulsar.broker.loadbalance"
 
 
+@modular
 @pytest.mark.parametrize(
-    ("class_name", "manager"),
+    ("class_name", "found"),
     [
         (f"{_PACKAGE}.impl.ModularLoadManagerImpl", "modular"),
         (f"{_PACKAGE}.impl.ModularLoadManagerWrapper", "modular"),
@@ -137,8 +138,7 @@ _PACKAGE = "org.apache.pulsar.broker.loadbalance"
     ],
 )
 def test_the_class_names_the_manager(
-    pulsar: FakePulsar, class_name: str, manager: LoadManager | None
+    pulsar: FakePulsar, class_name: str, found: LoadManager | None
 ) -> None:
     pulsar.cluster.configuration["loadManagerClassName"] = class_name
-    with closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls))) as admin:
-        assert configured_manager(admin) == (manager, class_name.rpartition(".")[2])
+    assert asked(pulsar, configured_manager) == (found, class_name.rpartition(".")[2])
