@@ -63,7 +63,11 @@ def outcomes() -> Iterator[str]:
 
 def plans() -> Iterator[str]:
     """Of rounds whose commands are all there, if they are wanted; advice is in no plan."""
-    acting = [*rounds("balanced", "acting", "acting"), published("c-2"), published("c-3")]
+    acting: list[DecisionRecord] = [
+        *rounds("balanced", "acting", "acting"),
+        published("c-2"),
+        published("c-3"),
+    ]
     yield from ("not wanted", *told(acting), "wanted", *told(acting, PLANS))
     done = a_round("acting", 1, commands=("a", "b"))
     advice = [published(name, action="throttle") for name in ("a", "b")]

@@ -73,7 +73,7 @@ class Scene:
         source = str(changes.pop("source", self.one))
         return command(bundle, source, to or self.two, **changes)
 
-    def release(self, bundle: str = ONE, **changes: object) -> Command:
+    def release(self, bundle: str = ONE, **changes: Any) -> Command:
         """An unload without a destination, or another action."""
         return command(bundle, self.one, **changes)
 
