@@ -159,6 +159,16 @@ class TestTheGate:
         assert lost == [300, 305, 310, 315, 320, 325]
         assert scene.calls(lists_brokers) == 600 / 15
 
+    def test_answers_that_are_too_old_are_asked_for_again(self, scene: Scene) -> None:
+        now, asked = [0.0], []
+        with scene.client() as admin:
+            gate = MoveGate(admin, GateRules(facts_ms=30_000), lambda: now[0])
+            for now[0] in (0, 29, 31, 60, 62):
+                gate.objection()
+                asked.append(scene.calls(asks_leader))
+
+        assert asked == [1, 1, 2, 2, 3]
+
     def test_a_list_that_is_not_answered_is_not_asked_for_at_each_step(self, scene: Scene) -> None:
         now = [0.0]
         scene.pulsar.fail(lambda _: True, answered(401))
