@@ -132,6 +132,21 @@ class TestWhenCallsFail:
         assert scene.run() == ["applied"]
         assert scene.applied == [Applied("unload", ONE, scene.one, scene.two)]
 
+    def test_a_pause_between_two_attempts_ends_them(self, scene: Scene) -> None:
+        file = scene.control.folder / "pause"
+
+        def pause_and_fail(request: Request) -> Fault | None:
+            if not is_put(request):
+                return None
+            file.touch()
+            return answered(503)
+
+        scene.pulsar.faults = pause_and_fail
+        scene.send_move()
+
+        assert scene.run(replace(APPLY, pause_file=file)) == ["failed broker-unavailable"]
+        assert scene.puts == 1
+
     @pytest.mark.parametrize("fails", [False, True])
     def test_without_clients_the_executor_itself_brings_the_bundle_to_its_destination(
         self, scene: Scene, fails: bool
