@@ -95,6 +95,12 @@ class Control:
     def uri(self, topic: str) -> str:
         return self._uris[topic]
 
+    def settings(self, **more: object) -> dict[str, object]:
+        """Of a process of the cluster c with these topics; `more`: others, with __ for dots."""
+        topics = {f"topics.{topic}": self.uri(topic) for topic in TOPICS}
+        usual = {"pulsar.cluster": "c", "executor.state": self.folder / "state"}
+        return topics | usual | {name.replace("__", "."): value for name, value in more.items()}
+
     def send(self, *commands: Command, key: SigningKey | None = None) -> None:
         records = [encode_command(one) for one in commands]
         self.write("commands", records if key is None else [key.sign(record) for record in records])

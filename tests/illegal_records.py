@@ -13,8 +13,6 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from hypothesis import strategies as st
-
 Illegal = tuple[str, bytes]
 Maker = Callable[[random.Random, bytes], Illegal]
 
@@ -251,15 +249,6 @@ def mixed(
     return [
         entry for index, line in enumerate(legal) for entry in [(None, line), *after.get(index, [])]
     ]
-
-
-@st.composite
-def illegal_records(
-    draw: st.DrawFn, legal: Sequence[bytes], makers: Sequence[Maker] = UNDECODABLE
-) -> Illegal:
-    """A hypothesis strategy of the same records."""
-    maker = draw(st.sampled_from(makers))
-    return maker(random.Random(draw(st.integers(0, 2**32))), draw(st.sampled_from(legal)))
 
 
 _Path = tuple[str, ...]

@@ -28,7 +28,7 @@ from strategies.fold.engine import EngineSettings
 from tests.lab.test_upgrade_preview import EAGER, RECORDINGS, SHARED
 from tests.separate_back_tests import check_conf, check_defaults, previewed
 from tests.unit.command_line import rebalancer
-from tests.unit.test_broker_conf_upgrade import AVG, written
+from tests.unit.test_broker_conf import AVG, written
 
 pytestmark = pytest.mark.lab
 

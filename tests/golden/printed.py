@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
+from contextlib import chdir
 from pathlib import Path
 
-from tests.unit.command_line import Answer
+from tests.unit.command_line import Answer, rebalancer
 
 #: What differs from run to run, and what stands for it.
 _CHANGING = (
@@ -40,3 +42,22 @@ def compare(file: Path, parts: Iterable[str], rewrite: bool) -> None:
     assert text == file.read_text("utf-8"), (
         f"{file.name} differs; `make golden` rewrites it, read the difference before you commit it"
     )
+
+
+def compare_refusals(file: Path, folder: Path, rewrite: bool) -> None:
+    """Runs the commands of the file in the folder; behind `>` it has the exit code of each, and
+    what it says.
+    """
+    commands = [one for one in file.read_text("utf-8").splitlines() if not one.startswith("> ")]
+    with chdir(folder):
+        told = [_refusal(command).replace(f"{folder}/", "") for command in commands]
+    lines = zip(commands, told, strict=True)
+    compare(file, (f"{command}\n> {one}\n" for command, one in lines), rewrite)
+
+
+def _refusal(command: str) -> str:
+    answer = rebalancer(*shlex.split(command))
+    assert answer.code in (1, 2), f"{command}: {answer}"
+    assert answer.out == "", command
+    text = re.sub(r"[╭╮╰╯─│]|\d{4}-\d\d-\d\dT[\d:.]+Z", " ", answer.err)
+    return f"{answer.code} {' '.join(text.split())}"

@@ -155,10 +155,7 @@ def _happen(scenario: Scenario, cluster: PolledCluster, number: int) -> None:
     """What changes before the pass of this round."""
     world = cluster.world
     parity = "odd" if number % 2 else "even"
-    for bundle, rate in [
-        *scenario.carries.get(number, []),
-        *scenario.alternating.get(parity, []),
-    ]:
+    for bundle, rate in [*scenario.carries.get(number, []), *scenario.alternating.get(parity, [])]:
         carry(cluster, NAMESPACE + bundle, rate / 2)
     for broker, percent in scenario.foreign.get(number, []):
         world.foreign[world.fleet.names.index(broker)] = percent

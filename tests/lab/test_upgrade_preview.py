@@ -19,7 +19,7 @@ from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
 from tests.lab.test_columnar_fold import an_hour
 from tests.separate_back_tests import DAY_MS, MINUTE_MS, check_defaults
 from tests.unit.command_line import Answer, rebalancer
-from tests.unit.test_broker_conf_upgrade import AVG, STOCK, written
+from tests.unit.test_broker_conf import AVG, STOCK, written
 
 ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT / "tests/data/recordings"

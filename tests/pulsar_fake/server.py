@@ -32,6 +32,16 @@ class Fault:
     instead: Answer | None = None
 
 
+def answered(status: int, body: bytes = b"") -> Fault:
+    """Another answer than the broker's."""
+    return Fault(instead=Answer(status, body))
+
+
+def is_put(request: Request) -> bool:
+    """Unloads and splits."""
+    return request.method == "PUT"
+
+
 #: What is wrong with a request; None for those that are served as usual.
 Faults = Callable[[Request], Fault | None]
 
@@ -87,6 +97,17 @@ class FakePulsar:
             for bundle, owner in self.cluster.owners.items():
                 if owner == broker:
                     self.cluster.owners[bundle] = None
+
+    def fail(self, wanted: str | Callable[[Request], bool], fault: Fault) -> None:
+        """From now on, where the target contains `wanted` or it is true; nothing else fails."""
+
+        def matches(request: Request) -> bool:
+            return wanted in request.target if isinstance(wanted, str) else wanted(request)
+
+        self.faults = lambda request: fault if matches(request) else None
+
+    def heal(self) -> None:
+        self.faults = lambda _: None
 
     def asked(self, method: str) -> list[Request]:
         """Requests of a method, in the order in which they came."""

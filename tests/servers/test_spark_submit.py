@@ -19,7 +19,7 @@ import pytest
 from streaming.cluster.spark_launcher import UNPACKED
 from tests.replayed import replayed
 from tests.unit.command_line import rebalancer
-from tests.unit.test_shipping import archive
+from tests.unit.test_application import archive
 from tools.kills.compared_topics import compare
 from tools.processes.real_job import TOPICS, RealJob, kill_marked, marked, recording
 from tools.servers.kafka_broker import KafkaBroker

@@ -33,7 +33,7 @@ from streaming.cluster.workers import (
 )
 from streaming.failures import JobError
 from streaming.settings import JobSettings
-from tests.unit.test_shipping import archive
+from tests.unit.test_application import archive
 from tools.servers.jvm import free_ports
 
 pytestmark = pytest.mark.spark

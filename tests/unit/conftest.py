@@ -11,6 +11,7 @@ from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.executor_lives import BUNDLES
+from tests.world.services import Scene
 
 
 @pytest.fixture(params=["modular", "extensible"])
@@ -24,3 +25,8 @@ def pulsar(request: pytest.FixtureRequest) -> Iterator[FakePulsar]:
 @pytest.fixture
 def control(tmp_path: Path) -> Control:
     return Control(tmp_path)
+
+
+@pytest.fixture
+def scene(pulsar: FakePulsar, control: Control) -> Scene:
+    return Scene(pulsar, control)

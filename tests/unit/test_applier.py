@@ -1,6 +1,4 @@
-"""How the applier waits: it looks ever more rarely for a bundle's new owner, never past its
-deadline, and longer between two calls.
-"""
+"""How the applier waits between looks and calls, and how fast commands may be begun."""
 
 from __future__ import annotations
 
@@ -8,16 +6,19 @@ from contextlib import closing
 from itertools import count
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.effect import Allowance, MoveOnItsWay
+from sinks.executor.guard import RateLimiter
 from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.wire.codec import encode_command, read_command
 from sinks.wire.contracts.execution import CommandRecord
 from tests.control_topic import command
-from tests.pulsar_fake.model import Answer, Request
-from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.pulsar_fake.model import Request
+from tests.pulsar_fake.server import FakePulsar, Fault, answered, is_put
 from tests.unit.executor_lives import ONE
 
 
@@ -58,34 +59,28 @@ def applied(pulsar: FakePulsar, retry: RetryPolicy, waits: Waits) -> tuple[str, 
 
 
 def test_it_looks_ever_more_rarely_for_the_new_owner(pulsar: FakePulsar) -> None:
-    pulsar.faults = lambda request: (
-        Fault(instead=Answer(503)) if "/non-persistent/" in request.target else None
-    )
+    pulsar.fail("/non-persistent/", answered(503))
     waits = Waits()
     assert applied(pulsar, RetryPolicy(arrival_ms=60_000), waits) == ("applied", "unverified")
     assert waits.looks[:4] == [0.1, 0.2, 0.4, 0.8]
 
 
 def test_it_never_waits_past_its_deadline(pulsar: FakePulsar) -> None:
-    pulsar.faults = lambda request: (
-        Fault(instead=Answer(503)) if "/non-persistent/" in request.target else None
-    )
+    pulsar.fail("/non-persistent/", answered(503))
     waits = Waits()
     applied(pulsar, RetryPolicy(arrival_ms=150), waits)
     assert waits.looks[:1] == [0.1]
     assert 0.149 < sum(waits.looks) < 0.151
 
 
-def test_a_program_that_ends_looks_for_the_released_bundle_all_the_same(
-    pulsar: FakePulsar,
-) -> None:
+def test_a_program_that_ends_looks_for_the_released_bundle_all_the_same(pulsar: FakePulsar) -> None:
     two = pulsar.cluster.brokers[1]
     pulsar.cluster.lookups = False
     looks = count()
 
     def found_later(request: Request) -> Fault | None:
         if request.target.startswith("/lookup/"):
-            return Fault(instead=Answer(503))
+            return answered(503)
         if "/non-persistent/" in request.target and next(looks) == 8:
             pulsar.cluster.owners[ONE] = two
         return None
@@ -99,7 +94,7 @@ def test_a_program_that_ends_looks_for_the_released_bundle_all_the_same(
 def test_each_pause_between_two_calls_is_twice_the_one_before(
     pulsar: FakePulsar, attempts: int, pauses: list[float]
 ) -> None:
-    pulsar.faults = lambda request: Fault(instead=Answer(503)) if request.method == "PUT" else None
+    pulsar.fail(is_put, answered(503))
     waits = Waits()
     assert applied(pulsar, RetryPolicy(attempts=attempts, backoff_ms=200), waits) == (
         "failed",
@@ -110,7 +105,7 @@ def test_each_pause_between_two_calls_is_twice_the_one_before(
 
 
 def test_a_program_that_ends_makes_no_further_call(pulsar: FakePulsar) -> None:
-    pulsar.faults = lambda request: Fault(instead=Answer(503)) if request.method == "PUT" else None
+    pulsar.fail(is_put, answered(503))
     assert applied(pulsar, RetryPolicy(attempts=9, backoff_ms=200), Waits(2)) == (
         "failed",
         "broker-unavailable",
@@ -127,3 +122,46 @@ def test_a_bundle_is_without_a_broker_from_its_release_to_the_first_sight_of_an_
 ) -> None:
     move = MoveOnItsWay(a_transfer(pulsar), Allowance(), 1, released_s, owned_s)
     assert move.unowned_ms == unowned_ms
+
+
+class Clock:
+    """Time that passes only when somebody waits."""
+
+    def __init__(self, patience_s: float = float("inf")) -> None:
+        self.now = 0.0
+        self.patience_s = patience_s
+
+    def wait(self, seconds: float) -> bool:
+        self.now += seconds
+        return self.now > self.patience_s
+
+    def read(self) -> float:
+        return self.now
+
+
+@given(st.integers(1, 5), st.lists(st.floats(0, 40), min_size=1, max_size=40))
+def test_in_no_minute_more_are_begun_than_allowed(most: int, pauses: list[float]) -> None:
+    clock, begun = Clock(), []
+    limiter = RateLimiter(most, clock.wait, clock.read)
+    for pause in pauses:
+        clock.wait(pause)
+        assert limiter.acquire()
+        begun.append(clock.now)
+
+    assert all(
+        later - earlier >= 60 - 1e-6 for earlier, later in zip(begun, begun[most:], strict=False)
+    )
+
+
+def test_whoever_is_within_the_limit_does_not_wait() -> None:
+    clock = Clock()
+    limiter = RateLimiter(3, clock.wait, clock.read)
+    assert [limiter.acquire() for _ in range(3)] == [True] * 3
+    assert clock.now == 0
+    assert RateLimiter(0, clock.wait, clock.read).acquire()
+
+
+def test_a_wish_to_stop_ends_the_wait() -> None:
+    clock = Clock(patience_s=30)
+    limiter = RateLimiter(1, clock.wait, clock.read)
+    assert [limiter.acquire(), limiter.acquire()] == [True, False]

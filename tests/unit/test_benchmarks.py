@@ -27,17 +27,6 @@ def test_reports_have_the_size_of_real_ones_and_decode() -> None:
     assert isinstance(decode(fleet.sweep(0), b""), Sweep)
 
 
-def test_every_figure_changes_from_pass_to_pass() -> None:
-    fleet = Fleet(brokers=4, bundles=3)
-    first, second = (decode(next(fleet.reports(number)), b"") for number in (0, 1))
-    assert isinstance(first, LoadReport)
-    assert isinstance(second, LoadReport)
-    assert first.bundles is not None
-    assert second.bundles is not None
-    assert first.digest != second.digest
-    assert (first.bundles.traffic != second.bundles.traffic).all()
-
-
 @pytest.mark.heavy
 def test_the_plain_loop_is_measured_for_every_strategy(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--brokers", "6", "--bundles", "20", "--passes", "1", "--no-spark", "--json"])
@@ -49,15 +38,6 @@ def test_the_plain_loop_is_measured_for_every_strategy(capsys: pytest.CaptureFix
     ]
     assert all(cost["commands"] > 0 for cost in costs["plain"])
     assert costs["batches"] == []
-
-
-@pytest.mark.heavy
-def test_figures_print_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--brokers", "4", "--bundles", "5", "--passes", "1", "--no-spark"])
-    printed = capsys.readouterr()
-    assert "µs/report" in printed.out
-    assert "ms/round" in printed.out
-    assert "plain loop" in printed.err
 
 
 def test_a_measurement_that_is_told_to_stop_stops_and_says_so(

@@ -1,11 +1,9 @@
-"""`rebalancer config from-broker-conf`: Java's syntax, what becomes of every key, and what is said
-about the rest.
-"""
+"""A broker.conf in all its forms as settings, and what an upgrade of Pulsar changes for it."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +16,16 @@ from pulsar_rebalancer.cli.main import app
 from pulsar_rebalancer.settings.broker_conf.convert import Conversion, convert
 from pulsar_rebalancer.settings.broker_conf.forms import Property, properties_in, read_conf
 from pulsar_rebalancer.settings.broker_conf.keys import KEYS
+from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade, as_written
+from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade as upgrade_of
 from pulsar_rebalancer.settings.leaves import all_leaves
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.load import load, resolved
+from pulsar_rebalancer.settings.sources import Assignment
 from strategies.errors import SettingsError
+from strategies.fold.engine import EngineSettings, placement_of
+from strategies.java.pulsar_releases import RELEASE_DEFAULTS, PulsarRelease
 from strategies.shedding.registry import SHEDDERS
+from tests.unit.command_line import rebalancer
 
 IMPL = "org.apache.pulsar.broker.loadbalance.impl"
 EXTENSIBLE = (
@@ -169,11 +173,9 @@ def test_the_printed_file_is_a_settings_file(conf: Conf, tmp_path: Path) -> None
     printed = tmp_path / "settings.toml"
     printed.write_text(result.stdout, "utf-8")
     engine = load(printed).engine
-    assert (engine.strategy, engine.round.interval_ms, engine.weights.bandwidth_in) == (
-        "avg",
-        180_000,
-        0.25,
-    )
+    assert engine.strategy == "avg"
+    assert engine.round.interval_ms == 180_000
+    assert engine.weights.bandwidth_in == 0.25
     assert getattr(engine.shedding, "low_threshold", None) == 20.0
     assert all(
         name in result.stdout
@@ -187,11 +189,9 @@ def test_json_carries_the_same(conf: Conf) -> None:
         conf.says("loadBalancerEnabled=true", "loadBalancerSheddingIntervalMinutes=3"), "--json"
     )
     body = json.loads(result.stdout)
-    assert (body["kind"], body["v"], body["settings"]["round.interval_ms"]) == (
-        "broker-conf",
-        1,
-        180_000,
-    )
+    assert body["kind"] == "broker-conf"
+    assert body["v"] == 1
+    assert body["settings"]["round.interval_ms"] == 180_000
     assert len(body["keys"]) == len(KEYS)
     assert body["warnings"][0].startswith(f"{conf.file}:1: loadBalancerEnabled: no effect: ")
     assert body["warnings"][0] in result.stderr.replace("\n", "")
@@ -202,3 +202,181 @@ def test_files_that_are_no_broker_conf_exit_2(conf: Conf, tmp_path: Path) -> Non
     assert run(conf.file).exit_code == 2
     assert run(tmp_path / "nowhere").exit_code == 2
     assert run(tmp_path).exit_code == 2
+
+
+#: What each of the files below sets.
+SET = {"shedding.strategy": "avg", "shedding.avg.low_threshold": 20.0}
+PROTECTED = ["public/functions", "tenant-a/ns1"]
+
+RUNTIME = {
+    "loadBalancerLoadSheddingStrategy": f"{IMPL}.AvgShedder",
+    "loadBalancerAvgShedderLowThreshold": "20",
+    "loadBalancerSheddingExcludedNamespaces": "[public/functions, tenant-a/ns1]",
+    "loadBalancerOverrideBrokerNicSpeedGbps": "Optional.empty",
+    "brokerDeduplicationMaxNumberOfProducers": "10000",
+    "defaultNamespaceBundleSplitAlgorithm": "null",
+}
+#: Files of people, by name, after lines `=== name`.
+FILES = Path(__file__).parents[1].joinpath("data/broker_conf_forms.txt").read_text("utf-8")
+WRITTEN = dict(part.split("\n", 1) for part in FILES.split("=== ")[1:])
+FORMS = WRITTEN | {
+    "runtime-pretty": json.dumps(RUNTIME, indent=2),
+    "runtime-one-line": json.dumps(RUNTIME, separators=(",", ":")),
+    "runtime-tabs": json.dumps(RUNTIME, indent="\t"),
+    "runtime-columns": "".join(f"{key}    {value}\n" for key, value in RUNTIME.items()),
+    "config-map-json": json.dumps(
+        {"kind": "ConfigMap", "data": {"broker.conf": WRITTEN["broker.conf"]}}
+    ),
+    "docker-inspect": json.dumps(
+        [{"Config": {"Env": [f"PULSAR_PREFIX_{k}={v}" for k, v in RUNTIME.items()]}}]
+    ),
+}
+
+
+def write(folder: Path, text: str, encoding: str = "utf-8", ends: str = "\n") -> Path:
+    """A file with this text."""
+    file = folder / "broker.txt"
+    file.write_bytes(text.replace("\n", ends).encode(encoding))
+    return file
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_sets_what_it_says(tmp_path: Path, form: str) -> None:
+    assert_sets(write(tmp_path, FORMS[form]))
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"], ids=["lf", "crlf"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("form", ["broker.conf", "helm", "whole-file", "runtime-pretty"])
+def test_marks_and_ends_of_lines_change_nothing(
+    tmp_path: Path, form: str, encoding: str, ends: str
+) -> None:
+    assert_sets(write(tmp_path, FORMS[form], encoding, ends))
+
+
+def assert_sets(file: Path) -> None:
+    """The file sets what every one of the forms says, and no key of it is unknown."""
+    found = convert(file)
+    assert {path: found.settings[path] for path in SET} == SET
+    names = found.settings["limits.excluded_namespaces"].split(",")
+    assert [name.strip() for name in names] == PROTECTED
+    assert [warning for warning in found.warnings if "not a key" in warning] == []
+
+
+@pytest.mark.parametrize("form", ["config-map", "whole-file", "container", "docker-run"])
+def test_origins_name_the_line_of_the_file(tmp_path: Path, form: str) -> None:
+    file = write(tmp_path, FORMS[form])
+    key = "loadBalancerAvgShedderLowThreshold"
+    lines = FORMS[form].splitlines()
+    first = (
+        1 if form == "docker-run" else 1 + next(n for n, line in enumerate(lines) if key in line)
+    )
+
+    assert convert(file).origins["shedding.avg.low_threshold"] == f"{file}:{first}: {key}"
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000], ids=["flow", "block"])
+def test_yaml_that_nests_too_deeply_is_told(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read_conf(write(tmp_path, text))
+
+    assert caught.value.complaints[0].startswith(f"{tmp_path}")
+
+
+def test_names_that_stand_for_one_another_are_read_once(tmp_path: Path) -> None:
+    """Ten tables, each with ten times the one before, are not ten thousand million keys."""
+    tables = ["a0: &a0 {maxUnloadPercentage: 0.5}"]
+    tables += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 11)]
+
+    found = read_conf(write(tmp_path, "\n".join(tables)))
+
+    assert [(one.key, one.value) for one in found] == [("maxUnloadPercentage", "0.5")]
+
+
+SHEDDING, PLACEMENT = "loadBalancerLoadSheddingStrategy", "loadBalancerLoadPlacementStrategy"
+THRESHOLD, AVG = f"{SHEDDING}={IMPL}.ThresholdShedder", f"{SHEDDING}={IMPL}.AvgShedder"
+UNIFORM = f"{SHEDDING}={IMPL}.UniformLoadShedder"
+STOCK = "loadBalancerEnabled=true"
+EVENLY = "loadBalancerDistributeBundlesEvenlyEnabled"
+
+
+def written(folder: Path, *lines: str) -> Path:
+    file = folder / "broker.conf"
+    file.write_text("".join(f"{line}\n" for line in lines), "iso-8859-1")
+    return file
+
+
+def converted(folder: Path, *lines: str, release: PulsarRelease = "4.2") -> Conversion:
+    return convert(written(folder, *lines), release)
+
+
+def upgrade(folder: Path, *lines: str) -> Upgrade:
+    return upgrade_of(converted(folder, *lines).given, "4.2", "5.0")
+
+
+def test_a_key_that_the_file_sets_survives_whatever_its_value(tmp_path: Path) -> None:
+    """Also one that is not converted to a setting."""
+    values = {key: differs.values["5.0"] for key, differs in RELEASE_DEFAULTS.items()}
+    found = upgrade(tmp_path, *(f"{key}={as_written(value)}" for key, value in values.items()))
+    assert (found.omitted, found.lines, found.other_lines) == ((), (), ())
+
+
+def test_the_system_namespace_keeps_the_number_of_any_other(tmp_path: Path) -> None:
+    found = upgrade(tmp_path, "defaultNumberOfNamespaceBundles=16")
+    assert "defaultNumberOfSystemNamespaceBundles=16" in found.other_lines
+
+
+@pytest.mark.parametrize("lines", [(STOCK,), (THRESHOLD,), (AVG,), (UNIFORM,)])
+def test_the_lines_lead_to_the_settings_of_today(tmp_path: Path, lines: tuple[str, ...]) -> None:
+    keep = upgrade(tmp_path, *lines).lines
+    before = engine(converted(tmp_path, *lines), "4.2")
+    after = engine(converted(tmp_path, *lines, *keep, release="5.0"), "5.0")
+    assert placement_of(before) == placement_of(after)
+    assert replace(before, placement="auto", pulsar_version="5.0") == replace(
+        after, placement="auto"
+    )
+
+
+def engine(conversion: Conversion, release: PulsarRelease) -> EngineSettings:
+    """What decisions depend on, in parity mode."""
+    given = {**conversion.settings, "pulsar.version": release, "shedding.mode": "parity"}
+    return resolved([Assignment(path, value, "file", "") for path, value in given.items()]).engine
+
+
+def test_an_omitted_key_has_the_default_of_the_release(tmp_path: Path) -> None:
+    before = engine(converted(tmp_path, STOCK), "4.2")
+    after = engine(converted(tmp_path, STOCK, release="5.0"), "5.0")
+    assert (before.strategy, after.strategy) == ("threshold", "avg")
+    assert (before.filters.distribute_evenly, after.filters.distribute_evenly) == (True, False)
+
+
+def test_json_has_the_same(tmp_path: Path) -> None:
+    file = written(tmp_path, THRESHOLD)
+    assert "upgrade" not in rebalancer("config", "from-broker-conf", file, "--json").json
+    flags = ("--pulsar", "5.0.1", "--json")
+    found = rebalancer("config", "from-broker-conf", file, *flags).json["upgrade"]
+    assert (found["from"], found["to"]) == ("4.2", "5.0")
+    assert found["lines"] == [f"{EVENLY}=true"]
+    assert found["strategies"]["5.0"] == {
+        "shedding": f"{IMPL}.ThresholdShedder",
+        "placement": f"{IMPL}.LeastLongTermMessageRate",
+        "starts": True,
+    }
+    assert found["omitted"][1] == {
+        "key": "maxUnloadPercentage",
+        "before": 0.2,
+        "after": 0.5,
+        "effect": "no effect: ThresholdShedder does not use it",
+        "changes": False,
+        "balancing": True,
+        "keep": None,
+    }
+
+
+def test_the_version_of_today_changes_nothing_and_another_one_is_not_known(tmp_path: Path) -> None:
+    words = ("config", "from-broker-conf", written(tmp_path, STOCK), "--pulsar")
+    answer = rebalancer(*words, "4.2")
+    assert "An upgrade to Pulsar 4.2 changes no key that the file leaves out." in answer.out
+    for version in ("6.1", "3.0", "5", "5.0 beta?", ""):
+        answer = rebalancer(*words, version)
+        assert (answer.code, "name 4.2 or 5.0" in answer.words) == (2, True)

@@ -1,4 +1,6 @@
-"""Who leads the cluster, and since when a broker runs, as the brokers say it."""
+"""Who leads the cluster, since when a broker runs, and which load manager a cluster runs, as
+brokers say it.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,10 @@ import pytest
 
 from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.broker_facts import LoadManager, configured_manager
 from strategies.errors import AdminError, BrokerUnavailable, Refused
-from tests.pulsar_fake.model import Answer, Cluster
-from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar, Fault, answered
 
 STARTED_S = 1_780_000_000.0
 
@@ -44,21 +47,21 @@ def test_the_leader_is_a_broker_or_nobody(pulsar: FakePulsar) -> None:
     "body", [b'{"serviceUrl": "http://b-1:8080"}', b'{"serviceUrl": "http://b-1:8080/"}']
 )
 def test_older_brokers_name_the_leader_by_its_url(pulsar: FakePulsar, body: bytes) -> None:
-    pulsar.faults = lambda _: Fault(instead=Answer(200, body))
+    pulsar.fail("", answered(200, body))
     assert asked(pulsar, PulsarAdmin.leader) == "b-1:8080"
 
 
 @modular
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"", b'{"brokerId": 5}', b'{"brokerId": "b 1"}'])
 def test_an_answer_that_names_no_broker_is_an_error(pulsar: FakePulsar, body: bytes) -> None:
-    pulsar.faults = lambda _: Fault(instead=Answer(200, body))
+    pulsar.fail("", answered(200, body))
     with pytest.raises(Refused, match="The answer to the leader is not one of Pulsar's admin API"):
         asked(pulsar, PulsarAdmin.leader)
 
 
 @managers
 def test_a_leader_that_nobody_can_name_is_an_error(pulsar: FakePulsar) -> None:
-    pulsar.faults = lambda _: Fault(drop=True)
+    pulsar.fail("", Fault(drop=True))
     with pytest.raises(AdminError):
         asked(pulsar, PulsarAdmin.leader)
 
@@ -79,9 +82,7 @@ def test_a_broker_says_when_it_started(pulsar: FakePulsar) -> None:
 def test_a_report_without_a_start_leaves_the_metrics(pulsar: FakePulsar, start: bytes) -> None:
     one, _ = pulsar.cluster.brokers
     pulsar.cluster.started_s = {one: STARTED_S}
-    pulsar.faults = lambda request: (
-        Fault(instead=Answer(200, start)) if "load-report" in request.path else None
-    )
+    pulsar.fail(lambda request: "load-report" in request.path, answered(200, start))
     assert asked(pulsar, lambda admin: admin.started_ms(one)) == int(STARTED_S * 1000)
 
 
@@ -98,7 +99,7 @@ def test_a_lost_report_does_not_become_the_start_of_the_process(pulsar: FakePuls
     """The process began before the load manager: two sources in turn would look like a restart."""
     one, _ = pulsar.cluster.brokers
     pulsar.cluster.started_s = {one: STARTED_S}
-    pulsar.faults = lambda request: Fault(drop=True) if "load-report" in request.path else None
+    pulsar.fail(lambda request: "load-report" in request.path, Fault(drop=True))
     with pytest.raises(BrokerUnavailable):
         asked(pulsar, lambda admin: admin.started_ms(one))
 
@@ -116,7 +117,28 @@ def test_a_lost_report_does_not_become_the_start_of_the_process(pulsar: FakePuls
 )
 def test_forms_of_the_start_in_the_metrics(pulsar: FakePulsar, line: bytes, ms: int | None) -> None:
     one, _ = pulsar.cluster.brokers
-    pulsar.faults = lambda request: (
-        Fault(instead=Answer(200, b"x 1\n" + line)) if request.path == "/metrics/" else None
-    )
+    pulsar.fail(lambda request: request.path == "/metrics/", answered(200, b"x 1\n" + line))
     assert asked(pulsar, lambda admin: admin.started_ms(one)) == ms
+
+
+_PACKAGE = "org.apache.pulsar.broker.loadbalance"
+
+
+@modular
+@pytest.mark.parametrize(
+    ("class_name", "found"),
+    [
+        (f"{_PACKAGE}.impl.ModularLoadManagerImpl", "modular"),
+        (f"{_PACKAGE}.impl.ModularLoadManagerWrapper", "modular"),
+        (f"{_PACKAGE}.extensions.ExtensibleLoadManagerImpl", "extensible"),
+        (f"{_PACKAGE}.impl.SimpleLoadManagerImpl", None),
+        # The name of a package says nothing.
+        ("org.example.ModularLoadManager.MyManager", None),
+        ("", None),
+    ],
+)
+def test_the_class_names_the_manager(
+    pulsar: FakePulsar, class_name: str, found: LoadManager | None
+) -> None:
+    pulsar.cluster.configuration["loadManagerClassName"] = class_name
+    assert asked(pulsar, configured_manager) == (found, class_name.rpartition(".")[2])

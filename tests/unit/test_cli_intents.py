@@ -19,9 +19,10 @@ from sinks.wire.codec import decode, encode_round
 from sinks.wire.signing import SigningKey
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import Round
-from tests.control_topic import TOPICS, Control, now_ms
+from tests.control_topic import Control, now_ms
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.folding_job import FoldingJob
+from tools.processes.set_words import set_words
 from tools.waiting import eventually
 
 pytestmark = pytest.mark.heavy
@@ -55,12 +56,8 @@ class Person:
         finally:
             timer.cancel()
 
-    def settings(self, **more: str) -> list[str]:
-        given = {f"topics.{name}": self.control.uri(name) for name in TOPICS} | {
-            "pulsar.cluster": "c",
-            **{name.replace("__", "."): value for name, value in more.items()},
-        }
-        return [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
+    def settings(self, **more: object) -> list[str]:
+        return set_words(self.control.settings(**more))
 
     def written(self) -> list[Intent]:
         records = [decode(value, b"") for value in self.control.read("telemetry")]
@@ -124,33 +121,10 @@ def test_of_two_people_at_the_same_moment_the_round_refuses_the_second(
     assert "--together" in answer.err
 
 
-def test_what_is_wrong_with_the_words(person: Person, job: FoldingJob) -> None:
-    assert person.types("drain", A).code == 2, "a reason is needed"
-    for words, sentence in (
-        (("--reason", " "), "error: --reason is empty"),
-        (("--reason", "x", "--by", "a\nb"), "with control characters"),
-        (("--reason", "x", "--until", "soon"), "--until: 'soon' is neither a duration"),
-        (("--reason", "x", "--until", "2020-01-01"), "error: --until: 2020-01-01 has passed (UTC)"),
-    ):
-        answer = person.types("drain", A, *words)
-        assert (answer.code, sentence in answer.err) == (2, True), answer.err
-        assert len(answer.err.splitlines()) == 1
+def test_a_cluster_without_rounds_is_named(person: Person, job: FoldingJob) -> None:
     answer = person.types("drain", A, "--reason", "x", "--cluster", "other")
     assert (answer.code, "no round of cluster other was published" in answer.err) == (1, True)
     assert person.written() == []
-
-
-@pytest.mark.parametrize(
-    "command",
-    [("drain", A), ("undrain", A), ("roll",), ("roll", "--resume"), ("roll", "--cancel")],
-)
-def test_an_empty_reason_is_a_usage_error_before_any_topic_is_read(
-    person: Person, command: tuple[str, ...]
-) -> None:
-    answer = person.types(*command, "--reason", "")
-    assert (answer.code, answer.out) == (2, "")
-    sentence = "error: --reason is empty; every decision names a person and a reason.\n"
-    assert answer.err == sentence
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from tests.unit.command_line import Answer, rebalancer
 from tests.unit.executor_lives import APPLY, ONE, THREE, TWO, run
 from tests.unit.plan_builders import APPROVALS_KEY, approval, give
 from tests.unit.test_wire_encoding import ROUND
+from tools.processes.set_words import set_words
 
 pytestmark = pytest.mark.heavy
 
@@ -35,15 +36,10 @@ class Operator:
         file = self.control.folder / "approvals-key"
         file.write_bytes(APPROVALS_KEY.secret.reveal())
         file.chmod(0o600)
-        given = {f"topics.{name}": self.control.uri(name) for name in TOPICS} | {
-            "executor.approval": "required",
-            "executor.state": str(self.control.folder / "state"),
-            "pulsar.cluster": "c",
-        }
+        given = self.control.settings(executor__approval="required")
         if key:
-            given["signing.approvals_key_file"] = str(file)
-        overrides = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
-        return rebalancer(*words, *overrides)
+            given["signing.approvals_key_file"] = file
+        return rebalancer(*words, *set_words(given))
 
     def decides(self, *commands: Command, **changes: object) -> None:
         """The job has published a round with these commands."""
@@ -133,13 +129,11 @@ def test_an_approval_is_signed_and_names_person_reason_and_bytes(operator: Opera
     (record,) = operator.control.read("approvals")
     assert APPROVALS_KEY.check(record) == "signed"
     given, expected = decode_approval(record), approval(*moves)
-    assert (given.plan, given.commands, given.by, given.reason, given.expires_at_ms) == (
-        expected.plan,
-        expected.commands,
-        "anna",
-        "fits",
-        expected.expires_at_ms,
-    )
+    assert given.plan == expected.plan
+    assert given.commands == expected.commands
+    assert given.by == "anna"
+    assert given.reason == "fits"
+    assert given.expires_at_ms == expected.expires_at_ms
     listed = operator.types("plans", "list").words
     assert "waiting, approved by anna, not answered" in listed
 

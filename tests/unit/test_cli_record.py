@@ -80,27 +80,6 @@ def test_an_existing_file_is_replaced_only_when_told_so(tmp_path: Path) -> None:
     assert list(open_recording(target)) == LINES
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "told"),
-    [
-        (["copy.txt"], 2, "end the name with .jsonl, .jsonl.gz, .jsonl.zst"),
-        (
-            ["copy.jsonl", "--topic", "file:///nowhere"],
-            1,
-            "the topic does not exist; correct its name, or start its writer",
-        ),
-        (["copy.jsonl", "--topic", "pulsar://a:1/b"], 2, "names no topic"),
-        (["copy.jsonl", "--topic", "nowhere"], 2, "has an unknown scheme"),
-        (["/nowhere/copy.jsonl", "--topic", "file:///tmp", "--force"], 1, "cannot be written"),
-    ],
-)
-def test_what_cannot_be_recorded(words: list[str], code: int, told: str) -> None:
-    answer = rebalancer("record", *words)
-
-    assert (answer.code, answer.out) == (code, "")
-    assert told in answer.words
-
-
 def test_until_nothing_comes_any_more(tmp_path: Path) -> None:
     answer = rebalancer(
         "record", tmp_path / "copy.jsonl", "--until-idle", "0.3", "--topic", topic(tmp_path, LINES)

@@ -211,22 +211,6 @@ def test_a_roll_is_cancelled(person: Person, fleet: RestartingFleet) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        (("--resume", "--cancel"), "--resume and --cancel exclude each other"),
-        (("--restart-again", "a:1", "--reason", "x"), "--restart-again needs --resume"),
-        (("a:1", "--resume"), "are for the brokers of the active roll"),
-        ((), "a new roll needs a --reason TEXT"),
-    ],
-)
-def test_words_that_do_not_fit_together(
-    person: Person, given: tuple[str, ...], sentence: str
-) -> None:
-    answer = person.types("roll", *given)
-    assert (answer.code, sentence in answer.words) == (2, True), answer.words
-
-
 def test_brokers_that_cannot_be_rolled(person: Person, fleet: RestartingFleet) -> None:
     for given, sentence in (
         (("nowhere:1",), "no broker nowhere:1 has reported"),

@@ -170,13 +170,11 @@ def test_config_show_tells_value_and_origin() -> None:
     assert answer.code == 0
     assert (answer.json["kind"], answer.json["v"]) == ("settings", 1)
     (only,) = answer.json["settings"]
-    assert (only["path"], only["value"], only["default"], only["from"], only["source"]) == (
-        "round.epoch",
-        4,
-        1,
-        "env",
-        "REBALANCER_ROUND__EPOCH",
-    )
+    assert only["path"] == "round.epoch"
+    assert only["value"] == 4
+    assert only["default"] == 1
+    assert only["from"] == "env"
+    assert only["source"] == "REBALANCER_ROUND__EPOCH"
 
 
 @pytest.mark.heavy

@@ -15,9 +15,9 @@ from sinks.collector.open_cluster import discovered
 from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError, SettingsError
-from tests.control_topic import TOPICS, Control
+from tests.control_topic import Control
 from tests.pulsar_fake.model import Answer, Cluster, Request
-from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.pulsar_fake.server import FakePulsar, Fault, answered
 from tests.unit.command_line import rebalancer
 from tests.unit.test_collector import POLICY, REPORT
 from tests.unit.test_several_clusters import collected, telemetry
@@ -40,13 +40,7 @@ def pulsar() -> Iterator[FakePulsar]:
 
 def types(pulsar: FakePulsar, folder: Path, command: str, name: str) -> tuple[int, str]:
     """Exit code and text of a command with this `pulsar.cluster`."""
-    topics = Control(folder)
-    given = {
-        "pulsar.cluster": name,
-        "pulsar.admin_urls": pulsar.admin_urls,
-        "executor.state": folder / "executor",
-        **{f"topics.{kind}": topics.uri(kind) for kind in TOPICS},
-    }
+    given = Control(folder).settings(pulsar__cluster=name, pulsar__admin_urls=pulsar.admin_urls)
     answer = rebalancer(*COMMANDS[command], *set_words(given))
     return answer.code, answer.words
 
@@ -128,7 +122,7 @@ def test_only_pulsars_own_answer_says_that_nothing_is_set(answer: Answer, part: 
     ):
         ask = admin.failure_domains if part == "failureDomains" else admin.isolation_policies
         assert ask() == {}
-        pulsar.faults = lambda request: Fault(instead=answer) if part in request.target else None
+        pulsar.fail(part, Fault(instead=answer))
         with pytest.raises(AdminError):
             ask()
 
@@ -139,7 +133,7 @@ def test_a_page_of_a_proxy_does_not_say_that_a_bundle_is_gone(status: int, body:
     """Such a bundle would count as one without owner."""
 
     def broken(request: Request) -> Fault | None:
-        return Fault(instead=Answer(status, body)) if "non-persistent" in request.target else None
+        return answered(status, body) if "non-persistent" in request.target else None
 
     with (
         FakePulsar(Cluster(), 2) as pulsar,

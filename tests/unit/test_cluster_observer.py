@@ -18,8 +18,8 @@ from sinks.wire.codec import encode_outcome
 from strategies.cluster.intent_contract import RollPhase
 from strategies.errors import Unauthorized
 from tests.control_topic import TOPICS, Control, command, outcome
-from tests.pulsar_fake.model import Answer, Cluster, Request
-from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.pulsar_fake.model import Cluster, Request
+from tests.pulsar_fake.server import FakePulsar, Fault, answered
 
 BUNDLE, OTHER = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"
 SPLIT = "t/ns/0x00000000_0xffffffff"
@@ -81,7 +81,7 @@ def test_a_broker_that_restarts_and_reads_nothing_yet_is_not_frozen(
     pulsar: FakePulsar, observer: ClusterObserver
 ) -> None:
     one, *_ = pulsar.cluster.brokers
-    for fault in (Fault(instead=Answer(500, b"starting")), Fault(drop=True)):
+    for fault in (answered(500, b"starting"), Fault(drop=True)):
         pulsar.faults = lambda request, fault=fault: (  # type: ignore[misc]
             fault if request.broker == one and (fault.drop or reads_metadata(request)) else None
         )
@@ -93,29 +93,27 @@ def test_a_broker_that_restarts_and_reads_nothing_yet_is_not_frozen(
 
 def test_a_cluster_that_does_not_answer(pulsar: FakePulsar, observer: ClusterObserver) -> None:
     at = phases(pulsar, "drained", "waiting", "waiting")
-    pulsar.faults = lambda _: Fault(drop=True)
+    pulsar.fail("", Fault(drop=True))
     blind = observer.look(at)
     assert (blind.live, blind.leader, blind.readable) == (None, None, False)
-    pulsar.faults = lambda _: None
+    pulsar.heal()
     assert observer.look(at).readable
 
 
 def test_brokers_whose_metadata_does_not_answer(
     pulsar: FakePulsar, observer: ClusterObserver
 ) -> None:
-    pulsar.faults = lambda request: Fault(drop=True) if reads_metadata(request) else None
+    pulsar.fail(reads_metadata, Fault(drop=True))
     seen = observer.look(phases(pulsar, "drained", "waiting", "waiting"))
-    assert (seen.live, seen.readable, seen.reading) == (
-        tuple(sorted(pulsar.cluster.brokers)),
-        False,
-        (),
-    )
+    assert seen.live == tuple(sorted(pulsar.cluster.brokers))
+    assert seen.readable is False
+    assert seen.reading == ()
 
 
 def test_a_token_that_is_refused_ends_the_process(
     pulsar: FakePulsar, observer: ClusterObserver
 ) -> None:
-    pulsar.faults = lambda _: Fault(instead=Answer(401, b"no"))
+    pulsar.fail("", answered(401, b"no"))
     with pytest.raises(Unauthorized):
         observer.look({})
 
@@ -148,9 +146,7 @@ def test_a_frozen_broker(pulsar: FakePulsar, settings: Settings) -> None:
     """It answers, and never finishes a read of metadata, while others do."""
     one, *_ = pulsar.cluster.brokers
 
-    pulsar.faults = lambda request: (
-        Fault(delay_s=8) if reads_metadata(request) and request.broker == one else None
-    )
+    pulsar.fail(lambda request: reads_metadata(request) and request.broker == one, Fault(delay_s=8))
     with closing(ClusterObserver(settings, "c", probe_ms=2_000)) as observer:
         seen = observer.look(phases(pulsar, "waiting", "waiting", "waiting"))
     assert (seen.frozen, seen.readable, one in seen.reading) == ((one,), True, False)

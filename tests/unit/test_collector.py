@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -27,14 +27,15 @@ from strategies.errors import Unauthorized
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView, read_policies
 from tests.control_topic import Control, storing
-from tests.pulsar_fake.model import Answer, Cluster, Request
-from tests.pulsar_fake.server import FakePulsar, Fault, Faults
+from tests.pulsar_fake.model import Cluster, Request
+from tests.pulsar_fake.server import FakePulsar, Fault, answered
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
+from tools.processes.set_words import set_words
 
-REPORT = json.loads(
-    (Path(__file__).parents[1] / "data" / "load-report-4.2.4.json").read_text("utf-8")
-)
+DATA = Path(__file__).parents[1] / "data"
+REPORT = json.loads((DATA / "load-report-4.2.4.json").read_text("utf-8"))
+Kind = TypeVar("Kind")
 POLICY = {
     "namespaces": ["t/ns"],
     "primary": [r"127\.0\.0\.1"],
@@ -51,11 +52,6 @@ def pulsar() -> Iterator[FakePulsar]:
     with FakePulsar(Cluster(report=REPORT)) as running:
         running.cluster.owners["t/ns/0x00000000_0xffffffff"] = running.cluster.brokers[0]
         yield running
-
-
-@pytest.fixture
-def control(tmp_path: Path) -> Control:
-    return Control(tmp_path)
 
 
 @contextmanager
@@ -78,30 +74,36 @@ def collector(
         yield Collector(source, storing(publisher))
 
 
+@pytest.fixture
+def collecting(pulsar: FakePulsar, control: Control) -> Iterator[Collector]:
+    with collector(pulsar, control) as found:
+        yield found
+
+
+def records(control: Control, kind: type[Kind]) -> list[Kind]:
+    found = [decode(value, b"") for value in control.read("telemetry")]
+    return [record for record in found if isinstance(record, kind)]
+
+
 def sweeps(control: Control) -> list[Sweep]:
-    records = [decode(value, b"") for value in control.read("telemetry")]
-    return [record for record in records if isinstance(record, Sweep)]
-
-
-def policies(control: Control) -> list[Policies]:
-    records = [decode(value, b"") for value in control.read("telemetry")]
-    return [record for record in records if isinstance(record, Policies)]
+    return records(control, Sweep)
 
 
 def views(control: Control) -> list[PoliciesView]:
     """The published policies as rounds read them."""
-    return [read_policies(record.snapshot) for record in policies(control)]
+    return [read_policies(record.snapshot) for record in records(control, Policies)]
 
 
-def test_a_pass_is_every_report_and_then_the_sweep(pulsar: FakePulsar, control: Control) -> None:
-    with collector(pulsar, control) as one:
-        one.step()
+def test_a_pass_is_every_report_and_then_the_sweep(
+    pulsar: FakePulsar, control: Control, collecting: Collector
+) -> None:
+    collecting.step()
 
     values, brokers = control.read("telemetry"), sorted(pulsar.cluster.brokers)
-    *reports, sweep = (decode(value, b"") for value in values)
-    kinds = [type(report) for report in reports]
-    assert kinds == [LoadReport, LoadReport, LoadReport, Policies]
+    *reports, policies, sweep = (decode(value, b"") for value in values)
+    assert isinstance(policies, Policies)
     assert [report.broker for report in reports if isinstance(report, LoadReport)] == brokers
+    assert len(reports) == 3
     assert isinstance(sweep, Sweep)
     assert (sweep.sweep, sweep.brokers, sweep.missing) == (1, tuple(brokers), {})
     assert json.loads(values[0])["report"] == REPORT, "verbatim"
@@ -117,34 +119,33 @@ def test_a_pass_is_every_report_and_then_the_sweep(pulsar: FakePulsar, control: 
     ],
 )
 def test_a_sweep_says_who_leads_and_whether_the_leader_sheds_by_itself(
-    pulsar: FakePulsar, control: Control, configuration: dict[str, str], shedding: bool | None
+    pulsar: FakePulsar,
+    control: Control,
+    collecting: Collector,
+    configuration: dict[str, str],
+    shedding: bool | None,
 ) -> None:
     pulsar.cluster.configuration.update(configuration)
-    with collector(pulsar, control) as one:
-        one.step()
+    collecting.step()
     (sweep,) = sweeps(control)
     assert (sweep.leader, sweep.shedding) == (pulsar.cluster.leader(), shedding)
 
 
 @pytest.mark.parametrize("status", [401, 403, 500, 503])
 def test_without_an_answer_about_the_leader_the_sweep_says_nothing_about_it(
-    pulsar: FakePulsar, control: Control, status: int
+    pulsar: FakePulsar, control: Control, collecting: Collector, status: int
 ) -> None:
-    pulsar.faults = lambda request: (
-        Fault(instead=Answer(status)) if "leaderBroker" in request.target else None
-    )
-    with collector(pulsar, control) as one:
-        one.step()
-        asked = _asked_for_the_leader(pulsar)
-        one.step()
+    def asked() -> int:
+        return sum("leaderBroker" in request.target for request, _ in pulsar.calls)
+
+    pulsar.fail("leaderBroker", answered(status))
+    collecting.step()
+    before = asked()
+    collecting.step()
     first, _second = sweeps(control)
     assert (first.leader, first.shedding) == (None, None)
     assert b"leader" not in control.read("telemetry")[-1]
-    assert 0 < asked == _asked_for_the_leader(pulsar), "a pause of a minute"
-
-
-def _asked_for_the_leader(pulsar: FakePulsar) -> int:
-    return sum("leaderBroker" in request.target for request, _ in pulsar.calls)
+    assert 0 < before == asked(), "a pause of a minute"
 
 
 @pytest.mark.heavy
@@ -156,8 +157,8 @@ def test_a_dead_a_silent_and_a_strange_broker_are_named_and_delay_nobody(
     pulsar.kill(three, still_listed=True)
     wrong = {
         two: Fault(delay_s=600),
-        strange: Fault(instead=Answer(200, b"<html>")),
-        gone: Fault(instead=Answer(404, b'{"reason":"so"}')),
+        strange: answered(200, b"<html>"),
+        gone: answered(404, b'{"reason":"so"}'),
     }
     pulsar.faults = lambda request: (
         wrong.get(request.broker) if "load-report" in request.target else None
@@ -167,80 +168,66 @@ def test_a_dead_a_silent_and_a_strange_broker_are_named_and_delay_nobody(
 
     (sweep,) = sweeps(control)
     assert sweep.brokers == (one,)
-    assert set(sweep.missing) == {two, three, strange, gone}
     assert "did not answer" in sweep.missing[two]
     assert "does not accept connections" in sweep.missing[three]
     assert done is not None
-    assert done.missing_codes == {
-        two: "broker-unavailable",
-        three: "broker-unavailable",
-        strange: "not-json",
-        gone: "not-found",
-    }
+    codes = dict.fromkeys((two, three), "broker-unavailable")
+    assert done.missing_codes == {**codes, strange: "not-json", gone: "not-found"}
+    assert sweep.missing.keys() == done.missing_codes.keys()
 
 
 def test_a_broker_that_keeps_failing_is_asked_ever_more_rarely_and_always_named(
     pulsar: FakePulsar, control: Control
 ) -> None:
     bad = pulsar.cluster.brokers[2]
-    pulsar.faults = lambda request: (
-        Fault(instead=Answer(503))
-        if request.broker == bad and "load-report" in request.target
-        else None
-    )
+
+    def asks_bad(request: Request) -> bool:
+        return request.broker == bad and "load-report" in request.target
+
+    pulsar.fail(asks_bad, answered(503))
     with collector(pulsar, control, most_passes_off=2) as one:
         asked = []
         for _ in range(10):
-            before = len(pulsar.calls)
+            pulsar.calls.clear()
             one.step()
-            asked.append(
-                any(
-                    call.broker == bad and "load-report" in call.target
-                    for call, _ in pulsar.calls[before:]
-                )
-            )
+            asked.append(any(asks_bad(call) for call, _ in pulsar.calls))
         assert asked == [True, True, False, True, False, False, True, False, False, True]
         assert all(bad in sweep.missing for sweep in sweeps(control))
 
-        pulsar.faults = lambda _: None
+        pulsar.heal()
         for _ in range(3):
             one.step()
     assert bad in sweeps(control)[-1].brokers
 
 
 def test_brokers_of_another_load_manager_than_was_stated_are_named_with_the_remedy(
-    pulsar: FakePulsar, control: Control
+    pulsar: FakePulsar, control: Control, collecting: Collector
 ) -> None:
     pulsar.cluster.manager = "extensible"
-    with collector(pulsar, control) as one:
-        one.step()
+    collecting.step()
     (sweep,) = sweeps(control)
-    assert all(
-        "set pulsar.load_manager to extensible" in reason for reason in sweep.missing.values()
-    )
     assert len(sweep.missing) == 3
+    for reason in sweep.missing.values():
+        assert "set pulsar.load_manager to extensible" in reason
 
 
 def test_policies_are_published_when_they_change_and_read_as_they_are_meant(
     pulsar: FakePulsar, control: Control
 ) -> None:
+    brokers = pulsar.cluster.brokers
     with collector(pulsar, control, policies_interval_ms=100) as one:
-        changed = [one.step().policies]
-        changed.append(one.step().policies)
+        changed = [one.step().policies, one.step().policies]
         pulsar.cluster.policies["p"] = POLICY
         pulsar.cluster.groups["t/ns"] = "g1"
-        pulsar.cluster.domains["d"] = {"brokers": [pulsar.cluster.brokers[0]]}
+        pulsar.cluster.domains["d"] = {"brokers": [brokers[0]]}
         changed.append(one.step().policies)
     assert changed == [True, False, True]
 
     last = views(control)[-1]
-    assert (last.complaints, last.groups, last.domains) == (
-        (),
-        {"t/ns": "g1"},
-        {pulsar.cluster.brokers[0]: "d"},
-    )
-    assert isolated(last, "t/ns", pulsar.cluster.brokers) == {}
-    assert set(isolated(last, "other/ns", pulsar.cluster.brokers)) == set(pulsar.cluster.brokers)
+    assert last.complaints == ()
+    assert (last.groups, last.domains) == ({"t/ns": "g1"}, {brokers[0]: "d"})
+    assert isolated(last, "t/ns", brokers) == {}
+    assert set(isolated(last, "other/ns", brokers)) == set(brokers)
     assert {facts.version for facts in last.brokers.values()} == {"4.2.4"}
 
 
@@ -254,7 +241,7 @@ def test_policies_that_do_not_change_are_published_again_after_a_while(
         results = [one.step() for _ in range(20)]
     assert [result.policies for result in results] == [True] + [False] * 19
     passes = [result.done.ts for result in results if result.done is not None]
-    published = [record.ts for record in policies(control)]
+    published = [record.ts for record in records(control, Policies)]
     due = [passes[0]]
     for ts in passes:
         due += [ts] if ts - due[-1] >= every_ms else []
@@ -267,11 +254,11 @@ def test_policies_that_cannot_be_read_stay_as_they_were_and_are_asked_for_again(
 ) -> None:
     with collector(pulsar, control, policies_interval_ms=100) as one:
         assert one.step().policies
-        pulsar.faults = broken("failureDomains", Answer(500))
+        pulsar.fail("failureDomains", answered(500))
         told = one.step()
         assert not told.policies
         assert "stay as they were" in told.complaints[0]
-        pulsar.faults = lambda _: None
+        pulsar.heal()
         pulsar.cluster.policies["p"] = POLICY
         assert one.step().policies
     assert len(views(control)) == 2
@@ -279,79 +266,71 @@ def test_policies_that_cannot_be_read_stay_as_they_were_and_are_asked_for_again(
 
 #: Answers that say nothing about the part of the policies that is asked for.
 UNREAD = {
-    "a broken broker": ("failureDomains", Answer(500)),
-    "a page of a proxy": ("namespaceIsolationPolicies", Answer(404, b"<html>404</html>")),
+    "a broken broker": ("failureDomains", 500, b""),
+    "a page of a proxy": ("namespaceIsolationPolicies", 404, b"<html>404</html>"),
     "another cluster": (
         "namespaceIsolationPolicies",
-        Answer(404, b'{"reason":"Cluster c does not exist."}'),
+        404,
+        b'{"reason":"Cluster c does not exist."}',
     ),
-    "a broken store": (
-        "antiAffinity",
-        Answer(404, b'{"reason":"Couldn\x27t find namespace policies"}'),
-    ),
-    "a group behind a proxy": ("antiAffinity", Answer(404, b"<html>404</html>")),
+    "a broken store": ("antiAffinity", 404, b'{"reason":"Couldn\x27t find namespace policies"}'),
+    "a group behind a proxy": ("antiAffinity", 404, b"<html>404</html>"),
 }
 
 
-@pytest.mark.parametrize(("part", "answer"), UNREAD.values(), ids=UNREAD)
+@pytest.mark.parametrize("unread", UNREAD.values(), ids=UNREAD)
 def test_until_policies_have_been_read_they_protect_every_bundle(
-    pulsar: FakePulsar, control: Control, part: str, answer: Answer
+    pulsar: FakePulsar, control: Control, collecting: Collector, unread: tuple[str, int, bytes]
 ) -> None:
     """Without a record, rounds would know of no policy and break those that are there."""
-    pulsar.faults = broken(part, answer)
-    with collector(pulsar, control) as one:
-        (complaint,) = one.step().complaints
-        assert "nothing moves" in complaint
-        unread = views(control)[-1]
-        refused = isolated(unread, "any/ns", pulsar.cluster.brokers)
-        assert {why.code for why in refused.values()} == {"isolation-unreadable"}
-        assert len(refused) == 3
-        assert "policies.isolation: could not be read: " in unread.complaints[0]
-        assert {facts.version for facts in unread.brokers.values()} == {"4.2.4"}
-        pulsar.faults = lambda _: None
-        assert one.step().complaints == ()
+    part, status, body = unread
+    pulsar.fail(part, answered(status, body))
+    (complaint,) = collecting.step().complaints
+    assert "nothing moves" in complaint
+    view = views(control)[-1]
+    refused = isolated(view, "any/ns", pulsar.cluster.brokers)
+    assert [why.code for why in refused.values()] == ["isolation-unreadable"] * 3
+    assert "policies.isolation: could not be read: " in view.complaints[0]
+    assert {facts.version for facts in view.brokers.values()} == {"4.2.4"}
+    pulsar.heal()
+    assert collecting.step().complaints == ()
     assert isolated(views(control)[-1], "any/ns", pulsar.cluster.brokers) == {}
 
 
 def test_a_namespace_that_was_deleted_meanwhile_has_no_group(
-    pulsar: FakePulsar, control: Control
+    pulsar: FakePulsar, control: Control, collecting: Collector
 ) -> None:
     def deletes(request: Request) -> Fault | None:
         if "antiAffinity" not in request.target:
             return None
         pulsar.cluster.owners.clear()
-        return Fault(instead=Answer(404, b'{"reason":"Namespace does not exist"}'))
+        return answered(404, b'{"reason":"Namespace does not exist"}')
 
     pulsar.faults = deletes
-    with collector(pulsar, control) as one:
-        assert one.step().complaints == ()
+    assert collecting.step().complaints == ()
     assert (views(control)[-1].groups, views(control)[-1].complaints) == ({}, ())
 
 
-def broken(part: str, answer: Answer) -> Faults:
-    """Answers calls with this part in their path with `answer`."""
-    return lambda request: Fault(instead=answer) if part in request.target else None
-
-
-def test_a_cluster_that_lists_nobody_makes_no_sweep(pulsar: FakePulsar, control: Control) -> None:
-    pulsar.faults = lambda _: Fault(instead=Answer(503))
-    with collector(pulsar, control) as one:
-        told = one.step()
+def test_a_cluster_that_lists_nobody_makes_no_sweep(
+    pulsar: FakePulsar, control: Control, collecting: Collector
+) -> None:
+    pulsar.fail("", answered(503))
+    told = collecting.step()
     assert told.done is None
     assert "answered 503" in told.complaints[0]
     assert control.read("telemetry") == []
 
 
-def test_a_wrong_token_ends_it(pulsar: FakePulsar, control: Control) -> None:
+def test_a_wrong_token_ends_it(pulsar: FakePulsar, collecting: Collector) -> None:
     pulsar.cluster.token = "another"
-    with collector(pulsar, control) as one, pytest.raises(Unauthorized):
-        one.step()
+    with pytest.raises(Unauthorized):
+        collecting.step()
 
 
 def test_many_brokers_are_asked_at_a_time_but_no_more_than_allowed(pulsar: FakePulsar) -> None:
     for _ in range(17):
         pulsar.join()
-    pulsar.faults = lambda _: Fault(delay_s=0.05)
+    pulsar.fail("", Fault(delay_s=0.05))
     with closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls))) as admin:
         done = BrokerPoll(admin.load_report, 4, 0, lambda: 0).run(pulsar.cluster.brokers)
     assert len(done.reports) == 20
@@ -360,17 +339,10 @@ def test_many_brokers_are_asked_at_a_time_but_no_more_than_allowed(pulsar: FakeP
 
 def test_one_look_is_a_table_and_publishes_nothing(pulsar: FakePulsar, control: Control) -> None:
     pulsar.kill(pulsar.cluster.brokers[1], still_listed=True)
-    words = [
-        "collect",
-        "--once",
-        "--set",
-        "pulsar.cluster=c",
-        "--set",
-        f"pulsar.admin_urls={pulsar.admin_urls}",
-    ]
+    given = set_words({"pulsar.cluster": "c", "pulsar.admin_urls": pulsar.admin_urls})
 
-    table = rebalancer(*words, "--telemetry", control.uri("telemetry"))
-    document = rebalancer(*words, "--json")
+    table = rebalancer("collect", "--once", *given, "--telemetry", control.uri("telemetry"))
+    document = rebalancer("collect", "--once", *given, "--json")
 
     assert table.code == 0
     assert all(broker in table.out for broker in pulsar.cluster.brokers)
@@ -379,5 +351,3 @@ def test_one_look_is_a_table_and_publishes_nothing(pulsar: FakePulsar, control: 
     brokers = document.json["brokers"]
     assert [one["broker"] for one in brokers] == sorted(pulsar.cluster.brokers)
     assert sum(one["missing"] is None for one in brokers) == 2
-    assert rebalancer("collect", "--json").code == 2
-    assert rebalancer("collect", "--once").code == 2, "no cluster is named"

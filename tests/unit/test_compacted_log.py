@@ -80,16 +80,6 @@ def test_an_entry_goes_when_everything_in_it_is_older() -> None:
     assert kept.entries == {1: {"c": {"c": 1}}, 2: {"c": {"a": 2, "b": 2}}}
 
 
-def test_what_is_gone_does_not_come_back_from_an_older_entry() -> None:
-    kept = Kept()
-    kept.write(a=1, b=1)
-    kept.write(a=2)
-    kept.write(a=None)
-    assert kept.read_again().values == {"c": {"b": 1}}
-    kept.write(b=2)
-    assert kept.entries == {3: {"c": {"b": 2}}}
-
-
 @pytest.mark.parametrize(("names", "oldest_is_kept"), [(35, True), (34, False)])
 def test_twice_what_is_new_and_64_items_more_may_be_kept(names: int, oldest_is_kept: bool) -> None:
     """33 of 35 are gone: 68 items for two values. 33 of 34: 67 items for one."""
@@ -161,34 +151,6 @@ def test_only_entries_that_are_new_are_read() -> None:
     assert follow(behind, kept) == (True, [1, 2])
     assert behind.of("c") == {"a": 1, "b": 2}
     assert follow(behind, kept) == (True, [])
-
-
-def test_an_entry_that_went_meanwhile_goes_here_too() -> None:
-    kept = Kept()
-    kept.write(a=1)
-    behind = deepcopy(kept.journal)
-    kept.write(a=2)
-    assert follow(behind, kept) == (True, [1])
-    assert behind.entries == kept.journal.entries == [1]
-
-
-@pytest.mark.parametrize(
-    ("both", "strayed_wrote", "was_kept"),
-    [
-        pytest.param([{"a": 1, "b": 1}], {"b": 2}, {"a": 2}, id="wrote what nobody kept"),
-        pytest.param([{"a": 1}, {"b": 1}], {"a": 2}, {"c": 1}, id="dropped what others kept"),
-    ],
-)
-def test_one_that_strayed_is_of_no_use(
-    both: list[dict[str, int]], strayed_wrote: dict[str, int], was_kept: dict[str, int]
-) -> None:
-    kept = Kept()
-    for changed in both:
-        kept.write(**changed)
-    strayed = deepcopy(kept)
-    strayed.write(**strayed_wrote)
-    kept.write(**was_kept)
-    assert not follow(strayed.journal, kept)[0]
 
 
 def test_one_that_has_the_same_entries_in_another_order_is_of_no_use() -> None:

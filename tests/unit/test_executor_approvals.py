@@ -4,6 +4,7 @@ answers to records that are late, forged or repeated.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,78 +12,67 @@ import pytest
 
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret
-from sinks.wire.codec import decode, decode_rejected, encode_approval
+from sinks.wire.codec import decode, encode_approval
 from sinks.wire.signing import SigningKey
+from strategies.cluster.model import Command
 from strategies.executor.admission import AdmissionRules
+from strategies.executor.approvals import Approval
 from strategies.limits import read_windows
-from tests.control_topic import Control, command, now_ms
-from tests.pulsar_fake.server import FakePulsar
-from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO, Death, Life, executor, run
-from tests.unit.plan_builders import APPROVALS_KEY, answers, approval, give
+from tests.control_topic import now_ms
+from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO, executor
+from tests.unit.plan_builders import APPROVALS_KEY, approval
+from tests.world.services import Scene
 
 KEY = SigningKey(Secret(b"k" * 32))
 ASKS = replace(APPLY, approvals_key=APPROVALS_KEY, approval_required=True)
+#: An executor that needs no approval, and obeys pauses.
+PAUSABLE = replace(APPLY, approvals_key=APPROVALS_KEY)
+LATE_MS = 300_000
 
 
-def test_a_plan_waits_until_a_person_approves_it(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    moves = [command(ONE, one, two), command(TWO, one, two)]
-    control.send(*moves)
-    assert run(pulsar, control, ASKS) == []
-    assert pulsar.asked("PUT") == []
-
-    give(control, given := approval(*moves))
-
-    assert run(pulsar, control, ASKS) == [("applied", ""), ("applied", "")]
-    (answer,) = control.answers()
-    assert (answer.approval_id, answer.action, answer.plan, answer.by) == (
-        given.id,
-        "approve",
-        given.plan,
-        "anna",
-    )
-    assert (answer.status, answer.reason) == ("accepted", None)
+@pytest.fixture
+def held(scene: Scene) -> Command:
+    """A move that an executor has read and holds."""
+    move = scene.send_move()
+    assert scene.run(ASKS) == []
+    return move
 
 
-def test_only_outcomes_of_commands_come_back_into_the_telemetry(
-    pulsar: FakePulsar, control: Control
-) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    control.send(move := command(ONE, one, two))
-    give(control, approval(move))
-    run(pulsar, control, ASKS)
-    assert len(control.read("outcomes")) == 2
-    assert [decode(value, b"").outcome for value in control.read("telemetry")] == control.outcomes()  # type: ignore[union-attr]
+def test_a_plan_waits_until_a_person_approves_it(scene: Scene) -> None:
+    moves = scene.send_moves(ONE, TWO)
+    assert scene.run(ASKS) == []
+    assert scene.puts == 0
+
+    scene.give(given := approval(*moves))
+
+    assert scene.run(ASKS) == ["applied", "applied"]
+    (answer,) = scene.control.answers()
+    assert (answer.approval_id, answer.plan, answer.by) == (given.id, given.plan, "anna")
+    assert (answer.action, answer.status, answer.reason) == ("approve", "accepted", None)
+    fed_back = [decode(value, b"") for value in scene.control.read("telemetry")]
+    assert [one.outcome for one in fed_back] == scene.outcomes  # type: ignore[union-attr]
 
 
-def test_a_denied_plan_frees_each_bundle_with_person_and_reason(
-    pulsar: FakePulsar, control: Control
-) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    moves = [command(ONE, one, two), command(TWO, one, two)]
-    control.send(*moves)
-    give(control, approval(*moves, action="deny", by="bo", reason="not during the sale"))
+def test_a_denied_plan_frees_each_bundle_with_person_and_reason(scene: Scene) -> None:
+    moves = scene.send_moves(ONE, TWO)
+    scene.give(approval(*moves, action="deny", by="bo", reason="not during the sale"))
 
-    assert run(pulsar, control, ASKS) == [("refused", "denied"), ("refused", "denied")]
-    assert {done.reason for done in control.outcomes()} == {"denied: bo: not during the sale"}
-    assert pulsar.asked("PUT") == []
+    assert scene.run(ASKS) == ["refused denied", "refused denied"]
+    assert {done.reason for done in scene.outcomes} == {"denied: bo: not during the sale"}
+    assert scene.puts == 0
 
 
-def test_a_command_that_is_held_and_read_again_keeps_waiting(
-    pulsar: FakePulsar, control: Control
-) -> None:
+def test_a_command_that_is_held_and_read_again_keeps_waiting(scene: Scene) -> None:
     """The executor died before it had committed the position, and is paused when it starts."""
-    one, two, _ = pulsar.cluster.brokers
-    brake = control.folder / "pause"
+    brake = scene.control.folder / "pause"
     config = replace(ASKS, pause_file=brake)
-    control.send(move := command(ONE, one, two))
-    with pytest.raises(Death):
-        run(pulsar, control, config, Life("before committing"))
+    move = scene.send_move()
+    scene.run_until_death("before committing", config)
     brake.touch()
-    assert run(pulsar, control, config) == []
+    assert scene.run(config) == []
     brake.unlink()
-    give(control, approval(move))
-    assert run(pulsar, control, config) == [("applied", "")]
+    scene.give(approval(move))
+    assert scene.run(config) == ["applied"]
 
 
 class BriefPause(type(Path())):  # type: ignore[misc]
@@ -94,381 +84,272 @@ class BriefPause(type(Path())):  # type: ignore[misc]
         return there
 
 
-def test_a_pause_that_ends_a_moment_after_a_command_met_it_is_no_approval(
-    pulsar: FakePulsar, control: Control
-) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    brake = BriefPause(control.folder / "pause")
+def test_a_pause_that_ends_a_moment_after_a_command_met_it_is_no_approval(scene: Scene) -> None:
+    brake = BriefPause(scene.control.folder / "pause")
     brake.touch()
-    control.send(command(ONE, one, two))
+    scene.send_move()
 
-    assert run(pulsar, control, replace(ASKS, pause_file=brake)) == [("refused", "paused")]
-    assert pulsar.asked("PUT") == []
-
-
-def test_other_plans_keep_waiting(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    first, second = command(ONE, one, two), command(TWO, one, two, round=2)
-    control.send(first, second)
-    give(control, approval(second))
-    assert run(pulsar, control, ASKS) == [("applied", "")]
-    assert [done.command_id for done in control.outcomes()] == [second.id]
+    assert scene.run(replace(ASKS, pause_file=brake)) == ["refused paused"]
+    assert scene.puts == 0
 
 
-def test_an_approval_may_arrive_before_its_commands(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    moves = [command(ONE, one, two), command(TWO, one, two)]
-    give(control, approval(*moves))
-    assert run(pulsar, control, ASKS) == []
-    assert answers(control) == []
-
-    control.send(moves[0])
-    assert run(pulsar, control, ASKS) == [("applied", "")]
-    assert answers(control) == [("accepted", "")]
-
-    control.send(moves[1])
-    assert run(pulsar, control, ASKS) == [("applied", ""), ("applied", "")]
-    assert answers(control) == [("accepted", "")]
+def test_other_plans_keep_waiting(scene: Scene) -> None:
+    scene.send(scene.move(), second := scene.move(TWO, round=2))
+    scene.give(approval(second))
+    assert scene.run(ASKS) == ["applied"]
+    assert [done.command_id for done in scene.outcomes] == [second.id]
 
 
-def test_what_no_longer_fits_is_refused_alone_and_the_rest_goes_on(
-    pulsar: FakePulsar, control: Control
-) -> None:
-    one, two, three = pulsar.cluster.brokers
-    moves = [command(bundle, one, two) for bundle in (ONE, TWO)] + [
-        command(THREE, pulsar.cluster.owners[THREE] or "", "127.0.0.1:1"),
-        command(FOUR, pulsar.cluster.owners[FOUR] or ""),
-    ]
-    control.send(*moves)
-    run(pulsar, control, ASKS)
-    pulsar.cluster.owners[ONE] = three
-    give(control, approval(*moves))
-
-    assert run(pulsar, control, ASKS) == [
-        ("refused", "moved-on"),
-        ("applied", ""),
-        ("refused", "destination-gone"),
-        ("applied", ""),
-    ]
-    assert answers(control) == [("accepted", "")]
+def test_an_approval_may_arrive_before_its_commands(scene: Scene) -> None:
+    moves = [scene.move(), scene.move(TWO)]
+    scene.give(approval(*moves))
+    assert scene.run(ASKS) == []
+    assert scene.answers == []
+    for move in moves:
+        scene.send(move)
+        assert scene.run(ASKS) == ["applied"]
+        assert scene.answers == ["accepted"]
 
 
-def test_without_an_approval_a_command_expires_and_says_why(
-    pulsar: FakePulsar, control: Control
-) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    control.send(move := command(ONE, one, two))
-    run(pulsar, control, ASKS)
-    late = Life(later_ms=300_000)
+def test_what_no_longer_fits_is_refused_alone_and_the_rest_goes_on(scene: Scene) -> None:
+    moves = [scene.move(), scene.move(TWO), scene.move(THREE, "127.0.0.1:1"), scene.release(FOUR)]
+    scene.send(*moves)
+    scene.run(ASKS)
+    scene.owners[ONE] = scene.three
+    scene.give(approval(*moves))
 
-    assert run(pulsar, control, ASKS, late) == [("expired", "not-approved")]
-    assert "no one approved or denied its plan" in (control.outcomes()[0].reason or "")
+    assert scene.run(ASKS) == ["refused moved-on", "applied", "refused destination-gone", "applied"]
+    assert scene.answers == ["accepted"]
 
-    give(control, approval(move))
-    assert run(pulsar, control, ASKS, late) == [("expired", "not-approved")]
-    assert answers(control) == [("refused", "too-late")]
-    assert "1 expired" in (control.answers()[0].reason or "")
-    assert pulsar.asked("PUT") == []
+
+def test_without_an_approval_a_command_expires(scene: Scene, held: Command) -> None:
+    assert scene.run(ASKS, later_ms=LATE_MS) == ["expired not-approved"]
+
+    scene.give(approval(held))
+    assert scene.run(ASKS, later_ms=LATE_MS) == []
+    assert scene.answers == ["refused too-late"]
+    assert "1 expired" in (scene.control.answers()[0].reason or "")
+    assert scene.puts == 0
 
 
 def test_an_approval_that_is_read_when_its_plan_is_over_changes_nothing(
-    pulsar: FakePulsar, control: Control
+    scene: Scene, held: Command
 ) -> None:
     """It was given in time, and the executor was away."""
-    one, two, _ = pulsar.cluster.brokers
-    control.send(move := command(ONE, one, two))
-    run(pulsar, control, ASKS)
-    give(control, approval(move))
+    scene.give(approval(held))
 
-    assert run(pulsar, control, ASKS, Life(later_ms=300_000)) == [("expired", "not-approved")]
-    assert answers(control) == [("refused", "too-late")]
+    assert scene.run(ASKS, later_ms=LATE_MS) == ["expired not-approved"]
+    assert scene.answers == ["refused too-late"]
 
 
-def test_a_plan_whose_commands_never_came_is_answered_at_its_end(
-    pulsar: FakePulsar, control: Control
+def test_a_plan_whose_commands_never_came_is_answered_at_its_end(scene: Scene) -> None:
+    scene.give(approval(scene.move()))
+    scene.run(ASKS)
+    assert scene.answers == []
+    scene.run(ASKS, later_ms=LATE_MS)
+    assert scene.answers == ["expired unknown-plan"]
+
+
+def test_forged_records_decide_nothing(scene: Scene, held: Command) -> None:
+    forged = [approval(held), approval(held, action="deny")]
+    scene.give(*forged, key=None)
+    scene.give(*forged, key=SigningKey(Secret(b"x" * 32)))
+    scene.give(approval(action="pause"), key=KEY)
+    signed = APPROVALS_KEY.sign(encode_approval(forged[1]))
+    scene.control.write("approvals", [signed.replace(b'"deny"', b'"approve"')])
+
+    assert scene.run(ASKS) == []
+    assert scene.answers == ["refused unsigned"] * 2 + ["refused wrong-signature"] * 4
+
+    scene.give(replace(approval(held), id=forged[0].id))
+    assert scene.run(ASKS) == ["applied"], "a forged record takes no id"
+
+
+def test_a_repeated_record_is_refused(scene: Scene, held: Command) -> None:
+    scene.control.write("approvals", scene.give(approval(held)))
+    assert scene.run(ASKS) == ["applied"]
+    assert scene.answers == ["accepted", "refused replayed"]
+
+
+def test_the_first_decision_on_a_plan_counts(scene: Scene, held: Command) -> None:
+    scene.give(approval(held, action="deny", by="bo", reason="no"), approval(held))
+    assert scene.run(ASKS) == ["refused denied"]
+    assert scene.answers == ["accepted", "refused already-decided"]
+    assert (scene.control.answers()[1].reason or "").endswith("bo denied this plan before: no")
+
+
+def with_commands_of_another_plan(seen: Command) -> Approval:
+    other = replace(seen, bundle=TWO, id="other", round=2)
+    return replace(approval(seen), commands=approval(other).commands)
+
+
+@pytest.mark.parametrize(
+    ("decide", "answer"),
+    [
+        (lambda move: approval(move, later_ms=400_000), "refused from-the-future"),
+        (lambda move: approval(move, expires_at_ms=now_ms() - 12_000), "expired expired"),
+        # A person who saw one plan cannot be made to approve another one.
+        (with_commands_of_another_plan, "refused wrong-plan-id"),
+    ],
+)
+def test_records_that_cannot_be_meant_decide_nothing(
+    scene: Scene, held: Command, decide: Callable[[Command], Approval], answer: str
 ) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    give(control, approval(command(ONE, one, two)))
-    run(pulsar, control, ASKS)
-    assert answers(control) == []
-    run(pulsar, control, ASKS, Life(later_ms=300_000))
-    assert answers(control) == [("expired", "unknown-plan")]
+    scene.give(decide(held))
+    assert scene.run(ASKS) == []
+    assert scene.answers == [answer]
 
 
-def test_forged_records_decide_nothing(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    control.send(move := command(ONE, one, two))
-    run(pulsar, control, ASKS)
-    forged = [approval(move), approval(move, action="deny")]
-    give(control, *forged, key=None)
-    give(control, *forged, key=SigningKey(Secret(b"x" * 32)))
-    give(control, approval(action="pause"), key=KEY)
-
-    assert run(pulsar, control, ASKS) == []
-    assert answers(control) == [("refused", "unsigned")] * 2 + [("refused", "wrong-signature")] * 3
-
-    give(control, replace(approval(move), id=forged[0].id))
-    assert run(pulsar, control, ASKS) == [("applied", "")], "a forged record takes no id"
-
-
-def test_a_changed_byte_makes_a_record_forged(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    control.send(move := command(ONE, one, two))
-    signed = APPROVALS_KEY.sign(encode_approval(approval(move, action="deny")))
-    control.write("approvals", [signed.replace(b'"deny"', b'"approve"')])
-    assert run(pulsar, control, ASKS) == []
-    assert answers(control) == [("refused", "wrong-signature")]
-
-
-def test_a_repeated_record_is_refused(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    control.send(move := command(ONE, one, two))
-    run(pulsar, control, ASKS)
-    records = give(control, approval(move))
-    control.write("approvals", records)
-    assert run(pulsar, control, ASKS) == [("applied", "")]
-    assert answers(control) == [("accepted", ""), ("refused", "replayed")]
-
-
-def test_the_first_decision_on_a_plan_counts(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    control.send(move := command(ONE, one, two))
-    run(pulsar, control, ASKS)
-    give(control, approval(move, action="deny", by="bo", reason="no"), approval(move))
-    assert run(pulsar, control, ASKS) == [("refused", "denied")]
-    assert answers(control) == [("accepted", ""), ("refused", "already-decided")]
-    assert (control.answers()[1].reason or "").endswith("bo denied this plan before: no")
-
-
-def test_records_from_the_future_and_late_ones_are_refused(
-    pulsar: FakePulsar, control: Control
-) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    control.send(move := command(ONE, one, two))
-    run(pulsar, control, ASKS)
-    give(
-        control,
-        approval(move, later_ms=400_000),
-        approval(move, expires_at_ms=now_ms() - 12_000),
-    )
-    assert run(pulsar, control, ASKS) == []
-    assert answers(control) == [("refused", "from-the-future"), ("expired", "expired")]
-
-
-def test_an_id_that_is_not_the_one_of_its_commands_is_refused(
-    pulsar: FakePulsar, control: Control
-) -> None:
-    """A person who saw one plan cannot be made to approve another one."""
-    one, two, _ = pulsar.cluster.brokers
-    seen, other = command(ONE, one, two), command(TWO, one, two, round=2)
-    control.send(seen, other)
-    give(control, replace(approval(seen), commands=approval(other).commands))
-    assert run(pulsar, control, ASKS) == []
-    assert answers(control) == [("refused", "wrong-plan-id")]
-
-
-def test_a_command_with_other_bytes_is_not_the_approved_one(
-    pulsar: FakePulsar, control: Control
-) -> None:
+def test_a_command_with_other_bytes_is_not_the_approved_one(scene: Scene) -> None:
     """Without signatures anyone may write a command with the id of the one that a person sees."""
-    one, two, three = pulsar.cluster.brokers
-    seen = command(ONE, one, two)
-    control.send(replace(seen, destination=three), seen)
-    run(pulsar, control, ASKS)
-    give(control, approval(seen))
+    seen = scene.move()
+    scene.send(replace(seen, destination=scene.three), seen)
+    scene.run(ASKS)
+    scene.give(approval(seen))
 
-    told = run(pulsar, control, ASKS)
+    assert sorted(scene.run(ASKS)) == ["applied", "refused not-the-approved-plan"]
+    assert scene.owners[ONE] == scene.two
 
-    assert sorted(told) == [("applied", ""), ("refused", "not-the-approved-plan")]
-    assert pulsar.cluster.owners[ONE] == two
-
-    control.send(replace(seen, destination=three))
-    assert run(pulsar, control, ASKS)[2:] == [("already-done", "replayed")]
+    scene.send(replace(seen, destination=scene.three))
+    assert scene.run(ASKS) == ["already-done replayed"]
 
 
-def test_a_forged_copy_does_not_take_the_place_of_the_approved_command(
-    pulsar: FakePulsar, control: Control
-) -> None:
-    one, two, _ = pulsar.cluster.brokers
+def test_a_forged_copy_does_not_take_the_place_of_the_approved_command(scene: Scene) -> None:
     config = replace(ASKS, key=KEY)
-    control.send(seen := command(ONE, one, two), key=KEY)
-    control.send(seen)
-    assert run(pulsar, control, config) == [("refused", "unsigned")]
+    seen = scene.move()
+    scene.send(seen, key=KEY)
+    scene.send(seen)
+    assert scene.run(config) == ["refused unsigned"]
 
-    give(control, approval(seen, key=KEY))
-    assert run(pulsar, control, config) == [("refused", "unsigned"), ("applied", "")]
-
-
-def test_an_approval_names_the_signed_bytes(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    control.send(seen := command(ONE, one, two), key=KEY)
-    give(control, approval(seen))
-    assert run(pulsar, control, replace(ASKS, key=KEY)) == [("refused", "not-the-approved-plan")]
+    scene.give(approval(seen, key=KEY))
+    assert scene.run(config) == ["applied"]
 
 
-def test_a_newer_epoch_ends_what_waits(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    control.send(move := command(ONE, one, two))
-    run(pulsar, control, ASKS)
-    control.write("rounds", [b'{"v":1,"cluster":"c","epoch":7}'])
-    assert run(pulsar, control, ASKS) == [("refused", "older-epoch")]
-    give(control, approval(move))
-    assert run(pulsar, control, ASKS) == [("refused", "older-epoch")]
-    assert answers(control) == [("refused", "too-late")]
+def test_an_approval_names_the_signed_bytes(scene: Scene) -> None:
+    scene.send(seen := scene.move(), key=KEY)
+    scene.give(approval(seen))
+    assert scene.run(replace(ASKS, key=KEY)) == ["refused not-the-approved-plan"]
 
 
-def test_what_is_refused_anyway_does_not_wait(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    control.send(
-        command(ONE, one, two, action="throttle"),
-        command("u/ns/0x00000000_0xffffffff", one, two),
-        command(TWO, one, two, expires_at_ms=now_ms() - 1),
+def test_a_newer_epoch_ends_what_waits(scene: Scene, held: Command) -> None:
+    scene.see_epoch(7)
+    assert scene.run(ASKS) == ["refused older-epoch"]
+    scene.give(approval(held))
+    assert scene.run(ASKS) == []
+    assert scene.answers == ["refused too-late"]
+
+
+def test_what_is_refused_anyway_does_not_wait(scene: Scene) -> None:
+    scene.send(
+        scene.move(action="throttle"),
+        scene.move("u/ns/0x00000000_0xffffffff"),
+        scene.move(TWO, expires_at_ms=now_ms() - 1),
     )
-    config = replace(ASKS, rules=AdmissionRules(allow=("t/*",)))
-    assert run(pulsar, control, config) == [
-        ("refused", "advice"),
-        ("refused", "namespace-not-allowed"),
-        ("expired", "expired"),
+    assert scene.run(replace(ASKS, rules=AdmissionRules(allow=("t/*",)))) == [
+        "refused advice",
+        "refused namespace-not-allowed",
+        "expired expired",
     ]
 
 
-def test_a_window_that_closed_while_the_plan_waited_refuses_it(
-    pulsar: FakePulsar, control: Control
-) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    control.send(move := command(ONE, one, two))
-    run(pulsar, control, ASKS)
-    give(control, approval(move))
+def test_a_window_that_closed_while_the_plan_waited_refuses_it(scene: Scene, held: Command) -> None:
+    scene.give(approval(held))
     hour = (now_ms() // 3_600_000 + 3) % 24
     window = f"{hour:02}:00-{(hour + 1) % 24:02}:00"
     rules = AdmissionRules(windows=read_windows(window, "executor.windows"))
-    assert run(pulsar, control, replace(ASKS, rules=rules)) == [("refused", "outside-window")]
+    assert scene.run(replace(ASKS, rules=rules)) == ["refused outside-window"]
 
 
-def test_a_dry_run_waits_for_approval_too(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
+def test_a_dry_run_waits_for_approval_too(scene: Scene) -> None:
     config = replace(ASKS, apply=False)
-    control.send(move := command(ONE, one, two))
-    assert run(pulsar, control, config) == []
-    give(control, approval(move))
-    assert run(pulsar, control, config) == [("dry-run", "dry-run")]
-    assert pulsar.asked("PUT") == []
+    move = scene.send_move()
+    assert scene.run(config) == []
+    scene.give(approval(move))
+    assert scene.run(config) == ["dry-run dry-run"]
+    assert scene.puts == 0
 
 
-def test_a_repeated_command_is_applied_once(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    move = command(ONE, one, two)
-    control.send(move, move)
-    run(pulsar, control, ASKS)
-    give(control, approval(move))
-    assert run(pulsar, control, ASKS) == [("applied", ""), ("already-done", "replayed")]
-    assert len(pulsar.cluster.applied) == 1
+def test_a_repeated_command_is_applied_once(scene: Scene, held: Command) -> None:
+    scene.send(held)
+    scene.give(approval(held))
+    assert scene.run(ASKS) == ["applied", "already-done replayed"]
+    assert len(scene.applied) == 1
 
 
 def test_records_of_other_clusters_and_bad_ones_are_left_or_rejected(
-    pulsar: FakePulsar, control: Control
+    scene: Scene, held: Command
 ) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    control.send(move := command(ONE, one, two))
-    give(control, replace(approval(move), cluster="other"))
-    control.write("approvals", [b"{", b'{"v":1}', encode_approval(replace(approval(move), by=" "))])
-    assert run(pulsar, control, ASKS) == []
-    assert answers(control) == []
-    codes = [decode_rejected(value).code for value in control.read("rejected")]
-    assert codes == ["not-json", "missing-field", "by-empty"]
+    scene.give(replace(approval(held), cluster="other"))
+    nameless = encode_approval(replace(approval(held), by=" "))
+    scene.control.write("approvals", [b"{", b'{"v":1}', nameless])
+    assert scene.run(ASKS) == []
+    assert scene.answers == []
+    assert scene.rejected == ["not-json", "missing-field", "by-empty"]
 
 
-def test_when_approvals_are_no_longer_required_what_waits_goes_on(
-    pulsar: FakePulsar, control: Control
-) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    control.send(command(ONE, one, two))
-    run(pulsar, control, ASKS)
-    assert run(pulsar, control, APPLY) == [("applied", "")]
+@pytest.mark.usefixtures("held")
+def test_when_approvals_are_no_longer_required_what_waits_goes_on(scene: Scene) -> None:
+    assert scene.run(APPLY) == ["applied"]
 
 
-def test_an_executor_that_needs_no_approval_says_so(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    give(control, approval(command(ONE, one, two)))
-    run(pulsar, control, replace(APPLY, approvals_key=APPROVALS_KEY))
-    assert answers(control) == [("refused", "not-required")]
+@pytest.mark.parametrize("config", [PAUSABLE, ASKS])
+def test_a_record_pauses_and_another_one_resumes(scene: Scene, config: ExecutorConfig) -> None:
+    scene.give(approval(action="pause", by="bo", reason="upgrade of the brokers"))
+    scene.send_move()
+    assert scene.run(config) == ["refused paused"]
+    assert "paused by bo (upgrade of the brokers)" in scene.reason
+    scene.send_move()
+    assert scene.run(config) == ["refused paused"], "the next start knows it"
+
+    scene.give(approval(action="resume"))
+    scene.give(approval(scene.send_move(TWO)))
+    assert scene.run(config) == ["applied"]
+    assert scene.answers[:2] == ["accepted", "accepted"]
 
 
-PAUSES = [replace(APPLY, approvals_key=APPROVALS_KEY), ASKS]
-
-
-@pytest.mark.parametrize("config", PAUSES)
-def test_a_record_pauses_and_another_one_resumes(
-    pulsar: FakePulsar, control: Control, config: ExecutorConfig
-) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    give(control, approval(action="pause", by="bo", reason="upgrade of the brokers"))
-    control.send(command(ONE, one, two))
-    assert run(pulsar, control, config) == [("refused", "paused")]
-    assert "paused by bo (upgrade of the brokers)" in (control.outcomes()[0].reason or "")
-    assert run(pulsar, control, config) == [("refused", "paused")], "the next start knows it"
-
-    give(control, approval(action="resume"))
-    control.send(move := command(TWO, one, two))
-    give(control, approval(move))
-    assert run(pulsar, control, config)[1:] == [("applied", "")]
-    assert answers(control)[:2] == [("accepted", ""), ("accepted", "")]
-
-
-def test_old_pauses_and_resumes_do_not_come_back(pulsar: FakePulsar, control: Control) -> None:
-    config = PAUSES[0]
-    paused, resumed, again = (
-        approval(action="pause"),
-        approval(action="resume", later_ms=10),
-        approval(action="pause", later_ms=20),
-    )
-    (old_pause,) = give(control, paused)
-    (old_resume,) = give(control, resumed)
-    give(control, again)
-    control.write("approvals", [old_resume, old_pause])
-    give(control, replace(resumed, id="made-before"))
-    with executor(pulsar, control, config) as running:
+def test_old_pauses_and_resumes_do_not_come_back(scene: Scene) -> None:
+    resumed = approval(action="resume", later_ms=10)
+    (old_pause,) = scene.give(approval(action="pause"))
+    (old_resume,) = scene.give(resumed)
+    scene.give(approval(action="pause", later_ms=20))
+    scene.control.write("approvals", [old_resume, old_pause])
+    scene.give(replace(resumed, id="made-before"))
+    with executor(scene.pulsar, scene.control, PAUSABLE) as running:
         running.step(0)
         assert running.is_paused
-    assert answers(control) == [("accepted", "")] * 3 + [
-        ("refused", "replayed"),
-        ("refused", "replayed"),
-        ("refused", "older"),
-    ]
+    again = ["refused replayed", "refused replayed", "refused older"]
+    assert scene.answers == ["accepted"] * 3 + again
 
 
-def test_there_is_nothing_to_resume(pulsar: FakePulsar, control: Control) -> None:
-    give(control, approval(action="resume"))
-    run(pulsar, control, PAUSES[0])
-    assert answers(control) == [("refused", "not-paused")]
+@pytest.mark.parametrize(
+    ("action", "answer"), [("resume", "refused not-paused"), ("approve", "refused not-required")]
+)
+def test_there_is_nothing_to_decide(scene: Scene, action: str, answer: str) -> None:
+    plan = [scene.move()] if action == "approve" else []
+    scene.give(approval(*plan, action=action))  # type: ignore[arg-type]
+    scene.run(PAUSABLE)
+    assert scene.answers == [answer]
 
 
-def test_the_pause_file_pauses_beside_the_records(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    brake = control.folder / "pause"
+def test_the_pause_file_pauses_beside_the_records(scene: Scene) -> None:
+    brake = scene.control.folder / "pause"
     brake.touch()
-    config = replace(PAUSES[0], pause_file=brake)
-    control.send(command(ONE, one, two))
-    assert run(pulsar, control, config) == [("refused", "paused")]
-    assert "pause file" in (control.outcomes()[0].reason or "")
+    scene.send_move()
+    assert scene.run(replace(PAUSABLE, pause_file=brake)) == ["refused paused"]
+    assert "pause file" in scene.reason
 
 
-def test_a_pause_stops_a_plan_that_is_approved(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    control.send(move := command(ONE, one, two))
-    run(pulsar, control, ASKS)
-    give(control, approval(move), approval(action="pause"))
-    assert run(pulsar, control, ASKS) == [("refused", "paused")]
+def test_a_pause_stops_a_plan_that_is_approved(scene: Scene, held: Command) -> None:
+    scene.give(approval(held), approval(action="pause"))
+    assert scene.run(ASKS) == ["refused paused"]
 
 
-def test_the_executor_counts_what_it_holds(pulsar: FakePulsar, control: Control) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    moves = [command(ONE, one, two), command(TWO, one, two)]
-    control.send(*moves)
-    with executor(pulsar, control, ASKS) as running:
+def test_the_executor_counts_what_it_holds(scene: Scene) -> None:
+    moves = scene.send_moves(ONE, TWO)
+    with executor(scene.pulsar, scene.control, ASKS) as running:
         assert running.step(0) == 2
         assert (running.held, running.is_paused) == (2, False)
         assert running.step(0) == 0
-        give(control, approval(*moves))
+        scene.give(approval(*moves))
         assert running.step(0) == 2
         assert running.held == 0

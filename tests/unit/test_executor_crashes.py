@@ -17,15 +17,7 @@ from strategies.cluster.model import Outcome
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
-from tests.unit.executor_lives import (
-    APPLY,
-    FOUR,
-    NEVER,
-    ONE,
-    THREE,
-    TWO,
-    lives_until_done,
-)
+from tests.unit.executor_lives import APPLY, FOUR, NEVER, ONE, THREE, TWO, lives_until_done
 from tests.unit.plan_builders import APPROVALS_KEY, approval, give
 
 ASKS = replace(APPLY, approvals_key=APPROVALS_KEY, approval_required=True, at_once=2)

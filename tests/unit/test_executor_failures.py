@@ -1,5 +1,5 @@
 """The executor when calls fail and when it dies: retried only where that is safe, applied once,
-told once.
+told once. A destination that other look-ups took away is repaired once, within a budget.
 """
 
 from __future__ import annotations
@@ -12,243 +12,162 @@ from typing import Any
 import pytest
 
 from sinks.executor.settings import ExecutorConfig, GuardRules
-from strategies.cluster.model import Command
 from strategies.errors import Unauthorized
-from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Applied, Request
-from tests.pulsar_fake.server import FakePulsar, Fault, Faults
-from tests.unit.executor_lives import APPLY, ONE, TWO, Death, Life, executor, run
+from tests.pulsar_fake.server import Fault, answered, is_put
+from tests.unit.executor_lives import APPLY, NEVER, ONE, TWO, executor, lives_until_done
+from tests.world.services import Scene, asks_owner, guarded, is_lookup, lists_brokers
 
-
-def scene_of_another_unload(pulsar: FakePulsar, bundle: str, *, looks: int, then: str) -> Faults:
-    """Another unload begins just before the first of ours, ends after `looks` looks at the owner,
-    and leaves the bundle to `then`.
-    """
-    seen = count()
-
-    def under_way(request: Request) -> None:
-        if request.method == "PUT" and not next(seen):
-            pulsar.cluster.being_unloaded.add(bundle)
-        elif (
-            bundle in pulsar.cluster.being_unloaded
-            and "/non-persistent/" in request.target
-            and next(seen) > looks
-        ):
-            pulsar.cluster.being_unloaded.clear()
-            pulsar.cluster.owners[bundle] = then
-
-    return under_way
+REPAIRS = guarded(repairs=10)
+MOMENTS = pytest.mark.parametrize(
+    "moment", ["before the call", "after the call", "before publishing", "before committing"]
+)
 
 
 class TestWhenCallsFail:
     """Retried only where that is safe, and verified against the owner before anything is said."""
 
-    def test_a_busy_broker_is_asked_again(self, pulsar: FakePulsar, control: Control) -> None:
-        one, two, _ = pulsar.cluster.brokers
-        busy = iter([Fault(instead=Answer(503)), Fault(instead=Answer(429))])
-        pulsar.faults = lambda request: next(busy, None) if request.method == "PUT" else None
-        control.send(command(ONE, one, two))
+    def test_a_busy_broker_is_asked_again(self, scene: Scene) -> None:
+        busy = iter([answered(503), answered(429)])
+        scene.pulsar.faults = lambda request: next(busy, None) if is_put(request) else None
+        scene.send_move()
 
-        assert run(pulsar, control) == [("applied", "")]
-        assert len(pulsar.cluster.applied) == 1
-
-    def test_a_busy_broker_is_not_asked_for_ever(
-        self, pulsar: FakePulsar, control: Control
-    ) -> None:
-        one, two, _ = pulsar.cluster.brokers
-        pulsar.faults = lambda request: (
-            Fault(instead=Answer(503)) if request.method == "PUT" else None
-        )
-        control.send(command(ONE, one, two))
-
-        assert run(pulsar, control) == [("failed", "broker-unavailable")]
-        assert len(pulsar.asked("PUT")) == 3
+        assert scene.run() == ["applied"]
+        assert len(scene.applied) == 1
 
     @pytest.mark.parametrize(
-        ("status", "code"),
+        ("status", "code", "puts"),
         [
-            (409, "declined"),
-            (412, "not-found"),
-            (404, "not-found"),
-            (500, "refused-by-broker"),
+            (503, "broker-unavailable", 3),
+            (409, "declined", 1),
+            (412, "not-found", 1),
+            (404, "not-found", 1),
+            (500, "refused-by-broker", 1),
         ],
     )
-    def test_a_refusal_is_final(
-        self, pulsar: FakePulsar, control: Control, status: int, code: str
+    def test_a_refusal_is_final_and_a_busy_broker_is_not_asked_for_ever(
+        self, scene: Scene, status: int, code: str, puts: int
     ) -> None:
-        one, two, _ = pulsar.cluster.brokers
-        pulsar.faults = lambda request: (
-            Fault(instead=Answer(status, b'{"reason":"so"}')) if request.method == "PUT" else None
-        )
-        control.send(command(ONE, one, two))
+        scene.pulsar.fail(is_put, answered(status, b'{"reason":"so"}'))
+        scene.send_move()
 
-        assert run(pulsar, control) == [("failed", code)]
-        assert len(pulsar.asked("PUT")) == 1
+        assert scene.run() == [f"failed {code}"]
+        assert scene.puts == puts
 
     @pytest.mark.parametrize("plain", [True, False])
     def test_a_lost_answer_is_looked_after_and_not_repeated(
-        self, pulsar: FakePulsar, control: Control, plain: bool
+        self, scene: Scene, plain: bool
     ) -> None:
-        one, two, _ = pulsar.cluster.brokers
-        pulsar.faults = lambda request: (
-            Fault(drop_after=True)
-            if request.method == "PUT"
-            and request.broker == one
-            and "authoritative" in request.target
-            else None
-        )
-        control.send(command(ONE, one, None if plain else two))
-        if plain:
-            pulsar.faults = lambda request: (
-                Fault(drop_after=True) if request.method == "PUT" else None
-            )
+        def loses(request: Request) -> bool:
+            of_source = request.broker == scene.one and "authoritative" in request.target
+            return is_put(request) and (plain or of_source)
 
-        assert run(pulsar, control)[0][0] == "applied"
-        assert len(pulsar.cluster.applied) == 1
+        scene.pulsar.fail(loses, Fault(drop_after=True))
+        scene.send(scene.release() if plain else scene.move())
 
-    def test_an_unload_without_destination_is_never_repeated_on_a_guess(
-        self, pulsar: FakePulsar, control: Control
-    ) -> None:
-        one, _, _ = pulsar.cluster.brokers
-        pulsar.faults = lambda request: Fault(drop=True) if request.method == "PUT" else None
-        control.send(command(ONE, one))
+        assert scene.run()[0].startswith("applied")
+        assert len(scene.applied) == 1
 
-        assert run(pulsar, control) == [("failed", "unanswered")]
-        assert len(pulsar.asked("PUT")) == 1
+    def test_an_unload_without_destination_is_never_repeated_on_a_guess(self, scene: Scene) -> None:
+        scene.pulsar.fail(is_put, Fault(drop=True))
+        scene.send(scene.release())
 
-    def test_a_destination_that_dies_in_the_middle(
-        self, pulsar: FakePulsar, control: Control
-    ) -> None:
-        one, two, three = pulsar.cluster.brokers
-        control.send(command(ONE, one, three))
+        assert scene.run() == ["failed unanswered"]
+        assert scene.puts == 1
 
+    def test_a_destination_that_dies_in_the_middle_is_declined(self, scene: Scene) -> None:
         def die(request: Request) -> None:
-            if request.method == "PUT" and three in pulsar.cluster.brokers:
-                pulsar.cluster.brokers.remove(three)
+            if is_put(request) and scene.three in scene.cluster.brokers:
+                scene.cluster.brokers.remove(scene.three)
 
-        pulsar.faults = die
-        told = run(pulsar, control)
+        scene.send_move(to=scene.three)
+        scene.pulsar.faults = die
 
-        assert told == [("failed", "declined")], (
-            "Pulsar answers 409 for a destination that has left"
-        )
-        assert pulsar.cluster.owners[ONE] == one != two
+        assert scene.run() == ["failed declined"]
+        assert scene.owners[ONE] == scene.one
 
     @pytest.mark.parametrize(
-        ("back", "told"), [(False, ("applied", "elsewhere")), (True, ("failed", "came-back"))]
+        ("release", "looks", "then", "expected"),
+        [
+            (False, 5, 1, "applied"),
+            (False, 5, 0, "applied"),
+            (False, NEVER, 1, "failed not-owned"),
+            (True, 5, 0, "failed not-owned"),
+        ],
     )
-    def test_a_destination_that_pulsar_loses_is_told_and_not_tried_again(
-        self, pulsar: FakePulsar, control: Control, back: bool, told: tuple[str, str]
+    def test_a_transfer_waits_for_the_end_of_another_unload_but_not_without_end(
+        self, scene: Scene, release: bool, looks: int, then: int, expected: str
     ) -> None:
-        one, two, three = pulsar.cluster.brokers
-        pulsar.cluster.manager = "modular"
-        control.send(command(ONE, one, two))
+        """It begins just before the first of ours, ends after so many looks at the owner, and
+        leaves the bundle to `then`. A release is not repeated.
+        """
+        unloading, seen = scene.cluster.being_unloaded, count()
 
-        def another_look_up_is_first(_: Request) -> None:
-            if pulsar.cluster.owners[ONE] is None:
-                pulsar.cluster.owners[ONE] = one if back else three
+        def under_way(request: Request) -> None:
+            if is_put(request) and not next(seen):
+                unloading.add(ONE)
+            elif ONE in unloading and asks_owner(request) and next(seen) > looks:
+                unloading.clear()
+                scene.owners[ONE] = scene.cluster.brokers[then]
 
-        pulsar.faults = another_look_up_is_first
+        scene.pulsar.faults = under_way
+        scene.send(scene.release() if release else scene.move())
 
-        assert run(pulsar, control) == [told]
-        assert len(pulsar.cluster.applied) == 1
+        assert scene.run() == [expected]
+        ours = [Applied("unload", ONE, scene.one, scene.two)]
+        assert scene.applied == (ours if (release, then) == (False, 0) else [])
 
-    @pytest.mark.parametrize("back", [False, True])
-    def test_a_transfer_during_another_unload_waits_for_its_end(
-        self, pulsar: FakePulsar, control: Control, back: bool
-    ) -> None:
-        one, two, _ = pulsar.cluster.brokers
-        pulsar.faults = scene_of_another_unload(pulsar, ONE, looks=5, then=one if back else two)
-        control.send(command(ONE, one, two))
-
-        assert run(pulsar, control) == [("applied", "")]
-        assert pulsar.cluster.applied == ([Applied("unload", ONE, one, two)] if back else [])
-
-    def test_a_transfer_that_brokers_pass_to_and_fro_is_tried_again(
-        self, pulsar: FakePulsar, control: Control
-    ) -> None:
-        one, two, three = pulsar.cluster.brokers
+    def test_a_transfer_that_brokers_pass_to_and_fro_is_tried_again(self, scene: Scene) -> None:
         passed_on = count()
 
         def to_and_fro(request: Request) -> Fault | None:
-            if request.method != "PUT" or next(passed_on) > 8:
+            if not is_put(request) or next(passed_on) > 8:
                 return None
-            other = three if request.broker == one else one
+            other = scene.three if request.broker == scene.one else scene.one
             return Fault(instead=Answer(307, location=f"http://{other}{request.target}"))
 
-        pulsar.faults = to_and_fro
-        control.send(command(ONE, one, two))
+        scene.pulsar.faults = to_and_fro
+        scene.send_move()
 
-        assert run(pulsar, control) == [("applied", "")]
-        assert pulsar.cluster.applied == [Applied("unload", ONE, one, two)]
+        assert scene.run() == ["applied"]
+        assert scene.applied == [Applied("unload", ONE, scene.one, scene.two)]
 
-    def test_a_release_during_another_unload_is_not_repeated(
-        self, pulsar: FakePulsar, control: Control
-    ) -> None:
-        one, _, _ = pulsar.cluster.brokers
-        pulsar.faults = scene_of_another_unload(pulsar, ONE, looks=5, then=one)
-        control.send(command(ONE, one))
+    def test_a_pause_between_two_attempts_ends_them(self, scene: Scene) -> None:
+        file = scene.control.folder / "pause"
 
-        assert run(pulsar, control) == [("failed", "not-owned")]
-        assert pulsar.cluster.applied == []
+        def pause_and_fail(request: Request) -> Fault | None:
+            if not is_put(request):
+                return None
+            file.touch()
+            return answered(503)
 
-    def test_an_unload_that_does_not_end_is_not_waited_for_without_end(
-        self, pulsar: FakePulsar, control: Control
-    ) -> None:
-        one, two, _ = pulsar.cluster.brokers
-        pulsar.faults = scene_of_another_unload(pulsar, ONE, looks=10**6, then=two)
-        control.send(command(ONE, one, two))
+        scene.pulsar.faults = pause_and_fail
+        scene.send_move()
 
-        assert run(pulsar, control) == [("failed", "not-owned")]
+        assert scene.run(replace(APPLY, pause_file=file)) == ["failed broker-unavailable"]
+        assert scene.puts == 1
 
+    @pytest.mark.parametrize("fails", [False, True])
     def test_without_clients_the_executor_itself_brings_the_bundle_to_its_destination(
-        self, pulsar: FakePulsar, control: Control
+        self, scene: Scene, fails: bool
     ) -> None:
-        one, two, _ = pulsar.cluster.brokers
-        pulsar.cluster.lookups = False
-        control.send(command(ONE, one, two))
+        scene.cluster.lookups = False
+        scene.pulsar.fail(lambda request: fails and is_lookup(request), answered(503))
+        scene.send_move()
 
-        assert run(pulsar, control) == [("applied", "")]
-        assert pulsar.cluster.owners[ONE] == two
+        unowned = fails and scene.cluster.manager == "modular"
+        assert scene.run() == ["applied not-looked-up" if unowned else "applied"]
+        assert scene.owners[ONE] == (None if unowned else scene.two)
 
-    def test_a_bundle_that_neither_clients_nor_the_executor_can_look_up_has_no_owner(
-        self, pulsar: FakePulsar, control: Control
-    ) -> None:
-        one, two, _ = pulsar.cluster.brokers
-        pulsar.cluster.lookups = False
-        pulsar.faults = lambda request: (
-            Fault(instead=Answer(503)) if request.target.startswith("/lookup/") else None
-        )
-        control.send(command(ONE, one, two))
-
-        modular = pulsar.cluster.manager == "modular"
-        assert run(pulsar, control) == [("applied", "not-looked-up" if modular else "")]
-
-    def test_a_wrong_token_ends_the_program_and_the_command_comes_again(
-        self, pulsar: FakePulsar, control: Control
-    ) -> None:
-        one, two, _ = pulsar.cluster.brokers
-        control.send(command(ONE, one, two))
-        pulsar.cluster.token = "changed"
+    def test_a_wrong_token_ends_the_program_and_the_command_comes_again(self, scene: Scene) -> None:
+        scene.send_move()
+        scene.cluster.token = "changed"
         with pytest.raises(Unauthorized):
-            run(pulsar, control)
-        assert control.outcomes() == []
+            scene.run()
+        assert scene.outcomes == []
 
-        pulsar.cluster.token = None
-        assert run(pulsar, control) == [("applied", "")]
-
-
-def dies(
-    pulsar: FakePulsar,
-    control: Control,
-    *commands: Command,
-    at: Any,
-    config: ExecutorConfig = APPLY,
-) -> None:
-    """A life of the executor over these commands, which ends at this moment of the first."""
-    control.send(*commands)
-    with pytest.raises(Death):
-        run(pulsar, control, config, Life(at))
+        scene.cluster.token = None
+        assert scene.run() == ["applied"]
 
 
 class TestAfterADeath:
@@ -256,101 +175,197 @@ class TestAfterADeath:
     makes the best of it.
     """
 
+    @MOMENTS
+    def test_a_transfer_is_applied_once_and_told_once(self, scene: Scene, moment: Any) -> None:
+        move = scene.send_move()
+        scene.send(scene.move(TWO, scene.three, source=scene.two))
+        scene.run_until_death(moment, replace(APPLY, at_once=1))
+
+        assert scene.run() == ["applied", "refused moved-on"]
+        assert scene.applied == [Applied("unload", ONE, scene.one, scene.two)]
+        first = scene.outcomes[0]
+        assert (first.command_id, first.owner_before) == (move.id, scene.one)
+
+    @MOMENTS
+    def test_a_split_is_applied_once(self, scene: Scene, moment: Any) -> None:
+        scene.send(scene.release(action="split"))
+        scene.run_until_death(moment)
+
+        assert scene.run() == ["applied"]
+        assert [done.action for done in scene.applied] == ["split"]
+
     @pytest.mark.parametrize(
-        "moment", ["before the call", "after the call", "before publishing", "before committing"]
+        ("release", "config", "later_ms", "expected"),
+        [
+            (True, APPLY, 0, "failed interrupted"),
+            (False, APPLY, 400_000, "expired expired"),
+            (False, ExecutorConfig("c"), 0, "dry-run dry-run"),
+        ],
     )
-    def test_a_transfer_is_applied_once_and_told_once(
-        self, pulsar: FakePulsar, control: Control, moment: Any
+    def test_what_is_not_sure_is_late_or_is_not_to_be_applied_is_not_repeated(
+        self, scene: Scene, release: bool, config: ExecutorConfig, later_ms: int, expected: str
     ) -> None:
-        one, two, three = pulsar.cluster.brokers
-        move, other = command(ONE, one, two), command(TWO, two, three)
-        dies(pulsar, control, move, other, at=moment, config=replace(APPLY, at_once=1))
+        scene.send(scene.release() if release else scene.move())
+        scene.run_until_death("before the call")
 
-        assert run(pulsar, control) == [("applied", ""), ("refused", "moved-on")]
-        assert pulsar.cluster.applied == [Applied("unload", ONE, one, two)]
-        assert (control.outcomes()[0].command_id, control.outcomes()[0].owner_before) == (
-            move.id,
-            one,
-        )
+        assert scene.run(config, later_ms=later_ms) == [expected]
+        assert scene.puts == 0
 
-    @pytest.mark.parametrize(
-        "moment", ["before the call", "after the call", "before publishing", "before committing"]
-    )
-    def test_a_split_is_applied_once(
-        self, pulsar: FakePulsar, control: Control, moment: Any
-    ) -> None:
-        one, _, _ = pulsar.cluster.brokers
-        dies(pulsar, control, command(ONE, one, action="split"), at=moment)
-
-        assert run(pulsar, control) == [("applied", "")]
-        assert [done.action for done in pulsar.cluster.applied] == ["split"]
-
-    def test_a_release_that_nobody_can_be_sure_of_is_not_repeated(
-        self, pulsar: FakePulsar, control: Control
-    ) -> None:
-        one, _, _ = pulsar.cluster.brokers
-        dies(pulsar, control, command(ONE, one), at="before the call")
-
-        assert run(pulsar, control) == [("failed", "interrupted")]
-        assert pulsar.cluster.applied == []
-
-    def test_an_interrupted_command_that_has_expired_meanwhile(
-        self, pulsar: FakePulsar, control: Control
-    ) -> None:
-        one, two, _ = pulsar.cluster.brokers
-        dies(pulsar, control, command(ONE, one, two), at="before the call")
-
-        assert run(pulsar, control, life=Life(later_ms=400_000)) == [("expired", "expired")]
-        assert pulsar.cluster.applied == []
-
-    def test_a_dry_run_after_a_death_calls_nothing(
-        self, pulsar: FakePulsar, control: Control
-    ) -> None:
-        one, two, _ = pulsar.cluster.brokers
-        dies(pulsar, control, command(ONE, one, two), at="before the call")
-
-        assert run(pulsar, control, ExecutorConfig("c")) == [("dry-run", "dry-run")]
-        assert pulsar.asked("PUT") == []
-
-    @pytest.mark.parametrize("went", ["to nobody", "to a third broker"])
+    @pytest.mark.parametrize("went", ["not-looked-up", "elsewhere"])
     def test_a_dry_run_after_an_unload_only_says_where_the_bundle_is(
-        self, pulsar: FakePulsar, control: Control, went: str
+        self, scene: Scene, went: str
     ) -> None:
-        one, two, three = pulsar.cluster.brokers
-        dies(pulsar, control, command(ONE, one, two), at="before the call")
-        pulsar.cluster.manager, pulsar.cluster.lookups = "modular", False
-        pulsar.cluster.owners[ONE] = None if went == "to nobody" else three
+        scene.send_move()
+        scene.run_until_death("before the call")
+        scene.cluster.manager, scene.cluster.lookups = "modular", False
+        scene.owners[ONE] = None if went == "not-looked-up" else scene.three
 
-        told = run(pulsar, control, ExecutorConfig("c", guard=GuardRules(repairs=1)))
-
-        assert told == [("applied", "not-looked-up" if went == "to nobody" else "elsewhere")]
-        assert went == "to nobody" or "this is a dry run" in str(control.outcomes()[0].reason)
-        assert pulsar.asked("PUT") == []
-        assert not [one for one in pulsar.asked("GET") if one.target.startswith("/lookup/")]
+        dry = ExecutorConfig("c", guard=GuardRules(repairs=1))
+        assert scene.run(dry) == [f"applied {went}"]
+        assert went != "elsewhere" or "this is a dry run" in scene.reason
+        assert (scene.puts, scene.calls(is_lookup)) == (0, 0)
 
     @pytest.mark.parametrize("silent", [False, True])
     def test_a_repair_after_a_death_is_refused_while_a_broker_is_frozen_or_none_says_who_is_there(
-        self, pulsar: FakePulsar, control: Control, silent: bool
+        self, scene: Scene, silent: bool
     ) -> None:
-        one, two, three = pulsar.cluster.brokers
-        dies(pulsar, control, command(ONE, one, two), at="before the call")
-        pulsar.cluster.owners[ONE] = three
+        scene.send_move()
+        scene.run_until_death("before the call")
+        scene.owners[ONE] = scene.three
         lists = count(1)
-        pulsar.faults = lambda request: (
-            Fault(instead=Answer(503))
-            # Three are read to find the bundle.
-            if silent and request.path == "/admin/v2/brokers/c" and next(lists) > 3
-            else None
+        # Three are read to find the bundle.
+        scene.pulsar.fail(
+            lambda one: silent and lists_brokers(one) and next(lists) > 3, answered(503)
         )
-        repairs = replace(APPLY, guard=GuardRules(repairs=1))
 
         def frozen(brokers: Sequence[str]) -> str:
-            return f"{two} is frozen" if two in brokers else ""
+            return f"{scene.two} is frozen" if scene.two in brokers else ""
 
-        with executor(pulsar, control, repairs, frozen=frozen) as one_life:
+        repairs = guarded(repairs=1)
+        with executor(scene.pulsar, scene.control, repairs, frozen=frozen) as one_life:
             one_life.recover()
 
-        assert control.verdicts() == [("applied", "elsewhere")]
+        assert scene.news() == ["applied elsewhere"]
         code = "cluster-error" if silent else "broker-frozen"
-        assert f"not unloaded once more: {code}" in str(control.outcomes()[0].reason)
-        assert pulsar.asked("PUT") == []
+        assert f"not unloaded once more: {code}" in scene.reason
+        assert scene.puts == 0
+
+
+def steal(scene: Scene, thief: str, times: int = NEVER) -> None:
+    """A client sends bundles to the wrong broker, so many times, before anybody else asks."""
+    scene.cluster.manager = "modular"
+    stolen = count()
+
+    def look_up(_: Request) -> None:
+        for bundle, owner in scene.owners.items():
+            if owner is None and next(stolen) < times:
+                scene.owners[bundle] = thief
+
+    scene.pulsar.faults = look_up
+
+
+class TestALostDestination:
+    @pytest.mark.parametrize(
+        ("thief", "repairs", "expected", "says"),
+        [
+            ("three", 0, "applied elsewhere", "executor.repairs is 0"),
+            ("one", 0, "failed came-back", ""),
+            ("three", 1, "applied elsewhere", "a second unload did not bring it there"),
+        ],
+    )
+    def test_it_is_told_when_it_cannot_be_repaired(
+        self, scene: Scene, thief: str, repairs: int, expected: str, says: str
+    ) -> None:
+        steal(scene, getattr(scene, thief))
+        scene.send_move()
+
+        assert scene.run(guarded(repairs=repairs)) == [expected]
+        assert len(scene.applied) == 1 + repairs
+        assert says in scene.reason
+
+    def test_a_release_without_destination_is_never_repaired(self, scene: Scene) -> None:
+        steal(scene, scene.one)
+        scene.send(scene.release())
+
+        assert scene.run(REPAIRS) == ["failed came-back"]
+        assert len(scene.applied) == 1
+
+    @pytest.mark.parametrize("thief", ["three", "one"])
+    def test_it_is_repaired_with_the_reason_in_the_outcome(self, scene: Scene, thief: str) -> None:
+        steal(scene, getattr(scene, thief), times=1)
+        scene.send_move()
+
+        assert scene.run(REPAIRS) == ["applied repaired"]
+        (outcome,) = scene.outcomes
+        assert (outcome.owner_after, outcome.cost.unloads) == (scene.two, 2)
+        assert getattr(scene, thief) in scene.reason
+        assert scene.owners[ONE] == scene.two
+
+    def test_repairs_have_a_budget_that_outlives_the_process(self, scene: Scene) -> None:
+        for bundle, expected in ((ONE, "applied repaired"), (TWO, "applied elsewhere")):
+            steal(scene, scene.three, times=1)
+            scene.send_moves(bundle)
+            assert scene.run(guarded(repairs=1)) == [expected]
+        assert "the 1 repairs of this hour are used up (executor.repairs)" in scene.reason
+
+    def test_a_pause_that_comes_in_between_is_obeyed(self, scene: Scene) -> None:
+        file = scene.control.folder / "pause"
+        steal(scene, scene.three)
+        others = scene.pulsar.faults
+
+        def pause_too(request: Request) -> Fault | None:
+            if is_put(request):
+                file.touch()
+            return others(request)
+
+        scene.pulsar.faults = pause_too
+        scene.send_move()
+
+        assert scene.run(replace(REPAIRS, pause_file=file)) == ["applied elsewhere"]
+        assert len(scene.applied) == 1
+        assert "not unloaded once more: paused: this executor is paused" in scene.reason
+
+    def test_a_repair_that_a_broker_refuses_is_no_second_unload(self, scene: Scene) -> None:
+        steal(scene, scene.three)
+        others, puts = scene.pulsar.faults, count()
+
+        def refuse_the_second(request: Request) -> Fault | None:
+            if is_put(request) and scene.owners[ONE] == scene.three and not next(puts):
+                return answered(500)
+            return others(request)
+
+        scene.pulsar.faults = refuse_the_second
+        scene.send_move()
+
+        assert scene.run(REPAIRS) == ["applied elsewhere"]
+        assert (len(scene.applied), scene.outcomes[0].cost.unloads) == (1, 1)
+        assert "not unloaded once more" in scene.reason
+        assert "answered 500" in scene.reason
+
+    def test_an_unload_whose_answer_is_lost_again_and_again_is_sent_twice_at_most(
+        self, scene: Scene
+    ) -> None:
+        scene.pulsar.fail(is_put, Fault(drop=True))
+        scene.send_move()
+
+        assert scene.run(REPAIRS) == ["failed unanswered"]
+        assert scene.puts == 2
+
+    @pytest.mark.heavy
+    @pytest.mark.parametrize("step", [1, 2, 3])
+    def test_no_bundle_is_unloaded_more_than_twice_however_often_the_process_dies(
+        self, scene: Scene, step: int
+    ) -> None:
+        lives = 0
+        for first in range(0, 40, step):
+            scene.applied.clear()
+            steal(scene, scene.three)
+            (move,) = scene.send_moves(ONE)
+
+            moments = iter([first, first + step, step])
+            lives += lives_until_done(scene.pulsar, scene.control, REPAIRS, moments)
+
+            assert 1 <= len(scene.applied) <= 2, (first, scene.applied)
+            ours = [one for one in scene.outcomes if one.command_id == move.id]
+            assert len({(one.status, one.owner_after) for one in ours}) == 1, ours
+        assert lives > 60 // step, "it has died, and gone on"

@@ -17,9 +17,9 @@ from sinks.collector.open_cluster import load_manager_of, service_url_of
 from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import BrokerUnavailable, Refused
-from tests.pulsar_fake.model import Answer, Request
 from tests.pulsar_fake.model import Cluster as FakeCluster
-from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.pulsar_fake.model import Request
+from tests.pulsar_fake.server import FakePulsar, Fault, answered
 
 A, B = "a:8080", "b:8080"
 
@@ -204,11 +204,8 @@ def test_only_the_brokers_that_are_needed_are_asked_where_clients_connect() -> N
         """Every broker has a port of its own, which is that of its web service and 1."""
         if request.parts[-2:] != ["configuration", "runtime"]:
             return None
-        return Fault(
-            instead=Answer(
-                200,
-                json.dumps({"brokerServicePort": request.broker.rpartition(":")[2] + "1"}).encode(),
-            )
+        return answered(
+            200, json.dumps({"brokerServicePort": request.broker.rpartition(":")[2] + "1"}).encode()
         )
 
     def asked(admin_urls: str) -> tuple[str, list[list[str]]]:

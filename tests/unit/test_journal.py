@@ -1,23 +1,25 @@
-"""The executor's journal: what it was told is there after a restart, in the state it was in, and
-nobody else can write to it.
+"""The executor's journal: what it was told is there after a restart, nobody else can write to it,
+and neither rows nor bytes grow with the time.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from sinks.executor.approval_journal import ApprovalJournal
-from sinks.executor.guard import MoveJournal
+from sinks.executor.guard import KEPT, MoveJournal
 from sinks.executor.journal import Journal, Received, unfinished_commands
 from sinks.wire.origin import Position
 from strategies.errors import SinkError, StateVersionError
+from strategies.executor.approvals import ApprovedCommand
 from strategies.executor.gate_and_breaker import MoveResult
 from tests.unit.test_wire_encoding import APPROVAL, COMMAND, PAUSE
 
@@ -32,26 +34,24 @@ def journal(folder: Path) -> Iterator[Journal]:
         yield one
 
 
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Journal]:
+    with journal(tmp_path) as opened:
+        yield opened
+
+
 def test_a_command_goes_from_open_to_decided_to_published_across_restarts(tmp_path: Path) -> None:
     with journal(tmp_path) as one:
         one.intend(received(), "a:1", 5)
     with journal(tmp_path) as one:
         (entry,) = one.unfinished()
-        assert (entry.received, entry.owner, entry.status, entry.outcome) == (
-            received(),
-            "a:1",
-            None,
-            None,
-        )
+        assert (entry.received, entry.owner, entry.at_ms) == (received(), "a:1", 5)
+        assert (entry.status, entry.outcome) == (None, None)
         one.decide(received(), "applied", b"outcome", 6)
     with journal(tmp_path) as one:
         (entry,) = one.unfinished()
-        assert (entry.owner, entry.status, entry.outcome, entry.published) == (
-            "a:1",
-            "applied",
-            b"outcome",
-            False,
-        )
+        assert (entry.owner, entry.published) == ("a:1", False)
+        assert (entry.status, entry.outcome) == ("applied", b"outcome")
         one.publish(received())
     with journal(tmp_path) as one:
         assert one.unfinished() == []
@@ -61,27 +61,24 @@ def test_a_command_goes_from_open_to_decided_to_published_across_restarts(tmp_pa
         assert earlier is None, "the very same record is no replay"
 
 
-def test_the_same_id_at_another_place_is_a_replay(tmp_path: Path) -> None:
-    with journal(tmp_path) as one:
-        one.decide(received(), "refused", b"o", 1)
-        assert one.earlier(received(place=99)) == (None, "refused")
-        assert one.earlier(received("other", 99)) == (None, None)
+def test_the_same_id_at_another_place_is_a_replay(one: Journal) -> None:
+    one.decide(received(), "refused", b"o", 1)
+    assert one.earlier(received(place=99)) == (None, "refused")
+    assert one.earlier(received("other", 99)) == (None, None)
 
 
-def test_dry_runs_and_open_intents_are_no_verdict(tmp_path: Path) -> None:
-    with journal(tmp_path) as one:
-        one.decide(received(), "dry-run", b"o", 1)
-        one.intend(received("other"), None, 1)
-        assert one.earlier(received(place=99)) == (None, None)
-        assert one.earlier(received("other", 99)) == (None, None)
+def test_dry_runs_and_open_intents_are_no_verdict(one: Journal) -> None:
+    one.decide(received(), "dry-run", b"o", 1)
+    one.intend(received("other"), None, 1)
+    assert one.earlier(received(place=99)) == (None, None)
+    assert one.earlier(received("other", 99)) == (None, None)
 
 
-def test_what_is_unfinished_comes_in_the_order_in_which_it_began(tmp_path: Path) -> None:
+def test_what_is_unfinished_comes_in_the_order_in_which_it_began(one: Journal) -> None:
     """Of two at the same moment, the one that comes first in the topic."""
-    with journal(tmp_path) as one:
-        for id_, place, at_ms in (("a", 4, 30), ("b", 3, 20), ("c", 2, 10), ("d", 1, 20)):
-            one.intend(received(id_, place), None, at_ms)
-        assert [entry.received.id for entry in one.unfinished()] == ["c", "d", "b", "a"]
+    for id_, place, at_ms in (("a", 4, 30), ("b", 3, 20), ("c", 2, 10), ("d", 1, 20)):
+        one.intend(received(id_, place), None, at_ms)
+    assert [entry.received.id for entry in one.unfinished()] == ["c", "d", "b", "a"]
 
 
 def test_epochs_only_grow(tmp_path: Path) -> None:
@@ -108,33 +105,30 @@ class Interrupting:
             self._others.pop()()
 
 
-def test_an_older_epoch_never_replaces_a_newer_one_of_another_thread(tmp_path: Path) -> None:
-    with journal(tmp_path) as one:
-        one._lock = Interrupting(lambda: one.see_epoch("c", 9))  # type: ignore[assignment]
-        one.see_epoch("c", 3)
-        assert one.newest_epoch("c") == 9
+def test_an_older_epoch_never_replaces_a_newer_one_of_another_thread(one: Journal) -> None:
+    one._lock = Interrupting(lambda: one.see_epoch("c", 9))  # type: ignore[assignment]
+    one.see_epoch("c", 3)
+    assert one.newest_epoch("c") == 9
 
 
-def test_an_epoch_that_is_known_writes_nothing(tmp_path: Path) -> None:
+def test_an_epoch_that_is_known_writes_nothing(one: Journal, tmp_path: Path) -> None:
     """Every command names one."""
-    with journal(tmp_path) as one:
-        one.see_epoch("c", 3)
-        before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-        one.see_epoch("c", 3)
-        one.see_epoch("c", 2)
-        assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    one.see_epoch("c", 3)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    one.see_epoch("c", 3)
+    one.see_epoch("c", 2)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
-def test_only_old_and_published_entries_are_forgotten(tmp_path: Path) -> None:
-    with journal(tmp_path) as one:
-        for number, id_ in enumerate(("old", "new", "waiting")):
-            one.decide(received(id_, number), "applied", b"o", 100 if id_ == "new" else 1)
-            if id_ != "waiting":
-                one.publish(received(id_, number))
-        one.forget(50)
-        assert one.earlier(received("old", 99))[1] is None
-        assert one.earlier(received("new", 99))[1] == "applied"
-        assert [entry.received.id for entry in one.unfinished()] == ["waiting"]
+def test_only_old_and_published_entries_are_forgotten(one: Journal) -> None:
+    for number, id_ in enumerate(("old", "new", "waiting")):
+        one.decide(received(id_, number), "applied", b"o", 100 if id_ == "new" else 1)
+        if id_ != "waiting":
+            one.publish(received(id_, number))
+    one.forget(50)
+    assert one.earlier(received("old", 99))[1] is None
+    assert one.earlier(received("new", 99))[1] == "applied"
+    assert [entry.received.id for entry in one.unfinished()] == ["waiting"]
 
 
 @pytest.mark.heavy
@@ -160,47 +154,40 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
         Journal(tmp_path)
 
 
-def test_what_is_published_needs_no_room_for_its_bytes(tmp_path: Path) -> None:
+def test_what_is_published_needs_no_room_for_its_bytes(one: Journal, tmp_path: Path) -> None:
     """20 MB went through it. A record that is read again is known by its place, and its verdict
     stands.
     """
-    with journal(tmp_path) as one:
-        all_of_them = [
-            Received(f"id-{number}", Position("t", 0, number), b"r" * 100_000)
-            for number in range(100)
-        ]
-        for large in all_of_them:
-            one.decide(large, "applied", b"o" * 100_000, 1)
-            one.publish(large, until_ms=10_000)
-            one.forget(1)
-        assert one.earlier(all_of_them[-1])[0] is not None
-        assert one.earlier(Received("id-5", Position("t", 0, 999), b"r"))[1] == "applied"
+    all_of_them = [
+        Received(f"id-{number}", Position("t", 0, number), b"r" * 100_000) for number in range(100)
+    ]
+    for large in all_of_them:
+        one.decide(large, "applied", b"o" * 100_000, 1)
+        one.publish(large, until_ms=10_000)
+        one.forget(1)
+    assert one.earlier(all_of_them[-1])[0] is not None
+    assert one.earlier(Received("id-5", Position("t", 0, 999), b"r"))[1] == "applied"
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 8_000_000
 
 
-def test_a_verdict_stays_while_its_command_has_not_expired(tmp_path: Path) -> None:
-    with journal(tmp_path) as one:
-        for number, until_ms in ((1, 1_000), (2, 2_000), (3, 2**63)):
-            one.decide(received(f"id-{number}", number), "applied", b"o", 500)
-            one.publish(received(f"id-{number}", number), until_ms)
-        one.see_epoch("c", 9)
-        one.forget(1_500)
-        assert [one.earlier(received(f"id-{number}", 99))[1] for number in (1, 2, 3)] == [
-            None,
-            "applied",
-            "applied",
-        ]
-        assert one.newest_epoch("c") == 9
+def test_a_verdict_stays_while_its_command_has_not_expired(one: Journal) -> None:
+    for number, until_ms in ((1, 1_000), (2, 2_000), (3, 2**63)):
+        one.decide(received(f"id-{number}", number), "applied", b"o", 500)
+        one.publish(received(f"id-{number}", number), until_ms)
+    one.see_epoch("c", 9)
+    one.forget(1_500)
+    verdicts = [one.earlier(received(f"id-{number}", 99))[1] for number in (1, 2, 3)]
+    assert verdicts == [None, "applied", "applied"]
+    assert one.newest_epoch("c") == 9
 
 
-def test_forgetting_writes_nothing_where_nothing_is_old(tmp_path: Path) -> None:
+def test_forgetting_writes_nothing_where_nothing_is_old(one: Journal, tmp_path: Path) -> None:
     """It is called after every few commands."""
-    with journal(tmp_path) as one:
-        one.decide(received(), "applied", b"o", 100)
-        one.publish(received())
-        before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-        one.forget(50)
-        assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    one.decide(received(), "applied", b"o", 100)
+    one.publish(received())
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    one.forget(50)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
 def a_journal_of_version_1(folder: Path) -> None:
@@ -256,71 +243,57 @@ def test_a_journal_of_version_2_knows_of_no_unloads_yet(tmp_path: Path) -> None:
         assert moves.unloads(received("open")) == 1
 
 
-def test_an_intent_that_is_repeated_forgets_no_unload(tmp_path: Path) -> None:
-    with journal(tmp_path) as one:
-        one.intend(received(), "a:1", 1)
-        MoveJournal(one).begin_unload(received(), 1)
-        one.intend(received(), "b:1", 2)
-        assert MoveJournal(one).unloads(received()) == 1
-        assert [entry.owner for entry in one.unfinished()] == ["b:1"]
+def test_an_intent_that_is_repeated_forgets_no_unload(one: Journal) -> None:
+    one.intend(received(), "a:1", 1)
+    MoveJournal(one).begin_unload(received(), 1)
+    one.intend(received(), "b:1", 2)
+    assert MoveJournal(one).unloads(received()) == 1
+    assert [entry.owner for entry in one.unfinished()] == ["b:1"]
 
 
-def test_repairs_of_an_hour_are_counted(tmp_path: Path) -> None:
-    with journal(tmp_path) as one:
-        moves = MoveJournal(one)
-        assert [moves.take_repair(at_ms, 2) for at_ms in (0, 1, 2, 3_600_000)] == [
-            True,
-            True,
-            False,
-            True,
-        ]
+def test_repairs_of_an_hour_are_counted(one: Journal) -> None:
+    moves = MoveJournal(one)
+    taken = [moves.take_repair(at_ms, 2) for at_ms in (0, 1, 2, 3_600_000)]
+    assert taken == [True, True, False, True]
 
 
-def test_repairs_of_a_clock_that_was_a_day_ahead_are_not_counted(tmp_path: Path) -> None:
-    with journal(tmp_path) as one:
-        moves = MoveJournal(one)
-        assert [moves.take_repair(at_ms, 1) for at_ms in (86_400_000, 0, 1)] == [True, True, False]
+def test_repairs_of_a_clock_that_was_a_day_ahead_are_not_counted(one: Journal) -> None:
+    moves = MoveJournal(one)
+    assert [moves.take_repair(at_ms, 1) for at_ms in (86_400_000, 0, 1)] == [True, True, False]
 
 
-def test_as_many_results_are_kept_as_a_breaker_may_want(tmp_path: Path) -> None:
-    with journal(tmp_path) as one:
-        for at_ms in range(300):
-            MoveJournal(one).add_result(MoveResult(at_ms, failed=at_ms % 2 == 1))
-        kept = MoveJournal(one).results()
-        assert (len(kept), kept[0], kept[-1]) == (
-            256,
-            MoveResult(44, failed=False),
-            MoveResult(299, failed=True),
-        )
+def test_as_many_results_are_kept_as_a_breaker_may_want(one: Journal) -> None:
+    for at_ms in range(300):
+        MoveJournal(one).add_result(MoveResult(at_ms, failed=at_ms % 2 == 1))
+    kept = MoveJournal(one).results()
+    assert (len(kept), kept[0]) == (256, MoveResult(44, failed=False))
+    assert kept[-1] == MoveResult(299, failed=True)
 
 
-def test_a_forged_record_is_no_verdict_on_its_id(tmp_path: Path) -> None:
-    with journal(tmp_path) as one:
-        one.decide(received(), "refused", b"o", 1, counts=False)
-        assert one.earlier(received(place=99)) == (None, None)
-        same, _ = one.earlier(received())
-        assert same is not None, "the very same record is known"
+def test_a_forged_record_is_no_verdict_on_its_id(one: Journal) -> None:
+    one.decide(received(), "refused", b"o", 1, counts=False)
+    assert one.earlier(received(place=99)) == (None, None)
+    same, _ = one.earlier(received())
+    assert same is not None, "the very same record is known"
 
 
-def test_a_command_is_held_until_its_outcome_is_published(tmp_path: Path) -> None:
-    with journal(tmp_path) as one:
-        approvals = ApprovalJournal(one)
-        approvals.hold(received(), COMMAND)
-        approvals.hold(received(), COMMAND)
-        one.intend(received(), "a:1", 1)
-        one.decide(received(), "applied", b"o", 2)
-        assert approvals.is_held(received())
-        one.publish(received())
-        assert (approvals.is_held(received()), approvals.held_count()) == (False, 0)
+def test_a_command_is_held_until_its_outcome_is_published(one: Journal) -> None:
+    approvals = ApprovalJournal(one)
+    approvals.hold(received(), COMMAND)
+    approvals.hold(received(), COMMAND)
+    one.intend(received(), "a:1", 1)
+    one.decide(received(), "applied", b"o", 2)
+    assert approvals.is_held(received())
+    one.publish(received())
+    assert (approvals.is_held(received()), approvals.held_count()) == (False, 0)
 
 
-def test_a_change_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
-    with journal(tmp_path) as one:
-        with pytest.raises(SinkError), one.writing() as db:
-            db.executemany("INSERT INTO epochs VALUES (?, ?)", [("c", 3), ("d", None)])
-        assert one.newest_epoch("c") == 0
-        one.see_epoch("c", 4)
-        assert one.newest_epoch("c") == 4
+def test_a_change_that_fails_leaves_nothing_behind(one: Journal) -> None:
+    with pytest.raises(SinkError), one.writing() as db:
+        db.executemany("INSERT INTO epochs VALUES (?, ?)", [("c", 3), ("d", None)])
+    assert one.newest_epoch("c") == 0
+    one.see_epoch("c", 4)
+    assert one.newest_epoch("c") == 4
 
 
 def test_old_decisions_are_forgotten_and_the_pause_is_not(tmp_path: Path) -> None:
@@ -341,3 +314,118 @@ def test_old_decisions_are_forgotten_and_the_pause_is_not(tmp_path: Path) -> Non
         order = approvals.pause("c")
         assert order is not None
         assert (order.paused, order.by) == (True, "Zoë")
+
+
+DAYS, A_DAY = 30, 12
+DAY_MS = 86_400_000
+#: What an executor remembers at each of its starts, the longest time.
+WEEK_MS = 7 * DAY_MS
+REPAIRS = 3
+
+
+class Bound(NamedTuple):
+    """`by`: what bounds the table; `most`: its rows in this month."""
+
+    by: str
+    most: int
+
+
+BOUNDS: Mapping[str, Bound] = {
+    "commands": Bound("verdicts of a week, and commands that are not finished", 8 * A_DAY + 1),
+    "held": Bound("commands that wait for people, until they expire", A_DAY),
+    "approvals": Bound("records of a week, and those without a published answer", 9 * 2),
+    "decisions": Bound("decisions of a week", 9),
+    "pauses": Bound("clusters", 1),
+    "epochs": Bound("clusters on the rounds topic", 1),
+    "results": Bound("the newest moves", KEPT),
+    "repairs": Bound("repairs of an hour", REPAIRS),
+    "unowned": Bound("bundles of the time that they may hold others back, and a week", 10),
+}
+
+
+@dataclass
+class Month:
+    """What an executor writes: moves, every third of them held first; one plan, one pause, one
+    bundle that nobody owns a day; a start every morning.
+    """
+
+    journal: Journal
+    now_ms: int = 0
+    _place: int = 0
+
+    def days(self) -> Iterator[int]:
+        for day in range(DAYS):
+            self.now_ms = day * DAY_MS
+            self.journal.forget(self.now_ms - WEEK_MS)
+            for number in range(A_DAY):
+                self.now_ms += DAY_MS // A_DAY
+                self._move(f"{day}-{number}", held=number % 3 == 0)
+            self._decide(day)
+            yield day
+
+    def _move(self, id_: str, *, held: bool) -> None:
+        self._place += 1
+        received = Received(id_, Position("t", 0, self._place), b"x" * 400)
+        moves, expires_ms = MoveJournal(self.journal), self.now_ms + 300_000
+        if held:
+            command = replace(COMMAND, id=id_, expires_at_ms=expires_ms)
+            ApprovalJournal(self.journal).hold(received, command)
+        self.journal.see_epoch("c", self._place)
+        self.journal.intend(received, "a:1", self.now_ms)
+        moves.begin_unload(received, 1)
+        self.journal.decide(received, "applied", b"y" * 400, self.now_ms)
+        for _ in range(3):
+            moves.add_result(MoveResult(self.now_ms, failed=True))
+            moves.take_repair(self.now_ms, REPAIRS)
+        self.journal.publish(received, expires_ms)
+
+    def _decide(self, day: int) -> None:
+        approvals, named = ApprovalJournal(self.journal), ApprovedCommand(f"{day}", "0" * 64)
+        for given in (
+            replace(APPROVAL, id=f"a{day}", plan=f"1.{day}-{'0' * 12}", commands=(named,)),
+            replace(PAUSE, id=f"p{day}", cluster="c"),
+        ):
+            self._place += 1
+            place = Position("t", 0, self._place)
+            approvals.store(
+                replace(given, expires_at_ms=self.now_ms + 300_000),
+                place,
+                b"",
+                believed=True,
+                now_ms=self.now_ms,
+                answer=("accepted", b"z" * 400),
+            )
+            approvals.published(given.id, place)
+        MoveJournal(self.journal).add_unowned(f"t/ns{day}/0x00000000_0xffffffff", self.now_ms)
+
+
+def rows(journal: Journal) -> dict[str, int]:
+    names = journal.rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+    return {name: journal.rows(f"SELECT count(*) FROM {name}")[0][0] for (name,) in names}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, int], int]]:
+    """Rows of each table and bytes on the disk, after each day."""
+    with closing(Journal(tmp_path_factory.mktemp("journal"))) as journal:
+        journal.rows("PRAGMA synchronous = OFF")  # thousands of changes, and no machine fails
+        return [(rows(journal), journal.size_bytes()) for _ in Month(journal).days()]
+
+
+def test_every_table_says_by_what_it_is_bounded(tmp_path: Path) -> None:
+    """A new table fails here until it has a bound."""
+    with closing(Journal(tmp_path)) as journal:
+        assert rows(journal).keys() == BOUNDS.keys()
+
+
+@pytest.mark.parametrize("table", BOUNDS)
+def test_a_table_stays_within_its_bound(table: str, seen: list[tuple[dict[str, int], int]]) -> None:
+    most = max(rows[table] for rows, _ in seen)
+    assert most <= BOUNDS[table].most
+    assert most > 0 or table == "held", "the month fills every table"
+
+
+def test_the_file_does_not_grow_with_the_time(seen: list[tuple[dict[str, int], int]]) -> None:
+    """Freed pages are used again, and SQLite keeps its write-ahead log short."""
+    sizes = [size for _, size in seen]
+    assert max(sizes[-5:]) <= 1.05 * max(sizes[9:14])

@@ -66,7 +66,7 @@ def test_a_broker_that_accepts_and_never_answers_leaves_time_for_the_others(
     frozen = pulsar.cluster.brokers[0]
     with closing(PulsarAdmin(replace(settings, deadline_ms=20_000))) as admin:
         admin.brokers()
-        pulsar.faults = lambda request: Fault(delay_s=3_600) if request.broker == frozen else None
+        pulsar.fail(lambda request: request.broker == frozen, Fault(delay_s=3_600))
 
         assert len(admin.brokers()) == 4
         before = len(pulsar.calls)
@@ -83,9 +83,7 @@ def test_a_broker_that_does_not_answer_about_itself_is_still_asked_about_the_clu
     nothing would say so.
     """
     named = pulsar.cluster.brokers[0]
-    pulsar.faults = lambda request: (
-        Fault(drop=True) if request.target.endswith("load-report") else None
-    )
+    pulsar.fail(lambda request: request.target.endswith("load-report"), Fault(drop=True))
     with closing(
         PulsarAdmin(replace(settings, attempts=1), known=KnownBrokers(settings, said.append))
     ) as admin:
@@ -166,9 +164,7 @@ def test_a_listed_broker_cannot_send_the_token_to_a_stranger(
         away = Answer(
             307, location=f"http://{stranger.cluster.brokers[0]}/admin/v2/brokers/version"
         )
-        pulsar.faults = lambda request: (
-            Fault(instead=away) if request.target.endswith("/version") else None
-        )
+        pulsar.fail(lambda request: request.target.endswith("/version"), Fault(instead=away))
         with pytest.raises(Refused, match="no broker in the cluster's list"):
             admin.version()
         assert stranger.calls == []

@@ -1,5 +1,5 @@
-"""What the live page shows: words, figures and pictures in a size that does not grow with the
-cluster.
+"""The live page: its newest rounds of each cluster, in any order of records and within bounds;
+figures and pictures. Documents are in tests/golden/live_page.txt.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from dataclasses import replace
 
 import numpy as np
 import orjson
+import pytest
 
 from pulsar_rebalancer.decisions.live import pictures, views
-from pulsar_rebalancer.decisions.live.fold import LiveFold
-from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, TopicHealth
-from pulsar_rebalancer.decisions.status import TelemetryHead
-from sinks.wire.encoding import encode_command
+from pulsar_rebalancer.decisions.live.fold import MOST_CLUSTERS, LiveFold
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, packed
+from pulsar_rebalancer.decisions.status import CollectionPass
+from sinks.wire.encoding import encode_command, encode_round
 from sinks.wire.operator_records import command_digest
-from strategies.cluster.intent_contract import IntentStatus
-from strategies.executor.approvals import ApprovalOutcome
+from strategies.cluster.model import Round
+from tests.control_topic import command, outcome
 from tests.live_topics import MadeUpCluster
 
 NOW = 1_795_000_000_000
@@ -39,62 +39,6 @@ def folded(made: MadeUpCluster) -> LiveFold:
         for given in outcomes:
             fold.add_outcome(given)
     return fold
-
-
-def test_the_page_shows_the_newest_attempt_of_a_job_that_starts() -> None:
-    said = "attempt 2 failed after 14 s"
-    before = LiveFold()
-    before.add_telemetry(TelemetryHead("c", NOW, "sweep", ["a:1"]))
-    (one,) = before.clusters(NOW).values()
-    first = views.overview(one, SETTINGS, False, said)
-    assert first["empty"] == "No round yet. The job starts: attempt 2 failed after 14 s."
-    assert first["health"][1]["late"] == first["empty"]
-    again = views.overview(cluster(MadeUpCluster(NOW)), SETTINGS, False, said)
-    assert again["empty"] == ""
-    assert again["health"][1]["late"] == "The job starts: attempt 2 failed after 14 s."
-    nobody = views.clusters(LiveSnapshot(starting=said), SETTINGS)
-    assert nobody["empty"].endswith("The job starts: attempt 2 failed after 14 s.")
-    assert views.overview(one, SETTINGS, False)["empty"] == views.NO_ROUND
-
-
-def test_the_first_screen_has_state_advice_and_time() -> None:
-    one = cluster(MadeUpCluster(NOW, cluster="c", waits=False))
-
-    found = views.overview(one, SETTINGS, False)
-
-    newest = one.decisions.rounds[-1].round
-    assert newest.state is not None
-    assert found["state"] == {
-        "code": newest.state.code,
-        "text": newest.state.text,
-        "advice": newest.state.advice,
-    }
-    assert (found["newest"]["round"], found["newest"]["ts"]) == (60, NOW)
-    assert found["late_after_ms"] == NOW + 3 * 60_000 + 15_000
-    assert found["empty"] == found["paused"] == ""
-
-
-def test_without_a_round_the_page_says_what_is_missing_and_what_to_do() -> None:
-    fold = LiveFold()
-    fold.add_telemetry(TelemetryHead("c", NOW, "sweep", ["a:1"], {"b:1": "timed out"}))
-    (one,) = fold.clusters(NOW).values()
-
-    found = views.overview(one, SETTINGS, None)
-
-    assert found["state"] is None
-    assert found["empty"].startswith("No round yet. The first collection pass closes")
-    collector, job, executor = found["health"]
-    assert collector["fresh"] == (
-        "1 broker answered the newest pass; without an answer: b:1 (timed out)."
-    )
-    assert collector["doubt"]
-    assert job["late"] == found["empty"]
-    assert executor["fresh"].startswith("No outcome yet")
-    assert views.brokers(one)["names"] == []
-    assert pictures.usage_over_time(one)["times"] == []
-    assert pictures.bundles_over_time(one)["rows"] == []
-    empty = views.clusters(LiveSnapshot(topics=(TopicHealth("rounds", "file:///x"),)), SETTINGS)
-    assert "No cluster yet. Start `rebalancer collect`" in empty["empty"]
 
 
 def test_brokers_are_listed_by_usage_with_what_is_expected() -> None:
@@ -194,92 +138,162 @@ def test_history_is_newest_first_and_counts_answers() -> None:
     assert views.history(one, found["version"])["rounds"] == []
 
 
-def test_a_search_answers_with_the_words_of_explain() -> None:
-    one = cluster(MadeUpCluster(NOW, cluster="c", brokers=6, rounds=40))
-    command = next(iter(one.decisions.log.commands))
-
-    bundle, broker = answer(one, command.bundle), answer(one, command.source)
-
-    assert (bundle["found"], bundle["kind"]) == (True, "bundle")
-    assert any(command.text in line for line in bundle["lines"])
-    assert broker["lines"][0] == f"broker {command.source}"
-    assert broker["lines"][1].startswith("  round 40 of c, ")
-    assert broker["lines"][-1] == "  (20 earlier rounds not shown)"
-    assert answer(one, "40", 1)["lines"][0].startswith("round 40 of cluster c, epoch 1")
-    assert answer(one, "")["kind"] == "latest"
-    missing = answer(one, "no-such-broker:1")
-    assert not missing["found"]
-    assert "do not mention it" in missing["lines"][0]
+MADE = MadeUpCluster(NOW, cluster="c", brokers=6, rounds=40)
+ROUNDS = [done for done, _, _ in MADE.made()]
 
 
-def test_a_plan_waits_for_a_person_until_one_decides() -> None:
-    made = MadeUpCluster(NOW, cluster="c", brokers=6, rounds=15)
-    one = cluster(made)
+def folded_rounds(rounds: list[Round], most: int = 500) -> LiveFold:
+    fold = LiveFold(most)
+    for one in rounds:
+        fold.add_round(one)
+    return fold
 
-    found = plans(one, PlanSettings(required=True))
 
-    (waiting,) = found["open"]
-    assert (waiting["state"], waiting["total"], waiting["complete"]) == ("waiting", 3, True)
-    assert waiting["spread_after"] < waiting["spread_before"]
-    assert [given["answer"] for given in waiting["commands"]] == ["open"] * 3
-    assert "waits for approval" in " ".join(
-        answer(one, waiting["commands"][0]["bundle"], approval_required=True)["lines"]
+def only(fold: LiveFold, now_ms: int = NOW) -> LiveCluster:
+    (found,) = fold.clusters(now_ms).values()
+    return found
+
+
+def test_a_round_in_little_memory_is_the_same_round() -> None:
+    assert len(ROUNDS) == 40
+    before = None
+    for one in ROUNDS:
+        before = packed(one, before, 1)
+        assert encode_round(before.round) == encode_round(one)
+
+
+def test_rounds_share_the_names_of_their_brokers() -> None:
+    decoded = [replace(one, brokers=tuple(f"{name}" for name in one.brokers)) for one in ROUNDS]
+
+    kept = only(folded_rounds(decoded)).decisions.rounds
+
+    assert len({id(one.places) for one in kept}) == 1
+    assert len({id(one.round.brokers) for one in kept}) == 1
+
+
+def test_brokers_may_come_and_go() -> None:
+    first, second, third = ROUNDS[:3]
+    without = {name: usage for name, usage in second.usage.items() if name != second.brokers[0]}
+    more = {**third.usage, "new:8080": 0.5}
+    fold = folded_rounds(
+        [
+            first,
+            replace(second, brokers=tuple(without), usage=without, usage_after=without),
+            replace(third, brokers=tuple(more), usage=more, usage_after=more),
+        ]
     )
-    assert plans(cluster(made, NOW + 400_000), PlanSettings())["open"] == []
+
+    kept = [one.round for one in only(fold).decisions.rounds]
+
+    assert [dict(one.usage) for one in kept] == [dict(first.usage), without, more]
+    assert second.brokers[0] not in kept[1].usage
+    with pytest.raises(KeyError):
+        kept[1].usage[second.brokers[0]]
 
 
-def test_a_pause_names_the_person_and_the_reason() -> None:
-    fold = folded(MadeUpCluster(NOW, cluster="c"))
-    fold.add_answer(ApprovalOutcome("1", "c", "pause", None, "Grace", "accepted", None, NOW))
-    (one,) = fold.clusters(NOW).values()
+def test_the_order_of_the_records_does_not_matter_and_repeated_ones_count_once() -> None:
+    commands = [one for _, given, _ in MADE.made() for one in given]
+    outcomes = [one for _, _, given in MADE.made() for one in given]
+    forward, backward = LiveFold(), LiveFold()
+    for fold, order in ((forward, 1), (backward, -1)):
+        for _ in range(2):
+            for answer in outcomes[::order]:
+                fold.add_outcome(answer)
+            for one in commands[::order]:
+                fold.add_command(one)
+            for done in ROUNDS[::order]:
+                fold.add_round(done)
 
-    found = views.overview(one, SETTINGS, False)
+    first, second = only(forward).decisions.log, only(backward).decisions.log
 
-    assert found["paused"].startswith("Grace paused the executor")
-    assert found["health"][2]["fresh"].startswith("Paused, it refuses all commands: Grace")
-    assert plans(one, PlanSettings())["pause"]["paused"]
-
-
-def test_the_executor_shows_what_happened_to_the_newest_answered_commands() -> None:
-    found = views.overview(cluster(MadeUpCluster(NOW, brokers=12, waits=False)), SETTINGS, False)
-
-    executor = found["health"][2]
-
-    assert executor["fresh"].startswith("Of the commands of round 53: ")
-    assert "3 applied, 1 dry-run, 1 failed, 1 refused; shop/orders-" in executor["fresh"]
-    assert executor["doubt"]
-
-
-def test_commands_without_an_answer_say_that_no_executor_runs() -> None:
-    late = views.overview(cluster(MadeUpCluster(NOW), NOW + 400_000), SETTINGS, False)
-
-    executor = late["health"][2]
-
-    assert "4 commands of the newest plan expired without an answer" in executor["fresh"]
-    assert "`rebalancer execute`" in executor["fresh"]
-    assert executor["doubt"]
+    assert [one.round for one in first.rounds] == [one.round for one in second.rounds]
+    assert first.by_id == second.by_id
+    assert {*first.outcomes} == {*second.outcomes}
+    assert len(first.rounds) == len(ROUNDS)
 
 
-def test_drains_and_rolls_are_those_of_the_newest_round() -> None:
-    made, fold = MadeUpCluster(NOW, cluster="c", waits=False), LiveFold()
-    rounds = [done for done, _, _ in made.made()]
-    drain = IntentStatus(
-        "d", "drain", "blocked", "none may move [budget]", "Wait.", "anna", "disks", 1, 2, "a:1",
-        until_ms=9, left=3, total=9,
-    )  # fmt: skip
-    roll = IntentStatus(
-        "r", "roll", "rolling", "0 of 2 brokers are restarted", "Nothing to do.", "bo", "4.2.5",
-        1, 2, phases={"b:1": "waiting", "a:1": "draining"},
-    )  # fmt: skip
-    for done in (*rounds[:-1], replace(rounds[-1], intents=(roll, drain))):
+def test_only_the_newest_rounds_stay_with_their_commands_and_outcomes() -> None:
+    fold = LiveFold(10)
+    for done, commands, outcomes in MADE.made():
         fold.add_round(done)
-    (one,) = fold.clusters(NOW).values()
-    first, second = views.overview(one, SETTINGS, None)["intents"]
-    assert (first["what"], first["phases"]) == (
-        "roll of 2 brokers",
-        {"a:1": "draining", "b:1": "waiting"},
-    )
-    assert (second["what"], second["state"], second["advice"]) == ("drain a:1", "blocked", "Wait.")
-    assert (second["left"], second["total"], second["by"]) == (3, 9, "anna")
-    assert (first["until_ms"], second["until_ms"]) == (None, 9)
-    assert views.overview(cluster(MadeUpCluster(NOW)), SETTINGS, None)["intents"] == []
+        for one in commands:
+            fold.add_command(one)
+        for answer in outcomes:
+            fold.add_outcome(answer)
+
+    kept = only(fold).decisions
+
+    assert [one.round.round for one in kept.rounds] == list(range(31, 41))
+    assert {one.round for one in kept.log.commands} == {40}
+    assert {one.command_id for one in kept.log.outcomes} <= kept.log.by_id.keys()
+    fold.add_round(ROUNDS[0])
+    fold.add_command(command("t/ns/0x00000000_0x80000000", "a:1", round=3))
+    assert [one.round.round for one in only(fold).decisions.rounds] == list(range(31, 41))
+    assert len(only(fold).decisions.log.commands) == len(kept.log.commands)
+
+
+def test_a_newer_epoch_is_newer_whatever_its_numbers() -> None:
+    fold = folded_rounds([*ROUNDS, replace(ROUNDS[0], epoch=2)])
+
+    assert only(fold).decisions.rounds[-1].key == (2, 1)
+
+
+def test_what_did_not_change_is_the_same_object() -> None:
+    fold = folded_rounds(ROUNDS)
+    before = only(fold)
+
+    assert only(fold) is before
+    fold.add_report("c", NOW)
+    assert only(fold) is not before
+    assert only(fold).decisions is before.decisions
+    fold.add_sweep("c", CollectionPass(NOW, ("a:1",), {}))
+    assert only(fold).sweep == CollectionPass(NOW, ("a:1",), {})
+
+
+def test_a_round_counts_as_changed_when_a_command_of_it_is_answered_or_expires() -> None:
+    fold = folded_rounds(ROUNDS)
+    given = command("t/ns/0x00000000_0x80000000", "a:1", round=7, expires_at_ms=NOW + 1_000)
+    fold.add_command(given)
+    first = only(fold).decisions
+
+    fold.add_outcome(outcome(given, "applied"))
+    second = only(fold).decisions
+    fold.tick(NOW + 2_000)
+
+    assert [one.round.round for one in second.rounds if one.changed > first.version] == [7]
+    assert only(fold).decisions is second, "it was answered before it expired"
+
+    other = replace(given, id="another", round=8)
+    fold.add_command(other)
+    third = only(fold).decisions
+    fold.tick(NOW + 2_000)
+    fourth = only(fold, NOW + 2_000).decisions
+    assert [one.round.round for one in fourth.rounds if one.changed > third.version] == [8]
+
+
+def test_a_cluster_that_decides_takes_the_place_of_one_that_vanished() -> None:
+    fold = LiveFold()
+    for number in range(MOST_CLUSTERS):
+        fold.add_report(f"cluster-{number}", NOW)
+    fold.add_report("cluster-0", NOW + 1)
+
+    fold.add_round(replace(ROUNDS[0], cluster="new"))
+
+    clusters = fold.clusters(NOW)
+    assert (len(clusters), fold.left_out) == (MOST_CLUSTERS, 0)
+    assert clusters.keys() >= {"new", "cluster-0"}
+    assert "cluster-1" not in clusters
+
+
+def test_hostile_records_cannot_fill_the_memory_with_clusters_or_codes() -> None:
+    fold = LiveFold()
+    for number in range(MOST_CLUSTERS + 50):
+        fold.add_rejected(f"cluster-{number}", "bad")
+    for number in range(1_000):
+        fold.add_rejected("cluster-0", f"code-{number}")
+
+    clusters = fold.clusters(NOW)
+
+    assert (len(clusters), fold.left_out) == (MOST_CLUSTERS, 50)
+    assert len(clusters["cluster-0"].rejected) <= 101
+    assert sum(clusters["cluster-0"].rejected.values()) == 1_001

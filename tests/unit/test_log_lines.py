@@ -1,4 +1,4 @@
-"""Lines of `run`, `collect` and `execute`: a time in front of each, or one JSON object each."""
+"""Lines of services: a time in front of each, or one JSON object each; and the width of tables."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from pulsar_rebalancer.cli.console import Sheet
 from pulsar_rebalancer.cli.service import Line, Log
 from pulsar_rebalancer.settings.services import LogSettings
 from strategies.errors import SettingsError
-from tests.control_topic import TOPICS, Control, command
+from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.command_line import Answer, rebalancer
@@ -46,12 +48,10 @@ def test_a_line_is_an_object_with_its_fields(capsys: pytest.CaptureFixture[str])
         "text": "a note",
     }
     assert second["level"] == "warning"
-    assert (second["event"], second["text"], second["broker"], second["cluster"]) == (
-        "complaint",
-        "it is late",
-        "a:1",
-        "east",
-    )
+    assert second["event"] == "complaint"
+    assert second["text"] == "it is late"
+    assert second["broker"] == "a:1"
+    assert second["cluster"] == "east"
 
 
 def test_what_ends_the_program_is_a_line_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,18 +72,8 @@ def executed(folder: Path, *more: str) -> Answer:
     with FakePulsar(Cluster(report=REPORT)) as pulsar:
         pulsar.cluster.owners[BUNDLE] = pulsar.cluster.brokers[0]
         control.send(command(BUNDLE, pulsar.cluster.brokers[0]))
-        given = {
-            **{f"topics.{topic}": control.uri(topic) for topic in TOPICS},
-            "pulsar.cluster": "c",
-            "pulsar.admin_urls": pulsar.admin_urls,
-            "executor.state": folder / "state",
-        }
-        return rebalancer(
-            "execute",
-            "--once",
-            *more,
-            *set_words(given),
-        )
+        given = set_words(control.settings(pulsar__admin_urls=pulsar.admin_urls))
+        return rebalancer("execute", "--once", *more, *given)
 
 
 @pytest.mark.heavy
@@ -91,11 +81,9 @@ def test_every_line_of_execute_is_an_object(tmp_path: Path) -> None:
     done = executed(tmp_path, "--set", "log.format=json")
     assert done.code == 0, done.err
     (outcome,) = map(json.loads, done.out.splitlines())
-    assert (outcome["event"], outcome["status"], outcome["bundle"]) == (
-        "outcome",
-        "dry-run",
-        BUNDLE,
-    )
+    assert outcome["event"] == "outcome"
+    assert outcome["status"] == "dry-run"
+    assert outcome["bundle"] == BUNDLE
     events = [json.loads(line)["event"] for line in done.err.splitlines()]
     assert (*events[:2], events[-1]) == ("settings", "starting", "stopped")
 
@@ -114,21 +102,48 @@ def test_outcomes_as_records_stay_as_they_are_published(tmp_path: Path) -> None:
 
 
 def test_an_error_of_collect_is_an_object(tmp_path: Path) -> None:
-    given = (
-        "pulsar.cluster=c",
-        "pulsar.admin_urls=http://127.0.0.1:1",
-        "log.format=json",
-    )
-    done = rebalancer(
-        "collect",
-        "--telemetry",
-        Control(tmp_path).uri("telemetry"),
-        *(word for one in given for word in ("--set", one)),
-    )
+    given = Control(tmp_path).settings(pulsar__admin_urls="http://127.0.0.1:1", log__format="json")
+    done = rebalancer("collect", *set_words(given))
     assert done.code == 1
     lines = [json.loads(line) for line in done.err.splitlines()]
-    assert [(line["event"], line["level"]) for line in lines] == [
-        ("settings", "info"),
-        ("starting", "info"),
-        ("error", "error"),
-    ]
+    assert [line["event"] for line in lines] == ["settings", "starting", "error"]
+    assert [line["level"] for line in lines] == ["info", "info", "error"]
+
+
+FIGURES = ("spread", "churn", "moves", "overload")
+SHEET = Sheet(
+    [("strategy", "left"), *((name, "right") for name in FIGURES)],
+    [
+        ["threshold/parity+LRUW", "13.4 (8.37–18.4)", "5.19", "3 (2–5)", "0"],
+        ["avg/parity", "8.53", "1.5", "2", "1,000"],
+    ],
+    title="e7",
+)
+
+
+def lines(width: int) -> list[str]:
+    console = Console(width=width, highlight=False)
+    with console.capture() as captured:
+        console.print(SHEET)
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def test_a_wide_terminal_shows_one_table() -> None:
+    told = lines(100)
+    assert told[1].split() == ["strategy", *FIGURES]
+    assert len(told) == 5
+
+
+@pytest.mark.parametrize("width", [45, 50, 60])
+def test_in_a_narrow_one_it_goes_on_below_and_no_figure_is_cut(width: int) -> None:
+    told = lines(width)
+    assert max(map(len, told)) <= width
+    text = "\n".join(told)
+    assert all(str(cell) in text for row in SHEET.rows for cell in row)
+    assert [name for line in told for name in line.split() if name in FIGURES] == list(FIGURES)
+    assert text.count("threshold/parity+LRUW") == text.count("strategy") > 1
+    assert text.count("e7") == 1
+
+
+def test_words_are_folded_where_even_two_columns_are_too_wide() -> None:
+    assert max(map(len, lines(30))) <= 30

@@ -25,14 +25,7 @@ from strategies.filters.policies import read_policies
 from strategies.fold.engine import EngineSettings
 from tests.changed_records import changed
 from tests.illegal_records import bad_figure
-from tests.telemetry_lines import (
-    broker_load,
-    bundle,
-    load_report,
-    one_of_each,
-    sweep,
-    top_bundles,
-)
+from tests.telemetry_lines import broker_load, bundle, load_report, one_of_each, sweep, top_bundles
 
 
 def report_of(record: bytes) -> LoadReport:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sinks.metrics.settings import ListenAddress
-from tests.control_topic import TOPICS, Control, command
+from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.command_line import rebalancer
@@ -33,18 +33,13 @@ def pulsar() -> Iterator[FakePulsar]:
         yield running
 
 
-def words(pulsar: FakePulsar, folder: Path, **more: object) -> list[str]:
-    control = Control(folder)
-    given = {
-        **{f"topics.{topic}": control.uri(topic) for topic in TOPICS},
-        "pulsar.cluster": "c",
-        "pulsar.admin_urls": pulsar.admin_urls,
-        "executor.state": folder / "executor",
-        "collector.pass_interval_ms": 100,
-        "metrics.listen": "127.0.0.1:0",
-        "log.format": "json",
-        **more,
-    }
+def words(pulsar: FakePulsar, folder: Path, listen: str = "127.0.0.1:0") -> list[str]:
+    given = Control(folder).settings(
+        pulsar__admin_urls=pulsar.admin_urls,
+        collector__pass_interval_ms=100,
+        metrics__listen=listen,
+        log__format="json",
+    )
     return set_words(given)
 
 
@@ -102,16 +97,10 @@ def test_an_executor_counts_its_outcomes(pulsar: FakePulsar, tmp_path: Path) -> 
 def test_a_busy_address_is_one_sentence(name: str, pulsar: FakePulsar, tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as busy:
         listen = f"127.0.0.1:{busy.getsockname()[1]}"
-        answer = rebalancer(name, *words(pulsar, tmp_path, **{"metrics.listen": listen}))
+        answer = rebalancer(name, *words(pulsar, tmp_path, listen))
     assert answer.code == 1
     last = json.loads(answer.err.splitlines()[-1])
     assert last["text"] == (
         f"metrics.listen: {listen} cannot be used (Address already in use); name a free port and "
         "an address of this machine, or leave it empty"
     )
-
-
-def test_an_address_without_host_is_a_complaint(pulsar: FakePulsar, tmp_path: Path) -> None:
-    answer = rebalancer("execute", *words(pulsar, tmp_path, **{"metrics.listen": ":9090"}))
-    assert answer.code == 2
-    assert "metrics.listen: ':9090' is not host:port" in answer.words

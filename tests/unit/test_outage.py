@@ -1,9 +1,10 @@
-"""An outage is endured with longer and longer pauses, until patience ends; what waiting cannot mend
-is raised at once.
+"""An outage is endured with longer and longer pauses, until patience ends; a thread beside the work
+asks whether servers answer.
 """
 
 from __future__ import annotations
 
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -13,13 +14,16 @@ import pytest
 from pyspark.errors import PySparkException
 
 from sinks.metrics.exposition import Liveness
-from sinks.topics.addresses import Connections, file_topic_uri
-from sinks.topics.kafka.settings import kafka_access
-from sinks.topics.outages import RetryBackoff
+from sinks.pulsar_api.access import PulsarSettings
+from sinks.topics.access import TopicAccess
+from sinks.topics.addresses import Connections, file_topic, file_topic_uri
+from sinks.topics.kafka.settings import KafkaSettings, kafka_access
+from sinks.topics.outages import RetryBackoff, watched
 from strategies.errors import PublishTimeout, SinkError
 from streaming.job import _run_with_restarts
 from streaming.settings import JobSettings
-from tests.topic_uris import topics_of
+from tests.topic_uris import topic_of, topics_of
+from tools.waiting import eventually
 
 AWAY = PublishTimeout("kafka://h:1/t: no answer")
 
@@ -202,3 +206,36 @@ def test_a_job_that_waits_for_its_topics_works(tmp_path: Path) -> None:
     )
     assert (ended, set(unhealthy)) == (None, {""})
     assert stop.now > 600
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("shape", "sentence"),
+    [
+        ("kafka://{}/t", "no answer; check that the broker runs"),
+        ("pulsar://{}/t/ns/t", "timeout; check that the brokers run"),
+        # Of several servers one does not run, which does not hide the silence of the other.
+        ("pulsar://127.0.0.1:1,{}/t/ns/t", "timeout; check that the brokers run"),
+    ],
+)
+def test_a_server_that_accepts_connections_and_answers_nothing_is_away(
+    shape: str, sentence: str
+) -> None:
+    said: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = shape.format(f"127.0.0.1:{silent.getsockname()[1]}")
+        access = TopicAccess(
+            KafkaSettings(timeout_ms=200), PulsarSettings(deadline_ms=1_000, connect_timeout_ms=200)
+        )
+        with watched(
+            [topic_of(uri)], access, RetryBackoff(60, lambda _: True, said.append), every_s=0.01
+        ):
+            eventually(lambda: bool(said), 180, "nothing is said about the outage")
+    assert said[0].startswith(f"{uri}: {sentence}")
+    assert said[0].endswith("; trying again for up to 60 s")
+
+
+def test_folders_are_not_watched(tmp_path: Path) -> None:
+    before = threading.active_count()
+    with watched([file_topic(tmp_path)], TopicAccess(), RetryBackoff(60, lambda _: True, print)):
+        assert threading.active_count() == before

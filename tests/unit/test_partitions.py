@@ -1,7 +1,10 @@
-"""`job.shuffle_partitions = "auto"`: decided once, at the first start of a checkpoint."""
+"""Partitions of the job, decided once, at the first start of a checkpoint; and the shards of
+clusters.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of, written_guard
 from streaming.first_start import clusters_seen, cores_of, first_partitions, with_partitions
 from streaming.settings import JobSettings
+from streaming.state.shards import shard_keys, shard_of, spark_hash
 from tests.telemetry_lines import load_report
 from tests.topic_uris import topics_of
 
@@ -94,3 +98,23 @@ def test_the_setting_takes_the_word_and_numbers_within_their_bounds() -> None:
     for wrong in ("0", "1001", "many", "1.5"):
         with pytest.raises(SettingsError, match=r"job\.shuffle_partitions"):
             partitions(wrong)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 7, 64, 1_000])
+def test_every_partition_gets_exactly_one_shard(partitions: int) -> None:
+    keys = shard_keys(partitions)
+    assert [spark_hash(key) % partitions for key in keys] == list(range(partitions))
+
+
+def test_with_one_partition_all_clusters_are_one_shard() -> None:
+    assert {shard_of(f"c{i}", 1) for i in range(100)} == {0}
+
+
+def test_clusters_spread_evenly_over_the_shards() -> None:
+    found = Counter(shard_of(f"pulsar-{i:03}", 4) for i in range(1_000))
+    assert sorted(found) == sorted(shard_keys(4))
+    assert min(found.values()) > 200
+
+
+def test_the_shard_of_a_cluster_is_part_of_the_format_of_a_checkpoint() -> None:
+    assert [shard_of(name, 7) for name in ("c", "d", "ü", "")] == [0, 12, 9, 12]

@@ -15,7 +15,6 @@ from sinks.disk import make_folder, write_durably
 from sinks.executor.journal import Journal
 from sinks.topics.files.consumer import FileConsumer
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
-from strategies.errors import SinkError
 from tests.forgetful_disk import ForgetfulDisk, Image, written
 from tests.notice_builders import a_notice
 
@@ -49,15 +48,6 @@ def later(tmp_path: Path) -> Later:
 
 def values(folder: Path) -> list[bytes]:
     return [record.value for record in FileTopicReader(folder).read()[0]]
-
-
-def test_an_unflushed_file_and_an_unflushed_name_are_forgotten(disk: ForgetfulDisk) -> None:
-    (disk.root / "file").write_bytes(b"content")
-    assert disk.after_a_failure() == ({}, {"file": b""})
-    with (disk.root / "file").open("rb") as file:
-        disk.fsync(file.fileno())
-    assert disk.after_a_failure() == ({}, {"file": b"content"})
-    assert disk.failures == [{}, {"file": b""}]
 
 
 def test_appended_lines_survive_and_no_line_is_there_without_those_before(
@@ -159,16 +149,3 @@ def test_the_journal_flushes_each_change(tmp_path: Path) -> None:
         assert journal.rows("PRAGMA journal_mode") == [("wal",)]
         journal.see_epoch("c", 7)
         assert journal.rows("PRAGMA synchronous") == [(2,)]
-
-
-def test_a_disk_that_fails_to_flush_stores_no_position(disk: ForgetfulDisk) -> None:
-    with FileTopicWriter(disk.root / "telemetry") as writer:
-        writer.append(LINES)
-
-    def broken(_: int) -> None:
-        raise OSError(5, "Input/output error")
-
-    reader = FileConsumer(disk.root / "telemetry", TOPIC, "group", disk.root / "at", fsync=broken)
-    with pytest.raises(SinkError, match="Input/output error"):
-        reader.commit(reader.poll(1, 0)[0])
-    assert not (disk.root / "at").exists()

@@ -167,10 +167,7 @@ def a_job(folder: Path, lines: Sequence[bytes]) -> JobSettings:
 
 
 def resolved(
-    job: JobSettings,
-    folder: Path,
-    said: list[str],
-    ended: Callable[[float], bool] = lambda _: True,
+    job: JobSettings, folder: Path, said: list[str], ended: Callable[[float], bool] = lambda _: True
 ) -> PulsarRelease | None:
     return resolved_release(job, written_guard(folder), said.append, ended=ended)
 

@@ -36,11 +36,9 @@ def test_a_default_follows_the_version_and_says_which(
     for version, value in zip(("4.2", "5.0"), values, strict=True):
         found = entry(load(flags=[f"pulsar.version={version}"]), path)
 
-        assert (found.value, found.kind, found.source) == (
-            value,
-            "default",
-            f"default of {version}",
-        )
+        assert found.value == value
+        assert found.kind == "default"
+        assert found.source == f"default of {version}"
 
 
 def test_nothing_else_follows_the_version() -> None:

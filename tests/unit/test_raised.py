@@ -1,4 +1,6 @@
-"""A rule that raises sets aside the record or the round that it belongs to, and nothing else."""
+"""A rule that raises sets aside its record or round, and nothing else; its traceback is logged
+once.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +26,7 @@ from strategies.shedding.contract import Shedding
 from strategies.shedding.registry import SHEDDERS
 from streaming.state.rows import to_bytes
 from streaming.state.store import StoreCache
+from streaming.worker_process import log_once
 from tests.raising_strategy import RAISING, WITH_RAISING, RaisingSettings
 from tests.spark.state_variables import Spark
 from tests.world.little_cluster import LittleCluster
@@ -249,3 +252,26 @@ def test_the_text_of_an_error_is_the_same_in_every_process() -> None:
     assert text.startswith("ValueError in tests.unit.test_raised, line ")
     assert "<object object at …> and more xx" in text
     assert len(text) < 400
+
+
+def test_a_rule_that_raises_in_each_round_has_one_cause_and_no_traceback_in_records() -> None:
+    causes: dict[str, Exception] = {}
+    made = LittleCluster({name: dict(some) for name, some in BROKERS.items()}, raising("c", 5))
+    made.engine = Engine(raising("c", 5), causes.__setitem__)
+    rounds = [made.passes() for _ in range(4)]
+    ((cause, error),) = causes.items()
+    assert cause.startswith("ZeroDivisionError in tests.raising_strategy, line 36")
+    assert isinstance(error, ZeroDivisionError)
+    assert all("Traceback" not in skip.text for one in rounds for skip in one.skips)
+
+
+def test_a_cause_is_written_once_and_the_memory_of_causes_is_bounded(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    numbers = (*range(1_001), 1_000, 0)
+    for number in numbers:
+        log_once(f"cause {number}", ValueError(number))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines.count("a rule raised: cause 1000") == 1
+    assert lines.count("a rule raised: cause 0") == 2
+    assert lines.count("ValueError: 1000") == 1

@@ -1,33 +1,43 @@
-"""Records of ours stay small: their size follows from brokers and commands, and topics take
-them.
+"""Records of ours stay small: their size follows from brokers and commands. A record costs memory
+in proportion to its size, whatever is in it.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import tracemalloc
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
+from sinks.wire.checks import check_shape, check_utf8
 from sinks.wire.codec import (
+    decode,
     decode_rejected,
     decode_round,
     encode_command,
     encode_round,
     read_command,
 )
+from sinks.wire.complaints import complaint
+from sinks.wire.contracts.telemetry import KINDS
 from sinks.wire.origin import OutputRow, Position
 from sinks.wire.output_rows import LARGEST_ROUND, encode_fitting
-from strategies.cluster.model import Skip
+from strategies.cluster.model import LoadReport, Policies, Skip
+from strategies.cluster.packing import pack_record
 from strategies.errors import WireError
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import read_policies
 from strategies.fold.engine import EngineSettings
 from strategies.round.round_record import bounded
-from tests.hostile_records import hostile
-from tests.telemetry_lines import line, load_report, sweep
+from tests.changed_records import changed
+from tests.hostile_records import COSTLY, FAULTS, costly_policies, hostile
+from tests.telemetry_lines import bundle, bundle_stats, line, load_report, sweep
 from tests.unit.test_wire_encoding import COMMAND, ROUND
 
 
@@ -141,16 +151,12 @@ def test_a_round_that_is_too_large_names_fewer_brokers_and_says_so() -> None:
     read = decode_round(value)
     assert LARGEST_ROUND / 4 < len(value) <= LARGEST_ROUND
     assert set(read.usage) == set(read.brokers) == set(list(usage)[: len(read.brokers)])
-    assert (read.skips[0].code, read.skips[0].evidence) == (
-        "round-shortened",
-        {"brokers": 20_000, "stale": 20_000},
-    )
-    assert (read.round, read.epoch, read.digest, read.spread) == (
-        done.round,
-        done.epoch,
-        done.digest,
-        done.spread,
-    )
+    assert read.skips[0].code == "round-shortened"
+    assert read.skips[0].evidence == {"brokers": 20_000, "stale": 20_000}
+    assert read.round == done.round
+    assert read.epoch == done.epoch
+    assert read.digest == done.digest
+    assert read.spread == done.spread
 
 
 def test_a_rejected_row_fits_a_topic_of_a_megabyte_and_says_that_its_original_was_cut() -> None:
@@ -158,15 +164,167 @@ def test_a_rejected_row_fits_a_topic_of_a_megabyte_and_says_that_its_original_wa
     (value,) = rows([record], "rejected")
     row = decode_rejected(value)
     assert len(value) < 1_000_000
-    assert (row.offset, row.size, row.truncated, row.original) == (
-        0,
-        len(record),
-        True,
-        record[: len(row.original)],
-    )
+    assert row.offset == 0
+    assert row.size == len(record)
+    assert row.truncated is True
+    assert row.original == record[: len(row.original)]
 
 
 def test_an_id_of_any_length_is_no_command() -> None:
     """It would come back in the outcome, twice."""
     with pytest.raises(WireError, match=r"\$\.id is 1000000 characters long"):
         read_command(encode_command(replace(COMMAND, id="x" * 1_000_000)))
+
+
+_PROJECT = Path(__file__).parents[2]
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def check_peaks(size: int, *faults: str) -> None:
+    program = [sys.executable, "-m", "tests.unit.record_peaks", str(size), *faults]
+    ran = subprocess.run(
+        program, cwd=_PROJECT, capture_output=True, text=True, timeout=3_000, check=False
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    peaks = {
+        name: (int(record), int(peak))
+        for name, record, peak in map(str.split, ran.stdout.splitlines())
+    }
+    assert len(peaks) == len(COSTLY) * (len(faults) + 4)
+    assert {
+        name: found for name, found in peaks.items() if found[1] > 20 * found[0] + 20 * 10**6
+    } == {}
+
+
+@pytest.mark.heavy
+@linux
+def test_no_record_of_half_a_megabyte_costs_more_than_its_size_allows() -> None:
+    check_peaks(2**19, "half-a-character")
+
+
+@linux
+@pytest.mark.slow
+def test_no_record_of_any_size_costs_more_than_its_size_allows() -> None:
+    check_peaks(8 * 2**20 - 2_000, *FAULTS)
+
+
+def said_of(record: bytes) -> list[str]:
+    """Why a record is refused, or what is left out of it; nothing only if it counts in full."""
+    try:
+        read = decode(record, b"")
+    except WireError as refused:
+        return [refused.text]
+    assert isinstance(read, LoadReport)
+    assert read.left_out or pack_record(read) == pack_record(decode(load_report(), b""))
+    return list(read.left_out)
+
+
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != "infinite-end"])
+def test_every_hostile_record_is_refused_or_left_out_in_short_sentences(fault: str) -> None:
+    for kind in COSTLY:
+        for first in (True, False):
+            said = said_of(hostile(kind, fault, 3_000, first=first))
+            assert said, kind
+            assert max(map(len, said)) < 2_000, kind
+
+
+def test_an_infinity_that_nobody_reads_needs_no_word() -> None:
+    for kind in COSTLY:
+        for first in (True, False):
+            assert said_of(hostile(kind, "infinite-end", 3_000, first=first)) == [], kind
+
+
+def test_a_record_with_more_arrays_than_any_report_is_too_crowded() -> None:
+    with pytest.raises(
+        WireError, match=r"has 40003 arrays and objects, more than the 20000"
+    ) as refused:
+        decode(costly_policies("empty-arrays", 3 * 40_000), b"")
+    assert refused.value.code == "too-crowded"
+
+
+def test_brackets_in_strings_are_no_arrays() -> None:
+    assert isinstance(decode(costly_policies("brackets-in-strings", 2**20), b""), Policies)
+
+
+@pytest.mark.heavy
+def test_a_look_at_the_shape_costs_three_times_the_record() -> None:
+    record = COSTLY["towers"](8 * 2**20)
+    tracemalloc.start()
+    try:
+        with pytest.raises(WireError, match="arrays and objects"):
+            check_shape(record)
+        assert tracemalloc.get_traced_memory()[1] <= 3 * len(record)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "fault", ["no-kind", "unknown-kind", "later-version", "no-broker", "wrong-figure"]
+)
+@pytest.mark.parametrize(
+    "kind", ["small-objects", "short-strings", "distinct-keys", "wide-character"]
+)
+def test_a_value_that_the_contract_does_not_name_is_not_built_for_a_refusal(
+    kind: str, fault: str
+) -> None:
+    record = hostile(kind, fault, 2**20)
+    tracemalloc.start()
+    try:
+        decoder_message = "Expected `float`, got `str` - at `$.report.cpu.usage`"
+        assert complaint(record, KINDS, decoder_message).code != "not-json"
+        assert tracemalloc.get_traced_memory()[1] <= 1.5 * len(record)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("before", range(2**18 - 4, 2**18 + 1))
+def test_a_character_may_begin_in_one_piece_and_end_in_the_next(before: int) -> None:
+    record = b"x" * before + "😀".encode()
+    check_utf8(record)
+    with pytest.raises(UnicodeDecodeError):
+        check_utf8(record[:-1])
+
+
+@pytest.mark.parametrize(("levels", "code"), [(400, "too-crowded"), (401, "too-deep")])
+def test_depth_is_counted_over_a_record_of_any_length(levels: int, code: str) -> None:
+    record = b"[" * 200 + b"[]," * 2**20 + b"[" * (levels - 200)
+    with pytest.raises(WireError) as refused:
+        check_shape(record)
+    assert refused.value.code == code
+
+
+def test_a_string_of_any_length_is_no_array() -> None:
+    check_shape(b'["' + b"[" * 3 * 2**20 + b'",[]]')
+
+
+@pytest.mark.heavy
+def test_the_largest_report_is_not_too_crowded() -> None:
+    loads = {f"t/ns-{number}/0x00000000_0x10000000": 1.0 for number in range(30_000)}
+    decode(load_report(loads=loads), b"")
+
+
+@pytest.mark.heavy
+def test_the_entry_at_fault_is_found_among_very_many() -> None:
+    stats = {f"t/ns-{number}/0x00000000_0x10000000": bundle_stats(1.0) for number in range(20_000)}
+    wrong = stats | {bundle(7): bundle_stats(1.0) | {"msgRateIn": "many"}, bundle(8): 5}
+    record = changed(load_report(), "report", "lastStats", to=wrong)
+
+    assert said_of(record) == [f'bundle "{bundle(7)}": msgRateIn is "many", and 1 more bundles']
+    refused = changed(record, "report", "lastStats", "nowhere", to=bundle_stats(1.0))
+    with pytest.raises(
+        WireError, match=r'lastStats\["t/ns/0x07000000_0x08000000"\]\.msgRateIn is a string'
+    ):
+        decode(refused, b"")
+
+
+@pytest.mark.heavy
+def test_an_entry_is_not_blamed_for_what_stands_behind_it() -> None:
+    record = changed(load_report(), "report", "lastStats", bundle(1), "topics", to=True)
+    record = changed(record, "report", "bundles", to=5)
+
+    assert said_of(record) == [f'bundle "{bundle(1)}": topics is no number', "bundles is 5"]
+    refused = changed(record, "report", "lastStats", "nowhere", to=bundle_stats(1.0))
+    with pytest.raises(
+        WireError, match=r'lastStats\["t/ns/0x01000000_0x02000000"\]\.topics is true or false'
+    ):
+        decode(refused, b"")

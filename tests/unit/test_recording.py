@@ -1,5 +1,5 @@
-"""Recordings: written and read plain, with gzip and with zstd; what is broken is told, with the
-last good line.
+"""Recordings: written and read plain, with gzip and with zstd, and in columns; what is broken is
+told, with the last good line.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ from itertools import count, repeat
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from pulsar_rebalancer.lab.replay import decisions
+from sinks.recordings.columnar import schema
+from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import Recording, open_recording
 from sinks.wire.origin import Position, pack_origin, rejected_row
 from strategies.errors import SettingsError, SinkError, WireError
@@ -300,41 +304,49 @@ def test_months_of_a_cluster_in_which_nothing_happens_are_read(tmp_path: Path, e
     assert sum(1 for _ in open_recording(recorded(path, lines))) == len(lines)
 
 
-_REPLAY = """
-import sys
-from pulsar_rebalancer.cli.main import main
-try:
-    main()
-except SystemExit as end:
-    print("exit", end.code)
-print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM:")))
-"""
-
-
-@pytest.mark.heavy
-@linux
-@pytest.mark.parametrize("ending", ENDINGS[1:])
-def test_a_replay_of_a_small_file_of_empty_lines_ends_within_a_memory_bound(
-    tmp_path: Path, ending: str
-) -> None:
-    path = packed(tmp_path / f"bomb{ending}", [b"\n" * 2**20] * 32)
-    ran = subprocess.run(
-        [sys.executable, "-c", _REPLAY, "replay", path, "--json"],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    *_, said, peak_kb = ran.stdout.splitlines()
-    assert said == "exit 1"
-    assert "which is no telemetry" in ran.stderr
-    assert int(peak_kb) * 1024 < 400 * 2**20
-
-
 def test_rejected_records_that_memory_should_not_hold_end_a_replay() -> None:
     origin = pack_origin(Position("r.jsonl", 0, 0), b"x" * 500_000)
     row = rejected_row(WireError("not-json", "No JSON."), origin, "")
     with pytest.raises(SinkError, match=r"more than 256 MiB .* `rebalancer replay - < FILE`"):
         decisions.collect(repeat(row))
     assert decisions.collect(repeat(row, 200)).rejected == (row,)
+
+
+def write(path: Path, rows: int, **columns: list[Any]) -> Path:
+    """A columnar recording in one row group, all null but for the columns that are given."""
+    given = {"kind": ["rejected"] * rows, "ts": [0] * rows, **columns}
+    arrays = [pa.array(given.get(field.name, [None] * rows), field.type) for field in schema()]
+    parquet.write_table(
+        pa.table(arrays, schema=schema()), path, compression="zstd", row_group_size=rows
+    )
+    return path
+
+
+@pytest.mark.lab
+def test_a_value_that_is_repeated_thousands_of_times_is_held_once(tmp_path: Path) -> None:
+    path = write(tmp_path / "repeated.parquet", 1_000, original=[b"x" * 900_000] * 1_000)
+    assert path.stat().st_size < 2**20
+    (block,) = read_blocks(path)
+    assert block.originals.nbytes < 10 * 2**20
+    assert block.original(999) == b"x" * 900_000
+
+
+def test_a_row_group_of_very_many_records_is_refused_with_its_number(tmp_path: Path) -> None:
+    path = write(tmp_path / "many.parquet", 70_000)
+    with pytest.raises(
+        SinkError,
+        match=r"many\.parquet: row group 0 has 70000 records .* make it with `rebalancer convert`",
+    ):
+        list(read_blocks(path))
+
+
+@pytest.mark.lab
+def test_a_column_that_would_take_very_much_memory_is_refused_with_its_row_group(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path / "wide.parquet", 2, bundle_traffic=[None, [0.0] * (2**25 + 1)])
+    assert path.stat().st_size < 2**20
+    with pytest.raises(
+        SinkError, match=r"wide\.parquet: row group 0 has 2 records and a column of 256 MiB"
+    ):
+        list(read_blocks(path))

@@ -89,37 +89,6 @@ def test_the_first_line_of_a_service_names_the_settings(tmp_path: Path, command:
     assert f"settings: {tmp_path / 'rebalancer.toml'}" in answer.err.splitlines()[0]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("replay", "FILE"),
-        ("replay", "FILE.parquet"),
-        ("backtest", "FILE"),
-        ("backtest", "FILE.parquet"),
-        ("tune", "FILE"),
-        ("trace", "FILE.parquet", "load.csv"),
-        ("convert", "FILE", "TARGET.parquet"),
-        ("shadow", "FILE"),
-        ("upgrade-preview", "FILE.parquet"),
-        ("explain", "--from", "FILE"),
-        ("simulate", "FILE.toml"),
-        ("conformance", "FILE"),
-        ("config", "check", "FILE"),
-        ("config", "from-broker-conf", "FILE"),
-        ("status", "--config", "FILE"),
-    ],
-    ids=" ".join,
-)
-def test_a_file_that_is_not_there_is_wrong_use(tmp_path: Path, words: tuple[str, ...]) -> None:
-    named = [word.replace("FILE", str(tmp_path / "nowhere.jsonl")) for word in words]
-    named = [word.replace("TARGET", str(tmp_path / "target")) for word in named]
-
-    answer = rebalancer(*named)
-
-    assert answer.code == 2
-    assert str(tmp_path / "nowhere.jsonl") in answer.words.replace(" ", "")
-
-
 @pytest.fixture
 def taken() -> Iterator[str]:
     """An address of this machine where something listens."""

@@ -1,5 +1,5 @@
-"""Consumers and publishers of file topics: in order, nothing lost, and after a restart on from what
-was committed.
+"""Topics by URI, and their consumers and publishers on files: in order, nothing lost, and after a
+restart on from what was committed.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sinks.topics.access import Consumer, open_consumer, open_publisher
-from sinks.topics.addresses import file_topic_uri
-from strategies.errors import SinkError
+from sinks.topics.addresses import TopicUri, file_topic_uri, parse_topic
+from strategies.errors import SettingsError, SinkError
 from tests.topic_uris import topic_of
 
 
@@ -87,3 +87,49 @@ def test_a_poll_ends_with_the_record_that_reaches_its_bytes(tmp_path: Path) -> N
     publish(tmp_path, *(b"x" * 1_000 for _ in range(10)))
     one = consumer(tmp_path)
     assert [len(one.poll(1_000, 0, 2_500)) for _ in range(5)] == [3, 3, 3, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("uri", "topic"),
+    [
+        ("file:///var/telemetry", TopicUri("file", "", "/var/telemetry")),
+        ("file:///var/with%20space/", TopicUri("file", "", "/var/with space")),
+        ("file://localhost/var/t", TopicUri("file", "", "/var/t")),
+        ("kafka://broker-1:9092/telemetry", TopicUri("kafka", "broker-1:9092", "telemetry")),
+        (
+            "pulsar://[::1]:6650/public/default/telemetry",
+            TopicUri("pulsar", "[::1]:6650", "public/default/telemetry"),
+        ),
+    ],
+)
+def test_topics_that_can_be_named(uri: str, topic: TopicUri) -> None:
+    assert parse_topic(uri) == topic
+    assert parse_topic(str(topic)) == topic
+
+
+def test_a_file_topic_is_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "größe mit raum"
+    assert parse_topic(file_topic_uri(folder)).folder == folder
+
+
+@pytest.mark.parametrize("uri", ["kafka://h:1/t", "pulsar://h:1/a/b/c"])
+def test_only_a_file_topic_has_a_folder(uri: str) -> None:
+    with pytest.raises(SettingsError, match=r"needs a file topic; use file:///folder\."):
+        _ = parse_topic(uri).folder
+
+
+def test_pulsar_may_have_several_servers_and_tls() -> None:
+    topic = parse_topic("pulsar+ssl://a:6651,b:6651/x/y/z")
+    assert topic.scheme == "pulsar"
+    assert topic.service_url == "pulsar+ssl://a:6651,b:6651"
+    assert str(topic) == "pulsar+ssl://a:6651,b:6651/x/y/z"
+    assert parse_topic(str(topic)) == topic
+    assert topic.identity == parse_topic("pulsar://c:6650/x/y/z").identity == "pulsar:///x/y/z"
+
+
+def test_kafka_may_have_several_servers() -> None:
+    topic = parse_topic("kafka://a:9092,b:9093/t")
+    assert topic.servers == "a:9092,b:9093"
+    assert topic.name == "t"
+    assert str(topic) == "kafka://a:9092,b:9093/t"
+    assert topic.identity == "kafka:///t"

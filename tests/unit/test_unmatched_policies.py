@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,11 +14,7 @@ import pytest
 from strategies.filters.isolation import unmatched
 from strategies.settings import Mode
 from strategies.shedding.registry import SHEDDERS
-from tests.pulsar_fake.model import Answer, Cluster
-from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.command_line import rebalancer
-from tests.unit.test_collector import REPORT
-from tests.unit.test_doctor_cluster import QUIET, findings
 from tests.world.placement import policies, policy
 
 #: Brokers b0 (busy), b1 and b2, and the policy p1 that names b0 and b1 with their ports.
@@ -65,8 +60,8 @@ def test_a_broker_without_figures_is_live(tmp_path: Path) -> None:
 
 
 def rounds_of(folder: Path, recording: Path, *given: str) -> list[dict[str, Any]]:
-    words = [word for one in given for word in ("--set", one)]
-    answer = rebalancer("replay", recording, "--out", folder / "out", *words)
+    flags = [f"--set={one}" for one in given]
+    answer = rebalancer("replay", recording, "--out", folder / "out", *flags)
     assert answer.code == 0, answer.words
     return [json.loads(line) for line in (folder / "out/rounds.jsonl").read_text().splitlines()]
 
@@ -132,43 +127,3 @@ def test_many_policies_are_counted_in_a_round(tmp_path: Path) -> None:
         11,
         "other isolation policies have such patterns, too",
     )
-
-
-class TestDoctor:
-    """Whether live brokers can satisfy the policies."""
-
-    @pytest.fixture
-    def pulsar(self) -> Iterator[FakePulsar]:
-        with FakePulsar(Cluster(report=REPORT, configuration=dict(QUIET))) as running:
-            running.cluster.owners["t/ns/0x00000000_0xffffffff"] = running.cluster.brokers[0]
-            yield running
-
-    def test_doctor_reads_the_cluster(self, pulsar: FakePulsar) -> None:
-        one = pulsar.cluster.brokers[0]
-        pulsar.cluster.policies["p"] = policy("p", ["t/ns"], [one])
-        pulsar.cluster.groups["t/ns"] = "g"
-        found = findings(pulsar)
-        assert found["isolation policies"].status == "fail"
-        assert f"matches primary {one} of isolation policy p" in found["isolation policies"].text
-        assert "without ports, such as 127.0.0.1" in found["isolation policies"].text
-        assert found["anti-affinity groups"].status == "ok"
-        assert "failure domains" not in found
-        domains = findings(pulsar, "filters.failure_domains=true")["failure domains"]
-        assert (domains.status, domains.text) == ("ok", "none are set")
-
-    @pytest.mark.parametrize("given", ["named", "open"])
-    def test_with_the_rules_of_50_ids_are_compared(self, pulsar: FakePulsar, given: str) -> None:
-        pulsar.cluster.policies["p"] = policy("p", ["t/ns"], [pulsar.cluster.brokers[0]])
-        pulsar.cluster.version = "4.2.4" if given == "named" else "5.0.1"
-        named = ["pulsar.version=5.0"] if given == "named" else []
-        assert findings(pulsar, *named)["isolation policies"].status == "ok"
-
-    def test_policies_that_cannot_be_read_are_a_failure(self, pulsar: FakePulsar) -> None:
-        pulsar.faults = lambda request: (
-            Fault(instead=Answer(404, b"<html>"))
-            if "namespaceIsolation" in request.target
-            else None
-        )
-        found = findings(pulsar)
-        assert (found["isolation policies"].status, found["reports"].status) == ("fail", "ok")
-        assert "no bundle moves" in found["isolation policies"].remedy

@@ -1,19 +1,29 @@
-"""What the engine does while a plan waits for a person: its moves count as done until they are
-denied or expire, and nothing of it is decided twice.
+"""While a plan waits for a person, its moves count as done until they are denied or expire, nothing
+is decided twice, and what is measured and what is planned are two things in every text.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import pytest
 
+from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.load import load
-from sinks.wire.codec import decode_command, decode_round, encode_outcome_telemetry
+from sinks.wire.codec import (
+    decode_command,
+    decode_round,
+    encode_command,
+    encode_outcome_telemetry,
+    encode_round,
+)
+from sinks.wire.operator_records import command_digest
 from sinks.wire.origin import Position
 from strategies.cluster.model import Command, Outcome, OutcomeStatus, Round
+from strategies.figures.describe import reported_spread, reported_usage
 from tests.telemetry_lines import T0, bundle, load_report, sweep
 from tests.world.uneven_log import EAGER
 
@@ -59,15 +69,7 @@ class Waiting:
                 del self.waiting[one.id]
                 reason = "denied: bo: no" if status == "refused" else "not-approved: late"
                 outcome = Outcome(
-                    one.id,
-                    one.cluster,
-                    one.bundle,
-                    status,
-                    reason,
-                    None,
-                    None,
-                    0,
-                    self.now_ms,
+                    one.id, one.cluster, one.bundle, status, reason, None, None, 0, self.now_ms
                 )
                 self._feed(encode_outcome_telemetry(outcome))
 
@@ -156,3 +158,101 @@ def test_steady_also_forgets_what_no_one_approved() -> None:
     plans = [len(commands) for commands in cluster.passes(2 * LIFETIME_MINUTES) if commands]
     assert len(plans) == 2
     assert plans[0] == plans[1]
+
+
+ROUNDS = 18
+ALL_STRATEGIES = {
+    "avg": EAGER,
+    "threshold": ("shedding.strategy=threshold",),
+    "steady": ("shedding.strategy=steady",),
+}
+#: Number of bundles on the broker that carries everything; with few of them, no second move helps.
+BUNDLES = [2, 3, 8]
+
+Told = tuple[tuple[Round, ...], tuple[Command, ...]]
+
+
+@cache
+def nobody_approves(strategy: str, bundles: int, *more: str) -> Told:
+    """The rounds and commands of a cluster whose reports stay as they are."""
+    times = ["round.command_ttl_ms=3600000", "round.cool_down_ms=3600000"]
+    chosen = [*ALL_STRATEGIES[strategy], *times, *more]
+    loop = PlainLoop(load(flags=chosen).engine)
+    rounds, commands = list[Round](), list[Command]()
+    for minute in range(ROUNDS + 6):
+        at = 60 * minute
+        all_of_it = {bundle(n): 2e4 + 10.0 * n + minute for n in range(bundles)}
+        reports = [
+            load_report("hot:1", at, all_of_it, cpu=90.0 + minute % 2),
+            load_report("idle:1", at + 1, {}, cpu=5.0 + minute % 2),
+            sweep(at + 2, "hot:1", "idle:1"),
+        ]
+        for place, record in enumerate(reports):
+            for row in loop.feed(Position("t", 0, 3 * minute + place), record):
+                if row.kind == "commands":
+                    commands.append(decode_command(row.value))
+                elif row.kind == "rounds":
+                    rounds.append(decode_round(row.value))
+    first = next(at for at, one in enumerate(rounds) if one.commands)
+    return tuple(rounds[: first + ROUNDS + 1]), tuple(commands)
+
+
+def after_the_first_plan(told: Told) -> tuple[Round, ...]:
+    rounds, _ = told
+    first = next(at for at, one in enumerate(rounds) if one.commands)
+    return rounds[first + 1 :]
+
+
+def history(told: Told) -> DecisionLog:
+    rounds, commands = told
+    return DecisionLog(
+        rounds=rounds,
+        commands=commands,
+        has_outcomes=True,
+        digests={one.id: command_digest(encode_command(one)) for one in commands},
+    )
+
+
+@pytest.mark.parametrize("bundles", BUNDLES)
+@pytest.mark.parametrize("strategy", ALL_STRATEGIES)
+def test_no_round_calls_the_cluster_done_or_beyond_help(strategy: str, bundles: int) -> None:
+    rounds = after_the_first_plan(nobody_approves(strategy, bundles))
+
+    assert len(rounds) == ROUNDS
+    for one in rounds:
+        assert one.state is not None
+        assert one.state.code in ("waiting", "acting")
+        if one.state.code == "waiting":
+            moves = f"{one.counted} commanded move{'' if one.counted == 1 else 's'} count"
+            assert moves in one.state.text
+            assert "reports do not show" in one.state.text
+            assert "split large bundles" not in one.state.line.lower()
+            assert "whether a plan waits for approval" in one.state.advice
+    assert "waiting" in {one.state.code for one in rounds if one.state is not None}
+
+
+@pytest.mark.parametrize("strategy", ALL_STRATEGIES)
+def test_each_round_has_what_reports_show_beside_what_is_planned(strategy: str) -> None:
+    told = nobody_approves(strategy, 8)
+    rounds, commands = told
+
+    for one in after_the_first_plan(told):
+        earlier = [given for given in commands if given.round < one.round]
+        assert one.counted == len(earlier) > 0
+        assert {*one.measured} == {"hot:1", "idle:1"}
+        assert reported_usage(one)["hot:1"] >= 0.9 > one.usage["hot:1"]
+        assert reported_usage(one)["idle:1"] < 0.1 < one.usage["idle:1"]
+        assert reported_spread(one) == pytest.approx(0.85)
+        assert one.spread.range < 0.4
+        assert decode_round(encode_round(one)) == one
+    before = next(one for one in rounds if one.commands)
+    assert (before.counted, before.measured) == (0, {})
+    assert b'"counted"' not in encode_round(before)
+    assert reported_spread(before) == before.spread.range
+
+
+def test_in_parity_mode_nothing_is_counted() -> None:
+    rounds, commands = nobody_approves("threshold", 8, "shedding.mode=parity")
+
+    assert commands
+    assert {one.counted for one in rounds} == {0}

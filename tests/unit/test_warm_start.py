@@ -1,18 +1,20 @@
-"""Where a new checkpoint begins, what it does not publish, and when that ends."""
+"""Where a new checkpoint begins, with which epoch, what it does not publish, and when that ends."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from shutil import copytree, rmtree
 
 import pytest
 
 from pulsar_rebalancer.doctor.disk_and_topics import check_checkpoint
+from sinks.metrics.exposition import Liveness
 from sinks.topics.access import ends
 from sinks.topics.addresses import Connections, file_topic_uri
+from sinks.topics.epochs import histories, next_epoch
 from sinks.topics.files.segments import segments
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset
 from sinks.topics.kafka.settings import KafkaSettings
@@ -25,16 +27,10 @@ from streaming.checkpoint.guard_file import GUARD, Warming, WarmStart, guard_of,
 from streaming.checkpoint.locks import LOCKS
 from streaming.settings import JobSettings
 from streaming.sources.file_places import offset_since
-from streaming.warm_start import (
-    Used,
-    used_before,
-    warmed_up,
-    warming,
-    window_minutes,
-    with_start,
-)
+from streaming.warm_start import Used, used_before, warmed_up, warming, window_minutes, with_start
+from tests.control_topic import Control, command
 from tests.telemetry_lines import T0, load_report, sweep
-from tests.topic_uris import topics_of
+from tests.topic_uris import topic_of, topics_of
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -250,9 +246,7 @@ def test_a_kill_while_it_is_moved_leaves_it_to_the_next_start(tmp_path: Path) ->
     assert sorted(entry.name for entry in aside.iterdir()) == ["commits", "offsets", GUARD]
 
 
-def test_a_start_that_fails_before_it_has_begun_anew_leaves_it_in_its_place(
-    tmp_path: Path,
-) -> None:
+def test_a_start_that_fails_before_it_has_begun_anew_leaves_it_in_its_place(tmp_path: Path) -> None:
     """The epoch of the old one is remembered nowhere else: executors know it for longer than the
     topics keep records.
     """
@@ -323,3 +317,66 @@ def test_the_place_of_a_time_is_found_with_few_reads(tmp_path: Path, segment_byt
         assert begun <= seconds, "nothing is left out"
         assert begun >= min(seconds, 2_950) - 500, "and little is read in vain"
     assert offset_since(tmp_path / "nowhere", T0) == Offset(0, 0)
+
+
+def told(*epochs: int, cluster: str = "c") -> list[bytes]:
+    """Rounds, with no more in them than is looked at."""
+    return [b'{"v":1,"cluster":"%s","epoch":%d}' % (cluster.encode(), epoch) for epoch in epochs]
+
+
+def following(control: Control) -> int:
+    return next_epoch((topic_of(control.uri("rounds")), topic_of(control.uri("commands"))))
+
+
+def test_where_nothing_was_told_the_first_epoch_is_next(control: Control) -> None:
+    assert following(control) == 1
+
+
+def test_a_process_that_reads_long_topics_works(control: Control) -> None:
+    """Reading takes minutes: a probe that ends the process would end the next one, too."""
+    now = 0
+    liveness = Liveness(300, "a micro-batch", clock=lambda: now)
+    control.write("rounds", told(*range(1, 9)))
+
+    def a_minute_later() -> None:
+        nonlocal now
+        assert liveness.not_healthy() == ""
+        liveness.turned()
+        now += 60
+
+    topics = (topic_of(control.uri("rounds")), topic_of(control.uri("commands")))
+    assert next_epoch(topics, on_record=a_minute_later) == 9
+    assert now == 8 * 60
+
+
+def test_the_next_epoch_is_above_all_rounds_and_commands(control: Control) -> None:
+    control.write(
+        "rounds", [*told(2, 4), *told(3, cluster="other"), b'{"epoch":9}', b"\xff no JSON"]
+    )
+    assert following(control) == 5
+
+    control.send(command("t/ns/0x00000000_0xffffffff", "a:1", epoch=6))
+    assert following(control) == 7
+
+
+def test_the_last_epoch_of_all_has_no_next_one(control: Control) -> None:
+    control.write("rounds", told(2**53))
+    with pytest.raises(SinkError, match="use new topics"):
+        following(control)
+
+
+def test_rounds_of_an_older_epoch_behind_newer_ones_are_late(control: Control) -> None:
+    control.write(
+        "rounds",
+        [
+            *told(1, 1),
+            *told(1, cluster="other"),
+            *told(2, 1, 2, 1, 2, 2),
+            *told(2, cluster="other"),
+        ],
+    )
+
+    found = histories(topic_of(control.uri("rounds")))
+
+    assert astuple(found["c"])[:5] == ({1, 2}, 2, 2, 1, 2)
+    assert astuple(found["other"])[:5] == ({1, 2}, 2, 0, 0, 2)

@@ -1,11 +1,12 @@
 """`rebalancer watch` in parts: its folder, what it finds out about a cluster, the answers to
-commands, and what it prints. tests/servers/test_watch_command.py runs all of it on real brokers.
+commands, what it prints; and what it and an executor say about Pulsar's own shedder.
+tests/servers/test_watch_command.py runs all of it on real brokers.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_rebalancer.cli.own_shedder import OwnShedder
+from pulsar_rebalancer.cli.own_shedder import OwnShedder, own_shedders
 from pulsar_rebalancer.lab.demo.installation import DemoTopics, modelled_cluster
 from pulsar_rebalancer.lab.demo.plan import CLUSTER
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
@@ -32,7 +33,9 @@ from pulsar_rebalancer.watch.folder import (
 )
 from pulsar_rebalancer.watch.follow import DryRuns, Processes, WatchScreen, follow
 from sinks.collector.open_cluster import DiscoveredCluster, discovered
+from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.access import PulsarSettings
+from sinks.pulsar_api.broker_facts import NO_FACTS, LeaderFacts
 from sinks.topics.access import open_consumer
 from sinks.topics.addresses import file_topic
 from sinks.wire.codec import decode, decode_round
@@ -42,8 +45,9 @@ from strategies.errors import Refused, SettingsError
 from tests.control_topic import TOPICS, Control, command, now_ms
 from tests.live_topics import MadeUpCluster
 from tests.pulsar_fake.model import Cluster
-from tests.pulsar_fake.server import FakePulsar
+from tests.pulsar_fake.server import FakePulsar, answered
 from tests.unit.command_line import rebalancer
+from tools.processes.set_words import set_words
 
 BUNDLE = "t/ns/0x00000000_0x80000000"
 #: A watch of the developer may have the usual port.
@@ -251,27 +255,13 @@ def test_each_attempt_of_a_job_that_starts_is_a_line(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("given", "code", "said"),
-    [
-        ((), 2, "--admin-url http://broker:8080"),
-        (
-            ("--demo", "--admin-url", "http://broker:8080"),
-            2,
-            "--demo: watches a modelled cluster; omit --admin-url",
-        ),
-        (("--admin-url", "http://127.0.0.1:1"), 1, "127.0.0.1:1"),
-    ],
-    ids=["no-cluster", "a-demo-and-a-cluster", "no-answer"],
-)
-def test_what_cannot_be_watched_is_one_sentence(
-    tmp_path: Path, given: tuple[str, ...], code: int, said: str
-) -> None:
-    answer = rebalancer("watch", *given, *ANY_PORT, "--folder", tmp_path / "watch")
-    assert answer.code == code
-    assert said in answer.words
+def test_a_cluster_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
+    words = ("--admin-url", "http://127.0.0.1:1", *ANY_PORT, "--folder", tmp_path / "watch")
+    answer = rebalancer("watch", *words)
+    assert answer.code == 1
+    assert "127.0.0.1:1" in answer.words
     assert "Traceback" not in answer.words
-    assert (tmp_path / "watch").exists() == (code == 1)
+    assert (tmp_path / "watch").exists()
 
 
 @pytest.mark.heavy
@@ -305,3 +295,85 @@ def test_without_java_it_says_so_before_anything_is_written(tmp_path: Path) -> N
     assert answer.code == 2
     assert "java: not found" in answer.words
     assert not (tmp_path / "watch").exists()
+
+
+IS_ON = "Pulsar's own shedder is on at the leader"
+ON = {"loadBalancerSheddingEnabled": "true"}
+OFF = {"loadBalancerSheddingEnabled": "false"}
+NOT_BALANCING = {**ON, "loadBalancerEnabled": "false"}
+
+
+@pytest.fixture(params=["modular", "extensible"])
+def pulsar(request: pytest.FixtureRequest) -> Iterator[FakePulsar]:
+    with FakePulsar(Cluster(manager=request.param)) as running:
+        yield running
+
+
+def test_it_is_said_at_once_again_every_ten_minutes_and_when_it_ends() -> None:
+    on, off = LeaderFacts("a:1", True), LeaderFacts("b:1", False)
+    states = [on] * 12 + [NO_FACTS, LeaderFacts("a:1"), on, off, off, on]
+    minutes = iter(range(100))
+    looks = iter(states)
+    shedder = OwnShedder(lambda: next(looks), "both move", clock=lambda: 60.0 * next(minutes))
+    said = [[line.text.split(":")[0] for line in shedder.news()] for _ in states]
+    at = {minute: line[0] for minute, line in enumerate(said) if line}
+    assert at == {
+        0: f"{IS_ON} a",
+        10: f"{IS_ON} a",
+        15: "Pulsar's own shedder is off now",
+        17: at[0],
+    }
+
+
+def test_the_leader_is_asked_once_a_minute() -> None:
+    asked, seconds = list[int](), iter([1.0, 2.0, 60.9, 61.0, 61.1])
+
+    def look() -> LeaderFacts:
+        asked.append(1)
+        return NO_FACTS
+
+    shedder = OwnShedder(look, "", clock=lambda: next(seconds))
+    assert [(list(shedder.news()), len(asked)) for _ in range(5)] == [
+        ([], 1),
+        ([], 1),
+        ([], 1),
+        ([], 2),
+        ([], 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("apply", "configuration", "said"),
+    [
+        (True, ON, True),
+        (True, OFF, False),
+        (True, NOT_BALANCING, False),
+        (True, {}, False),
+        (False, ON, False),
+    ],
+    ids=["on", "off", "not-balancing", "not-said", "dry-run"],
+)
+def test_an_executor_that_applies_says_it(
+    pulsar: FakePulsar, control: Control, apply: bool, configuration: dict[str, str], said: bool
+) -> None:
+    pulsar.cluster.configuration.update(configuration)
+    given = set_words(control.settings(pulsar__admin_urls=pulsar.admin_urls))
+    answer = rebalancer("execute", "--once", *(["--apply"] if apply else []), *given)
+    assert answer.code == 0
+    warning = f"warning: {IS_ON} {pulsar.cluster.leader()}: it and this executor"
+    assert (warning in answer.err) == said
+    assert ("--config loadBalancerSheddingEnabled --value false" in answer.err) == said
+
+
+def test_an_executor_starts_although_nobody_says_it(pulsar: FakePulsar, control: Control) -> None:
+    pulsar.fail("leaderBroker", answered(403))
+    test_an_executor_that_applies_says_it(pulsar, control, True, ON, False)
+
+
+def test_a_watch_says_it_for_each_cluster(pulsar: FakePulsar, tmp_path: Path) -> None:
+    pulsar.cluster.configuration.update(ON)
+    with FakePulsar(Cluster(name="west", configuration=dict(OFF))) as west:
+        clusters = [PulsarSettings("c", pulsar.admin_urls), PulsarSettings("west", west.admin_urls)]
+        with own_shedders(clusters, CollectorSettings(), "it moves") as own:
+            (line,) = followed(tmp_path, 3, shedders=own)
+    assert line.startswith(f"12:00:00  c: warning: {IS_ON} {pulsar.cluster.leader()}: it moves;")

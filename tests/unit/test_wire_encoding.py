@@ -1,5 +1,5 @@
-"""What is written: the same record is the same bytes, one line, keys in the order of the contract,
-and comes back unchanged.
+"""What is written comes back unchanged, on one line; who signs intents. The bytes are in
+tests/golden/encoded.txt.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import zstandard
@@ -28,23 +29,25 @@ from sinks.wire.codec import (
     encode_approval,
     encode_approval_outcome,
     encode_command,
+    encode_intent,
     encode_outcome,
     encode_outcome_telemetry,
     encode_round,
 )
 from sinks.wire.operator_records import command_digest
 from sinks.wire.origin import (
+    DEFAULT_LIMITS,
     LARGEST_ORIGINAL,
     Origin,
     OutputRow,
     Position,
-    encode_rejected,
     origin_size,
     pack_origin,
     unpack_origin,
 )
 from sinks.wire.output_rows import event_row
-from sinks.wire.signing import SigningKey
+from sinks.wire.signing import SigningKey, SigningSettings, intents_key
+from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.model import (
     Command,
     Expected,
@@ -56,10 +59,13 @@ from strategies.cluster.model import (
     Skip,
 )
 from strategies.cluster.move_cost import MoveCost
+from strategies.cluster.packing import pack_record, unpack_record
 from strategies.cluster.round_figures import Certificate, Forecast, Spread
-from strategies.errors import ContractError, WireError
+from strategies.errors import ContractError, SettingsError, WireError
 from strategies.executor.approvals import Approval, ApprovalOutcome, ApprovedCommand
 from tests.telemetry_lines import T0, bundle
+from tests.telemetry_lines import intent as line
+from tests.world.intents import drain, id_of, intent, of_roll, roll
 
 COMMAND = Command(
     id="c-1-1-abc",
@@ -132,80 +138,11 @@ ANSWER = ApprovalOutcome(
 )
 
 
-def test_the_bytes_of_a_command() -> None:
-    assert encode_command(COMMAND).decode() == (
-        '{"v":1,"id":"c-1-1-abc","cluster":"c","round":7,"epoch":1,"action":"transfer","bundle":"t/ns/0x03000000_0x04000000",'
-        '"source":"b1:8080","destination":"b2:8080","strategy":"avg","reason":{"code":"above-average",'
-        '"text":"b1:8080 is at 80 %, 25 points above '
-        'b2:8080","evidence":{"usage":0.8,"hits":4,"of":null,"swap":false,"why":"größer"}},'
-        '"expected":{"source_before":0.8,"source_after":0.7,"destination_before":0.55,"destination_after":null},'
-        '"issued_at_ms":1795000000000,"expires_at_ms":1795000300000}'
-    )
-
-
-def test_the_bytes_of_a_round() -> None:
-    assert encode_round(ROUND).decode() == (
-        '{"v":1,"cluster":"c","round":7,"epoch":1,"ts":1795000000000,"closed_by":"sweep","strategy":"avg","brokers":["b2:8080","b1:8080"],'
-        '"stale":{"b3:8080":"silent for 200 '
-        's"},"usage":{"b2:8080":0.55,"b1:8080":0.8},"usage_after":{"b2:8080":0.65,"b1:8080":0.7},'
-        '"spread":{"range":0.25,"std":0.125,"max_over_mean":1.1851851851851851},'
-        '"spread_after":{"range":0.05,"std":0.025,"max_over_mean":1.037037037037037},'
-        '"throughput_spread":{"range":10000000.0,"std":5000000.0,"max_over_mean":1.5},"commands":["c-1-1-abc"],'
-        '"skips":[{"subject":"bundle","names":["t/ns/0x01000000_0x02000000","t/ns/0x02000000_0x03000000"],"code":"cooling",'
-        '"text":"moved a short while ago","broker":"b1:8080","evidence":{"cool_down_ms":1800000}}],'
-        '"digest":"0123456789abcdef","version":"0.1.0"}'
-    )
-
-
-def test_the_bytes_of_an_outcome_on_both_topics() -> None:
-    told = (
-        '{"v":1,"command_id":"c-1-1-abc","cluster":"c","bundle":"t/ns/0x03000000_0x04000000","status":"applied","reason":null,'
-        '"owner_before":"b1:8080","owner_after":"b2:8080","took_ms":153,"ts":1795000000900}'
-    )
-    assert encode_outcome(OUTCOME).decode() == told
-    assert (
-        encode_outcome_telemetry(OUTCOME).decode()
-        == '{"kind":"outcome","v":1,"cluster":"c","ts":1795000000900,"report":' + told + "}"
-    )
-
-
-def test_what_a_move_cost_is_behind_the_rest_of_its_outcome_and_comes_back() -> None:
+def test_what_a_move_cost_comes_back() -> None:
     measured = replace(OUTCOME, cost=MoveCost(16, 310, 12, 2, "modular"))
-    assert encode_outcome(measured).decode() == (
-        encode_outcome(OUTCOME).decode()[:-1] + ',"unowned_ms":16,"first_message_ms":310,'
-        '"topics":12,"unloads":2,"manager":"modular"}'
-    )
     assert decode_outcome(encode_outcome(measured)) == measured
-    assert decode(encode_outcome_telemetry(measured), b"") == OutcomeReport(
-        "c", measured.ts, measured
-    )
-
-
-def test_the_bytes_of_a_rejected_record() -> None:
-    origin = Origin(Position("telemetry", 2, 77), b'{"v":1,', 7)
-    error = WireError("not-json", "The record ends too early.")
-    assert encode_rejected(error, origin, "").decode() == (
-        '{"v":1,"topic":"telemetry","partition":2,"offset":77,"cluster":null,"code":"not-json",'
-        '"text":"The record ends too early.",'
-        '"original":"eyJ2IjoxLA==","size":7,"truncated":false}'
-    )
-
-
-def test_the_bytes_of_an_approval_and_of_its_answer() -> None:
-    assert encode_approval(APPROVAL).decode() == (
-        '{"v":1,"id":"5f0c","cluster":"c","action":"approve","plan":"1.7-0123456789ab",'
-        '"commands":[{"id":"c-1-1-abc","digest":"' + "0f" * 32 + '"}],'
-        '"by":"Zoë","reason":"fits","ts":1795000000900,"expires_at_ms":1795000300000}'
-    )
-    assert encode_approval(PAUSE).decode() == (
-        '{"v":1,"id":"5f0d","cluster":"c","action":"pause","plan":null,"commands":[],'
-        '"by":"Zoë","reason":"upgrade","ts":1795000000900,"expires_at_ms":1795000300000}'
-    )
-    assert encode_approval_outcome(ANSWER).decode() == (
-        '{"v":1,"approval_id":"5f0c","cluster":"c","action":"approve","plan":"1.7-0123456789ab",'
-        '"by":"Zoë","status":"refused","reason":"replayed: a record with this id came before",'
-        '"ts":1795000001000}'
-    )
+    told = OutcomeReport("c", measured.ts, measured)
+    assert decode(encode_outcome_telemetry(measured), b"") == told
 
 
 def test_a_digest_is_the_one_of_all_bytes_with_the_signature() -> None:
@@ -340,11 +277,102 @@ def test_every_event_has_its_topic() -> None:
     )
     assert (row.kind, row.key) == ("rejected", "c")
     rejected = decode_rejected(row.value)
-    assert (rejected.topic, rejected.partition, rejected.offset, rejected.cluster) == (
-        "telemetry",
-        0,
-        5,
-        "c",
-    )
-    assert (rejected.code, rejected.original) == ("clock-ahead", b"{...}")
+    assert (rejected.topic, rejected.partition, rejected.offset) == ("telemetry", 0, 5)
+    assert (rejected.cluster, rejected.code) == ("c", "clock-ahead")
+    assert rejected.original == b"{...}"
     assert base64.b64decode(json.loads(row.value)["original"]) == b"{...}"
+
+
+KEY = SigningKey(Secret(b"i" * 32))
+ROLL = roll(1, 0, "b1:8080", "b2:8080", max_unavailable=2)
+SOME = [
+    drain(2, 1, "b1:8080"),
+    drain(3, 1, "b1:8080", until_ms=9_000, together=True, roll=id_of(1)),
+    intent(4, "undrain", 2, "b1:8080"),
+    ROLL,
+    of_roll(5, "restarting", 3, ROLL, "b1:8080"),
+    of_roll(6, "restarted", 4, ROLL, "b1:8080"),
+    of_roll(7, "halt", 5, ROLL),
+    of_roll(8, "resume", 6, ROLL),
+    of_roll(9, "end", 7, ROLL),
+]
+
+
+@pytest.mark.parametrize("record", SOME, ids=lambda record: record.action)
+def test_an_intent_comes_back_unchanged(record: Intent) -> None:
+    assert decode(encode_intent(record), b"") == record
+    there = replace(record, origin=b"\x00where it stood")
+    assert unpack_record(pack_record(there)) == there
+
+
+def test_the_bytes_of_a_drain() -> None:
+    assert encode_intent(drain(2, 1, "b1:8080", until_ms=9_000)).decode() == (
+        '{"kind":"intent","v":1,"cluster":"c","ts":1795000001000,"id":"' + id_of(2) + '",'
+        '"action":"drain","by":"Ann","reason":"new disks","broker":"b1:8080","until_ms":9000}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("bad", "code"),
+    [
+        (line(id="0A" * 16, broker="b1:8080"), "intent-id"),
+        (line(broker="b1:8080", roll="z" * 32), "intent-id"),
+        (line(together=True), "intent-field-missing"),
+        (line(broker="b1:8080", brokers=["b2:8080"]), "intent-field-unexpected"),
+        (line(broker="b1:8080", max_unavailable=1), "intent-field-unexpected"),
+        (line(action="undrain", broker="b1:8080", until_ms=5), "intent-field-unexpected"),
+        (line(action="roll", brokers=[]), "intent-field-missing"),
+        (line(action="roll", brokers=["b1:8080", "b1:8080"]), "broker-listed-twice"),
+        (line(action="roll", brokers=["b1"]), "broker-id"),
+        (line(broker="b 1"), "broker-id"),
+        (line(action="halt"), "intent-field-missing"),
+        (line(action="restarting", broker="b1:8080"), "intent-field-missing"),
+        (line(broker="b1:8080", by="  "), "by-empty"),
+        (line(broker="b1:8080", reason="a\nb"), "reason-characters"),
+        (line(broker="b1:8080", reason="x" * 2_001), "reason-length"),
+    ],
+)
+def test_what_is_refused(bad: bytes, code: str) -> None:
+    record = json.loads(bad)
+    if record["action"] in ("halt",):
+        record.pop("broker", None)
+    with pytest.raises(WireError) as caught:
+        decode(json.dumps(record).encode(), b"")
+    assert caught.value.code == code
+
+
+def test_with_a_key_only_its_signature_is_believed() -> None:
+    record = encode_intent(SOME[0])
+    assert decode(KEY.sign(record), b"", DEFAULT_LIMITS, KEY) == SOME[0]
+    for wrong, code in (
+        (record, "intent-unsigned"),
+        (SigningKey(Secret(b"o" * 32)).sign(record), "intent-wrong-signature"),
+        (KEY.sign(record).replace(b"Ann", b"Bob"), "intent-wrong-signature"),
+    ):
+        assert decode(wrong, b"").cluster == "c", "without a key nothing is checked"
+        with pytest.raises(WireError) as caught:
+            decode(wrong, b"", DEFAULT_LIMITS, KEY)
+        assert caught.value.code == code
+
+
+def test_the_key_of_intents_is_no_other_key(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a" * 32, "utf-8")
+    (tmp_path / "b").write_text("b" * 32, "utf-8")
+    a, b, nowhere = (str(tmp_path / name) for name in ("a", "b", "nowhere"))
+
+    assert intents_key(SigningSettings()) is None
+    assert intents_key(SigningSettings(a, nowhere, b)) == SigningKey(Secret(b"b" * 32))
+    for same in (SigningSettings(a, "", a), SigningSettings(b, a, a)):
+        with pytest.raises(SettingsError, match=r"signing\.intents_key_file: holds the same key"):
+            intents_key(same)
+
+
+def test_a_round_says_what_becomes_of_intents() -> None:
+    status = IntentStatus(
+        id_of(1), "drain", "draining", "3 of 5", "Wait.", "Ann", "disks", 1, 2, "b1:8080", left=3
+    )
+    rolling = replace(status, action="roll", state="rolling", phases={"b1:8080": "waiting"})
+    done = replace(ROUND, intents=(status, rolling))
+
+    assert decode_round(encode_round(done)) == done
+    assert b"intents" not in encode_round(ROUND), "without intents the bytes are as they were"

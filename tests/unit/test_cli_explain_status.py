@@ -1,0 +1,215 @@
+"""Explain and status as commands: their sources and JSON documents. What they print is in
+tests/golden.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sinks.topics.addresses import file_topic_uri
+from sinks.topics.files.topic import FileTopicWriter
+from sinks.wire.codec import decode_command, decode_outcome, decode_round, encode_round
+from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry
+from strategies.cluster.model import Command
+from tests.control_topic import outcome
+from tests.unit.command_line import Answer, rebalancer
+from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
+
+NOW = ("--set", "executor.state=/nowhere")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """Five rounds of a hot and an idle broker; the first one moves bundles."""
+    rebalancer(
+        "replay", recorded(tmp_path, uneven(rounds=5)), "--out", tmp_path / "job", *EAGER_WORDS
+    )
+    return tmp_path / "job"
+
+
+def commands(folder: Path) -> list[Command]:
+    return [decode_command(line) for line in (folder / "commands.jsonl").read_bytes().splitlines()]
+
+
+def explained(folder: Path, *words: object) -> Answer:
+    return rebalancer("explain", *words, "--from", folder)
+
+
+def test_explain_as_json(job: Path) -> None:
+    answer = explained(job, "hot:1", "--json").json
+
+    assert answer["kind"] == "explanation"
+    assert answer["v"] == 1
+    assert answer["subject"] == {"kind": "broker", "name": "hot:1"}
+    assert [one["round"] for one in answer["rounds"]] == [1, 2, 3, 4, 5]
+    lines = (job / "commands.jsonl").read_bytes().splitlines()
+    assert answer["commands"] == [json.loads(line) for line in lines]
+    assert answer["executor_limits"] == explained(job, 1, "--json").json["executor_limits"] == []
+
+
+def test_without_an_argument_the_newest_round_is_explained(job: Path) -> None:
+    assert explained(job) == explained(job, "latest") == explained(job, 5)
+    assert explained(job, "--json").json["rounds"] == explained(job, 5, "--json").json["rounds"]
+
+
+def test_from_topics_where_everything_was_published_twice(tmp_path: Path, job: Path) -> None:
+    first = commands(job)[0]
+    refused = outcome(first, "refused", "paused: this executor is paused")
+    records = {
+        kind: (job / f"{kind}.jsonl").read_bytes().splitlines() for kind in ("rounds", "commands")
+    }
+    for kind, lines in {**records, "outcomes": [encode_outcome(refused)]}.items():
+        with FileTopicWriter(tmp_path / "topics" / kind) as topic:
+            for _ in range(2):
+                topic.append(lines)
+    uris = {kind: file_topic_uri(tmp_path / "topics" / kind) for kind in (*records, "outcomes")}
+    named = [word for kind in uris for word in (f"--{kind}", uris[kind])]
+    given = [f"--set=topics.{kind}={uris[kind]}" for kind in uris]
+
+    by_uri = rebalancer("explain", "hot:1", *named)
+    by_settings = rebalancer("explain", "hot:1", *given)
+
+    assert "1 refused: paused" in by_uri.out
+    assert by_uri == explained(tmp_path / "topics", "hot:1")
+    assert (by_settings.code, by_settings.out) == (by_uri.code, by_uri.out)
+    found = rebalancer("explain", first.bundle, *named, "--json").json
+    assert [(one["command_id"], one["status"]) for one in found["outcomes"]] == [
+        (first.id, "refused")
+    ]
+
+
+def test_a_topic_of_outcomes_that_is_not_there(job: Path) -> None:
+    answer = explained(job, "1", "--outcomes", "file:///nowhere")
+
+    assert (answer.code, answer.out) == (1, "")
+    assert "no such topic yet" in answer.err
+
+
+def test_what_an_executor_would_answer_as_json(job: Path) -> None:
+    limited = ("--set", "executor.actions=transfer", "--json", *NOW)
+    answer = explained(job, commands(job)[0].bundle, *limited).json
+    assert [
+        (one["actions"], one["command"], one["status"], one["code"])
+        for one in answer["executor_limits"]
+    ] == [
+        (["unload"], None, "refused", "action-not-allowed"),
+        (["transfer"], None, None, None),
+        (["split"], None, "refused", "action-not-allowed"),
+    ]
+
+
+@pytest.fixture
+def again(job: Path, tmp_path: Path) -> Path:
+    """The same log, with two outcomes of the first command, which executors feed back into the
+    telemetry, and one of a command that nobody decides here.
+    """
+    first = commands(job)[0]
+    told = [
+        outcome(first, "dry-run"),
+        outcome(first, "failed", "unanswered: the broker did not answer", 6),
+    ]
+    other = replace(told[0], command_id="of another job")
+    lines = uneven(rounds=5)
+    outcomes = map(encode_outcome_telemetry, (*told, other))
+    return recorded(tmp_path, [*lines[:6], *outcomes, *lines[6:]], "answered.jsonl")
+
+
+def test_a_replay_keeps_the_outcomes_of_its_commands(
+    job: Path, again: Path, tmp_path: Path
+) -> None:
+    out, page = tmp_path / "out", tmp_path / "page.html"
+    words = ("--out", out, "--html", page, "--json", *EAGER_WORDS)
+    done = rebalancer("replay", again, *words).json
+    first = commands(out)[0]
+    written = [
+        decode_outcome(line) for line in Path(done["files"]["outcomes"]).read_bytes().splitlines()
+    ]
+    assert [(one.command_id, one.status) for one in written] == [
+        (first.id, "dry-run"),
+        (first.id, "failed"),
+    ]
+    assert f"{first.bundle}: failed (unanswered" in explained(out, 1).out
+    assert "transfer, failed" in page.read_text("utf-8")
+
+    rebalancer("replay", tmp_path / "log.jsonl", "--out", out, *EAGER_WORDS)
+    assert not (out / "outcomes.jsonl").exists(), "not even an old one"
+    assert not (job / "outcomes.jsonl").exists()
+
+
+KINDS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
+
+
+def a_job(folder: Path, cluster: str = "c") -> list[bytes]:
+    """The rounds of a job on topics, which has held five of a hot and an idle broker."""
+    lines = uneven(cluster, rounds=5)
+    out = folder / f"replay-{cluster}"
+    rebalancer("replay", recorded(folder, lines), "--out", out, *EAGER_WORDS)
+    made = {kind: (out / f"{kind}.jsonl").read_bytes().splitlines() for kind in KINDS[1:3]}
+    for kind, records in {"telemetry": lines, **made}.items():
+        with FileTopicWriter(folder / kind) as topic:
+            topic.append(records)
+    return made["rounds"]
+
+
+def status(folder: Path, *words: object) -> Answer:
+    named = {f"topics.{kind}": file_topic_uri(folder / kind) for kind in KINDS}
+    settings = {**named, "executor.state": str(folder / "executor")}
+    overrides = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    return rebalancer("status", *overrides, *words)
+
+
+def test_without_any_record_the_screen_says_how_to_start(tmp_path: Path) -> None:
+    answer = status(tmp_path)
+
+    assert (answer.code, answer.out) == (1, "")
+    assert "error: no round, report or command on file://" in answer.words
+    assert "(settings: no settings file, " in answer.words
+    assert not (tmp_path / "rounds").exists()
+
+
+def test_several_clusters_and_one_of_them(tmp_path: Path) -> None:
+    newest = [decode_round(a_job(tmp_path, name)[-1]) for name in ("east", "west")]
+
+    both, one = status(tmp_path), status(tmp_path, "--cluster", "west")
+
+    assert [line for line in both.out.splitlines() if line.startswith("cluster")] == [
+        f"cluster {one.cluster}: was {one.state.code}" for one in newest if one.state is not None
+    ]
+    assert "cluster east" not in one.out
+    unknown = status(tmp_path, "--cluster", "north")
+    assert unknown.code == 1
+    assert "north: no record names this cluster; there are east, west" in unknown.err
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    name = "[red]x[/red]\x1b[2J\n"
+    hostile = replace(decode_round(a_job(tmp_path)[-1]), cluster=name)
+    with FileTopicWriter(tmp_path / "rounds") as topic:
+        topic.append([encode_round(hostile), b"not json"])
+
+    answer = status(tmp_path)
+
+    assert answer.code == 0
+    assert "cluster [red]x[/red]\\u001b[2J\\u000a: was " in answer.out
+    assert "\x1b" not in answer.out
+    assert "skipped 1 record that is no round" in answer.err
+    assert status(tmp_path, "--json").json["clusters"][0]["cluster"] == name
+
+
+def test_status_as_json(tmp_path: Path) -> None:
+    newest = json.loads(a_job(tmp_path)[-1])
+    (tmp_path / "executor").mkdir()
+    (tmp_path / "executor" / "pause").touch()
+
+    answer = status(tmp_path, "--json").json
+
+    assert (answer["kind"], answer["v"]) == ("status", 1)
+    assert answer["executor"] == {"pause_file": f"{tmp_path}/executor/pause", "paused": True}
+    (one,) = answer["clusters"]
+    assert (one["round"], one["state"]) == (newest, newest["state"])
+    assert (one["late"], one["sweep"]["brokers"]) == (True, ["hot:1", "idle:1"])
+    assert {one["command"]["cluster"] for one in one["commands"]} == {"c"}

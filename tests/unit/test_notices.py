@@ -1,0 +1,347 @@
+"""What is remembered between records that cause notices; limits and escapes of notices; a notifier
+that dies at any step. Notices themselves are in tests/golden/notices.txt.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pulsar_rebalancer.decisions.log import DecisionRecord, Kind, LoggedCommand
+from pulsar_rebalancer.decisions.notices.decide import (
+    MOST_CLUSTERS,
+    NoticeMemory,
+    NoticeRules,
+    after_records,
+    after_silence,
+)
+from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier, Outbox, Stored
+from sinks.notices.delivery import (
+    HEADER,
+    MESSAGE,
+    SECTION,
+    Delivery,
+    Fate,
+    Notice,
+    NoticeCause,
+    as_json,
+    as_slack,
+    clipped,
+)
+from sinks.notices.settings import NoticeSettings, notice_kinds, webhook
+from sinks.topics.access import Consumer, TopicRecord, open_consumer
+from sinks.topics.files.topic import FileTopicWriter
+from sinks.wire.codec import encode_command, encode_outcome, encode_round
+from sinks.wire.origin import Position
+from strategies.cluster.model import Outcome, OutcomeStatus, Round
+from tests.control_topic import command
+from tests.notice_builders import HOSTILE, MINUTE, T0, a_notice, a_round
+from tests.topic_uris import topic_of
+
+RULES = NoticeRules(
+    notice_kinds(NoticeSettings()), settle_rounds=3, silent_ms=5 * MINUTE, quiet_ms=60 * MINUTE
+)
+#: The same, and plans.
+PLANS = replace(RULES, kinds=RULES.kinds | {"plan"}, link="http://rebalancer:8080/")
+EMPTY = NoticeMemory(begun=T0)
+
+
+def rounds(*codes: str) -> list[Round]:
+    return [a_round(code, number) for number, code in enumerate(codes, 1)]
+
+
+def notices(observed: Sequence[DecisionRecord], rules: NoticeRules = RULES) -> list[Notice]:
+    return after_records(EMPTY, observed, rules)[1]
+
+
+class TestStates:
+    def test_before_the_first_start_only_the_present_state_counts(self) -> None:
+        begun = NoticeMemory(begun=T0 + 9 * MINUTE)
+        history = rounds(*["blind"] * 4, *["cannot-help"] * 4)
+        memory, found = after_records(begun, history, RULES)
+        assert found == []
+        _, found = after_records(memory, [a_round("cannot-help", 9)], RULES)
+        assert [(one.kind, one.since) for one in found] == [("cannot-help", T0 + 5 * MINUTE)]
+
+    def test_the_number_of_remembered_clusters_is_limited(self) -> None:
+        many = [replace(a_round("blind", 1), cluster=f"c{n}") for n in range(MOST_CLUSTERS + 5)]
+        assert len(after_records(EMPTY, many, RULES)[0].clusters) == MOST_CLUSTERS
+
+
+class TestSilence:
+    def test_a_cluster_that_was_gone_long_before_the_first_start_is_not_silent(self) -> None:
+        begun = NoticeMemory(begun=T0 + 3 * 24 * 60 * MINUTE)
+        memory, _ = after_records(begun, rounds("balanced"), RULES)
+        assert after_silence(memory, begun.begun + MINUTE, RULES)[1] == []
+
+    def test_silence_that_is_not_wanted(self) -> None:
+        memory, _ = after_records(EMPTY, rounds("balanced"), RULES)
+        rules = replace(RULES, kinds=RULES.kinds - {"silent"})
+        assert after_silence(memory, T0 + 70 * MINUTE, rules) == (memory, [])
+
+
+def an_outcome(status: OutcomeStatus, reason: str | None, minute: int = 1) -> Outcome:
+    at = T0 + minute * MINUTE
+    return Outcome(
+        f"id-{minute}", "prod", "t/n/0x00000000_0x80000000", status, reason, "b1:1", None, 5, at
+    )
+
+
+class TestOutcomes:
+    def test_those_before_the_first_start_are_history(self) -> None:
+        old = an_outcome("failed", "cluster-silent: no answer", -1)
+        assert after_records(EMPTY, [old], RULES) == (EMPTY, [])
+
+
+def published(name: str, minute: int = 1, **changes: object) -> LoggedCommand:
+    at = T0 + minute * MINUTE
+    given = {"id": name, "cluster": "prod", "issued_at_ms": at, **changes}
+    return LoggedCommand(command("t/n/0x00000000_0x80000000", "b1:1", None, **given), "a-digest")
+
+
+class TestPlans:
+    def test_in_any_order_and_only_once(self) -> None:
+        done, one, two = a_round("acting", 1, commands=("a", "b")), published("a"), published("b")
+        orders: list[list[DecisionRecord]] = [[done, one, two], [one, done, two], [two, one, done]]
+        for records in orders:
+            (found,) = notices(records, PLANS)
+            assert found.title == "prod: round 1 has a plan of 2 commands"
+        assert notices([done, one], PLANS) == []
+        assert len(notices([done, one, two, two, done, one], PLANS)) == 1
+
+    @pytest.mark.heavy
+    def test_what_is_never_complete_is_forgotten(self) -> None:
+        many = [a_round("acting", number, commands=("lost",)) for number in range(1, 60)]
+        stray = [published(f"stray-{n}") for n in range(5_050)]
+        known = after_records(EMPTY, [*many, *stray], PLANS)[0].of("prod")
+        assert (len(known.plans), len(known.commands)) == (20, 5_000)
+        assert "stray-5049" in known.commands
+
+    def test_commands_before_the_first_start_are_history(self) -> None:
+        old = published("a", minute=-1)
+        assert after_records(EMPTY, [old], PLANS) == (EMPTY, [])
+
+
+#: What Slack interprets in a text: everything between these signs.
+CONTROL = re.compile(r"[<>]|&(?!amp;|lt;|gt;)")
+
+
+def texts(message: Any) -> list[dict[str, Any]]:
+    """All text objects of the blocks."""
+    blocks = message["blocks"]
+    return [one for it in blocks for one in ([it["text"]] if "text" in it else it["elements"])]
+
+
+class TestJson:
+    def test_hostile_names_come_back_as_they_are(self) -> None:
+        notice = a_notice(cluster=HOSTILE, cause=NoticeCause("x", HOSTILE, ""))
+        body = as_json(notice)
+        assert body.isascii()
+        assert b"\n" not in body
+        assert json.loads(body)["cause"]["text"] == HOSTILE
+
+
+class TestSlack:
+    @pytest.mark.heavy
+    @given(
+        words=st.lists(st.text(max_size=40) | st.just(HOSTILE), min_size=6, max_size=6),
+        times=st.sampled_from((1, 200)),
+    )
+    def test_words_from_records_are_text_and_keep_to_the_limits(
+        self, words: list[str], times: int
+    ) -> None:
+        cluster, title, text, advice, picture, plan = (word * times for word in words)
+        notice = a_notice(
+            cluster=cluster,
+            title=f"x{title}",
+            cause=NoticeCause("code", text, advice),
+            picture=picture,
+            plan=plan,
+        )
+        message = json.loads(as_slack(notice))
+        found = texts(message)
+        assert {one["type"] for one in found} == {"plain_text"}
+        for one in (message["text"], *(one["text"] for one in found)):
+            assert one
+            assert not CONTROL.search(one)
+            assert all(character.isprintable() for character in one)
+        assert len(found[0]["text"]) <= HEADER
+        assert all(len(one["text"]) <= SECTION for one in found)
+        assert len(message["text"]) <= MESSAGE
+        assert len(message["blocks"]) <= 50
+
+    @pytest.mark.parametrize(
+        ("text", "most", "short"),
+        [
+            ("abc", 3, "abc"),
+            ("abcd", 3, "ab…"),
+            ("a&b", 7, "a&amp;b"),
+            ("a&b", 6, "a…"),
+            ("a&bc", 7, "a&amp;…"),
+            ("\n\u202e", 20, "\\u000a\\u202e"),
+        ],
+    )
+    def test_an_escape_is_never_cut(self, text: str, most: int, short: str) -> None:
+        assert clipped(text, most) == short
+
+
+DYING_RULES = NoticeRules(frozenset({"blind", "plan", "failed", "silent"}), 2, 5 * MINUTE, 0)
+SETTINGS = NoticeSettings(url="http://127.0.0.1:1/")
+BUNDLE = "t/n/0x00000000_0x80000000"
+
+
+class Death(BaseException):
+    """The process is killed."""
+
+
+@dataclass
+class Life:
+    """Notifiers one after the other on the same folder, of which one is killed at its step `at`,
+    once; None: never.
+    """
+
+    folder: Path
+    at: int | None = None
+    steps: int = 0
+    arrived: list[Notice] = field(default_factory=list)
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps == self.at:
+            raise Death
+
+    def live(self) -> None:
+        """Until nothing is left to read, or death."""
+        with closing(DyingOutbox(self)) as outbox:
+            kinds: tuple[Kind, ...] = ("rounds", "commands", "outcomes")
+            sources = [NoticeSource(kind, DyingConsumer(self, kind)) for kind in kinds]
+            notifier = Notifier(
+                sources, outbox, DyingDelivery(self), DYING_RULES, clock_ms=lambda: T0
+            )
+            while notifier.step(0):
+                pass
+            assert notifier.waiting == 0
+
+    def publish(self) -> None:
+        moves = [
+            command(BUNDLE, "a:1", id=f"c-{n}", issued_at_ms=T0 + n * MINUTE) for n in (3, 4, 5)
+        ]
+        moves = [replace(one, cluster="prod", expires_at_ms=T0 + 60 * MINUTE) for one in moves]
+        codes = ("blind", "blind", "acting", "acting", "acting", "blind", "blind")
+        failed = [
+            Outcome(f"c-{n}", "prod", BUNDLE, "failed", "x: y", "a:1", None, 1, T0 + n)
+            for n in range(3)
+        ]
+        records = {
+            "commands": [encode_command(one) for one in moves],
+            "rounds": [encode_round(a_round(code, n)) for n, code in enumerate(codes, 1)],
+            "outcomes": [encode_outcome(one) for one in failed],
+        }
+        for name, values in records.items():
+            with FileTopicWriter(self.folder / name) as topic:
+                topic.append(values)
+
+
+class DyingConsumer:
+    """Reads two records at a time, and dies around a commit."""
+
+    def __init__(self, life: Life, name: str) -> None:
+        topic = topic_of(f"file://{life.folder / name}")
+        self.inner: Consumer = open_consumer(topic, "g", life.folder / "state")
+        self.life = life
+
+    def poll(
+        self, max_records: int, timeout_s: float, max_bytes: int | None = None
+    ) -> Sequence[TopicRecord]:
+        return self.inner.poll(2, timeout_s, max_bytes)
+
+    def commit(self, record: TopicRecord) -> None:
+        self.life.step()
+        self.inner.commit(record)
+        self.life.step()
+
+    def close(self) -> None: ...
+
+
+class DyingOutbox(Outbox):
+    def __init__(self, life: Life) -> None:
+        super().__init__(life.folder / "state")
+        self.life = life
+
+    def write(self, stored: Stored) -> None:
+        self.life.step()
+        super().write(stored)
+        self.life.step()
+
+
+class DyingDelivery(Delivery):
+    """Keeps what arrives."""
+
+    def __init__(self, life: Life) -> None:
+        super().__init__(webhook(SETTINGS), SETTINGS, lambda _: True, lambda _: None)
+        self.life = life
+
+    def deliver(self, notice: Notice) -> Fate:
+        self.life.step()
+        self.life.arrived.append(notice)
+        self.life.step()
+        return "delivered"
+
+
+def by_topic(notices: Sequence[Notice]) -> list[list[str]]:
+    """The ids of notices about states, plans and outcomes, a repeated delivery once. Between two
+    topics there is no order.
+    """
+    kinds = (("blind", "ended"), ("plan",), ("failed",))
+    parts = [[one for one in notices if one.kind in part] for part in kinds]
+    return [[name for name, _ in groupby(one.id for one in part)] for part in parts]
+
+
+@pytest.mark.heavy
+def test_a_death_at_any_step_loses_and_reorders_nothing(tmp_path: Path) -> None:
+    whole = Life(tmp_path / "whole")
+    whole.live()
+    whole.publish()
+    whole.live()
+    wanted = by_topic(whole.arrived)
+    assert [len({*ids}) for ids in wanted] == [len(ids) for ids in wanted] == [3, 3, 3]
+    deaths = 0
+    for at in range(1, whole.steps + 1):
+        life = Life(tmp_path / str(at), at)
+        for published in (False, True):
+            if published:
+                life.publish()
+            try:
+                life.live()
+            except Death:
+                deaths += 1
+                life.live()
+        assert by_topic(life.arrived) == wanted, f"death at step {at}"
+        assert len(life.arrived) <= sum(map(len, wanted)) + 1
+    assert deaths == whole.steps
+
+
+@pytest.mark.parametrize(
+    ("topic", "kept"),
+    [("file:///rounds", [(3, 7)]), ("kafka://h:1/rounds", [(0, 20), (1, 5), (3, 7)])],
+)
+def test_places_of_processed_records(topic: str, kept: list[tuple[int, int]]) -> None:
+    seen = [Position(topic, 0, 20), Position(topic, 1, 5), Position(topic, 3, 7)]
+    memory = NoticeMemory(T0)
+    stored = Stored(1, memory).with_records(seen, memory, [])
+    assert stored.places[topic] == kept
+    assert all(stored.has(position) for position in seen)
+    assert not stored.has(Position(topic, 3, 8))
+    assert not stored.has(Position(topic, 4, 0))
+    assert not stored.has(Position("another", 0, 0))
+    assert stored.has(Position(topic, 2, 0)) == topic.startswith("file")
