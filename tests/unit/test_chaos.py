@@ -67,20 +67,3 @@ def test_everything_that_can_go_wrong_does() -> None:
         *("outcome lost", "outcome late", "outcome twice"),
         *("clock wrong", "command refused", "command elsewhere", "bundle splits"),
     }
-
-
-def test_a_promise_that_is_not_kept_is_told_with_the_command_that_shows_it_again(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    given = "overload --rounds 60 --first-seed 7 --seeds 2 --moves-per-round 5"
-    assert main([*given.split(), "--promised-per-hour", "2"]) == 1
-    printed = capsys.readouterr().out
-    again = next(line for line in printed.splitlines() if "repeat: " in line)
-    assert "seed 7, round " in printed
-    assert "bundles move within the hour; the limit is 2" in printed
-
-    assert main(again.partition("scripts.chaos ")[2].split()) == 1
-    repeated = capsys.readouterr().out
-    assert [line for line in repeated.splitlines() if "seed 7" in line] == [
-        line for line in printed.splitlines() if "seed 7" in line
-    ]
