@@ -28,7 +28,7 @@ RebalancerError
 ├── JobError (streaming.failures)
 ├── JobStopping (streaming.outputs.output)
 ├── CheckpointInUse (streaming.checkpoint.locks)
-├── JarsMissing (streaming.jars.download)
+├── JarsMissing (streaming.jars.locked_jars)
 ├── SparkStartError (streaming.session)
 ├── WorkerLost (pulsar_rebalancer.lab.processes)
 ├── UnknownSubject (pulsar_rebalancer.decisions.explain.subject)

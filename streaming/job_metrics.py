@@ -204,8 +204,8 @@ class RoundMetrics:
 
     def _forget(self, cluster: str) -> None:
         if self._cluster.release(cluster):
-            families = (*self._counters.values(), *self._gauges.values())
-            remove_cluster((*families, *self._forecasts.values()), cluster)
+            for families in (self._counters, self._gauges, self._forecasts):
+                remove_cluster(families.values(), cluster)
             self._brokers.pop(cluster, None)
             self._codes.pop(cluster, None)
 

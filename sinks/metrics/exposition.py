@@ -18,8 +18,9 @@ from http.server import ThreadingHTTPServer
 from io import BytesIO
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Info, MetricsHandler
+from prometheus_client import CollectorRegistry, Gauge, Info, MetricsHandler
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics import MetricWrapperBase
 
 from sinks.metrics.settings import ListenAddress, listening_socket
 
@@ -88,7 +89,7 @@ def register(
     }
 
 
-def remove_cluster(families: Iterable[Counter | Gauge], cluster: str) -> None:
+def remove_cluster(families: Iterable[MetricWrapperBase], cluster: str) -> None:
     """Removes all series of a cluster."""
     for family in families:
         family.remove_by_labels({"cluster": cluster})

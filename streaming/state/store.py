@@ -242,9 +242,13 @@ class ShardStore:
                 self._read.pop(name, None)
         _write(self._brokers, brokers, rows, BROKERS)
         _write(self._tables, tables, rows, TABLES)
-        logs = (self._clusters, self._brokers, self._tables)
-        clusters, brokers, tables = (tuple(log.entries) for log in logs)
-        rows.put(pack(Head(clusters, brokers, tables, self._watch)), HEAD)
+        head = Head(
+            tuple(self._clusters.entries),
+            tuple(self._brokers.entries),
+            tuple(self._tables.entries),
+            self._watch,
+        )
+        rows.put(pack(head), HEAD)
 
     def follow(self, head: Head, rows: Rows) -> bool:
         """Updates the store from Spark's rows, reading unknown entries only; False if the store is

@@ -22,7 +22,7 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
-from sinks.recordings.json_lines import Recording, write_recording
+from sinks.recordings.json_lines import Recording
 from strategies.cluster.model import OutcomeReport, TelemetryRecord
 from strategies.fold.engine import EngineSettings
 from tests.lab.test_upgrade_preview import EAGER, RECORDINGS, SHARED
@@ -77,7 +77,7 @@ def simulated(file: Path, scenario: str, changes: Mapping[str, Any], seed: int =
     """Writes the recording of a built-in scenario with these keys changed, as JSON Lines."""
     drawn = load(scenario, changes).scenario
     cluster = PolledCluster(drawn_world(drawn, seed), scenario)
-    with write_recording(file) as recording:
+    with Recording(file) as recording:
         loop = closed_loop(cluster, _Recorder(recording, cluster))
         deque(islice(loop, drawn.minutes), maxlen=0)
     return file

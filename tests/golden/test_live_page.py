@@ -15,7 +15,7 @@ from pulsar_rebalancer.decisions.live import pictures, views
 from pulsar_rebalancer.decisions.live.fold import LiveFold
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, TopicHealth
-from pulsar_rebalancer.decisions.status import CollectionPass
+from pulsar_rebalancer.decisions.status import TelemetryHead
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.executor.approvals import ApprovalOutcome
 from tests.golden.printed import compare
@@ -24,7 +24,7 @@ from tests.unit.test_live_views import NOW, SETTINGS, folded
 
 SMALL = MadeUpCluster(NOW, cluster="c", brokers=4, rounds=16, moves=2)
 STARTS = "attempt 2 failed after 14 s"
-SWEEP = CollectionPass(NOW, ("a:1",), {"b:1": "timed out"})
+SWEEP = TelemetryHead("c", NOW, "sweep", ["a:1"], {"b:1": "timed out"})
 
 
 def only(fold: LiveFold, now_ms: int = NOW) -> LiveCluster:
@@ -40,13 +40,13 @@ def overview(
 
 def before_the_first_round() -> Iterator[Mapping[str, object]]:
     fold = LiveFold()
-    fold.add_sweep("c", SWEEP)
+    fold.add_telemetry(SWEEP)
     one = only(fold)
     yield overview(one, None)
     yield overview(one, starting=STARTS)
-    yield views.brokers(one.decisions)
-    yield pictures.usage_over_time(one.decisions)
-    yield pictures.bundles_over_time(one.decisions, NOW)
+    yield views.brokers(one)
+    yield pictures.usage_over_time(one)
+    yield pictures.bundles_over_time(one)
     yield views.clusters(LiveSnapshot(topics=(TopicHealth("rounds", "file:///x"),)), SETTINGS)
     yield views.clusters(LiveSnapshot(starting=STARTS), SETTINGS)
 
@@ -55,9 +55,9 @@ def in_order() -> Iterator[Mapping[str, object]]:
     one = only(folded(replace(SMALL, waits=False)))
     yield overview(one)
     yield overview(one, starting=STARTS)
-    yield views.brokers(one.decisions)
-    yield views.history(one.decisions, NOW)
-    yield views.history(one.decisions, NOW, one.decisions.version)
+    yield views.brokers(one)
+    yield views.history(one)
+    yield views.history(one, one.decisions.version)
 
 
 def with_a_plan() -> Iterator[Mapping[str, object]]:

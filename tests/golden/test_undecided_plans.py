@@ -58,7 +58,7 @@ def the_live_page(_: Path) -> Iterator[str]:
         for given in commands:
             fold.add_command(given, command_digest(encode_command(given)))
         (found,) = fold.clusters(rounds[-1].ts).values()
-        yield orjson.dumps(views.brokers(found.decisions)).decode()
+        yield orjson.dumps(views.brokers(found)).decode()
         newest = views.overview(found, views.ViewSettings(), False)["newest"]
         yield from (f"{key}: {value}" for key, value in newest.items() if key != "version")
 

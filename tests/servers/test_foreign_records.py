@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.access import TopicAccess, open_reader
+from sinks.topics.access import open_reader
+from sinks.topics.addresses import TopicAccess
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.topic_uris import topic_of
 from tests.unit.command_line import Answer, rebalancer

@@ -15,12 +15,8 @@ from typing import cast
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from sinks.topics.access import (
-    TopicAccess,
-    open_consumer,
-    open_publisher,
-    open_reader,
-)
+from sinks.topics.access import open_consumer, open_publisher, open_reader
+from sinks.topics.addresses import TopicAccess
 from sinks.topics.epochs import histories, next_epoch
 from sinks.topics.kafka.settings import KafkaSettings, Mechanism, kafka_access
 from sinks.topics.kafka.topic import KafkaTopicConsumer

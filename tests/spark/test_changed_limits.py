@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.wire.codec import decode
-from sinks.wire.origin import Position, pack_origin
+from sinks.wire.origin import OutputRow, Position, pack_origin
 from sinks.wire.output_rows import event_row
 from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.store import InMemoryStore
@@ -28,7 +28,7 @@ LINES = recording("modular-broker-killed")
 
 def folded(*parts: tuple[list[bytes], EngineSettings]) -> Published:
     """One memory, and each part of a log decided by its own settings."""
-    store, rows = InMemoryStore(), []
+    store, rows = InMemoryStore(), list[OutputRow]()
     for lines, settings in parts:
         engine = Engine(settings)
         for line in lines:

@@ -232,7 +232,7 @@ def size_of(store: InMemoryStore) -> int:
     # The 64 newest pauses take weeks to come together.
     state = replace(store.get_cluster(), pauses=())
     rows = [*to_bytes(state).items(), *tables]
-    return sum(len(name) + len(row) for name, row in rows)
+    return sum(len(name) + len(row or b"") for name, row in rows)
 
 
 def values(store: InMemoryStore) -> Iterator[tuple[type, str, Any]]:

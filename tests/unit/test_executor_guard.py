@@ -271,10 +271,10 @@ class TestTheBreaker:
     def test_it_is_shown_as_what_it_is(self, scene: Scene) -> None:
         scene.send_moves(ONE, TWO)
         with executor(scene.pulsar, scene.control, self.BREAKS) as at_work:
-            assert at_work.breaker == "closed"
+            assert at_work.guard.breaker.state().code == "closed"
             while at_work.step(0):
                 pass
-            assert at_work.breaker == "open"
+            assert at_work.guard.breaker.state().code == "open"
 
 
 @pytest.mark.heavy

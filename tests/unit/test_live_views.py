@@ -14,7 +14,7 @@ import pytest
 from pulsar_rebalancer.decisions.live import pictures, views
 from pulsar_rebalancer.decisions.live.fold import MOST_CLUSTERS, LiveFold
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, packed
-from pulsar_rebalancer.decisions.status import CollectionPass
+from pulsar_rebalancer.decisions.status import CollectionPass, TelemetryHead
 from sinks.wire.encoding import encode_command, encode_round
 from sinks.wire.operator_records import command_digest
 from strategies.cluster.model import Round
@@ -243,10 +243,10 @@ def test_what_did_not_change_is_the_same_object() -> None:
     before = only(fold)
 
     assert only(fold) is before
-    fold.add_report("c", NOW)
+    fold.add_telemetry(TelemetryHead("c", NOW, "load-report"))
     assert only(fold) is not before
     assert only(fold).decisions is before.decisions
-    fold.add_sweep("c", CollectionPass(NOW, ("a:1",), {}))
+    fold.add_telemetry(TelemetryHead("c", NOW, "sweep", ["a:1"]))
     assert only(fold).sweep == CollectionPass(NOW, ("a:1",), {})
 
 
@@ -274,8 +274,8 @@ def test_a_round_counts_as_changed_when_a_command_of_it_is_answered_or_expires()
 def test_a_cluster_that_decides_takes_the_place_of_one_that_vanished() -> None:
     fold = LiveFold()
     for number in range(MOST_CLUSTERS):
-        fold.add_report(f"cluster-{number}", NOW)
-    fold.add_report("cluster-0", NOW + 1)
+        fold.add_telemetry(TelemetryHead(f"cluster-{number}", NOW, "load-report"))
+    fold.add_telemetry(TelemetryHead("cluster-0", NOW + 1, "load-report"))
 
     fold.add_round(replace(ROUNDS[0], cluster="new"))
 

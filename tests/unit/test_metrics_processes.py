@@ -131,7 +131,7 @@ class TestExecutor:
         scene.send(first := scene.move(), second := scene.move(TWO, round=2))
         with executor(scene.pulsar, scene.control, asks, metrics=of_executor) as running:
             of_executor.follow(
-                lambda: running.in_flight,
+                lambda: len(running.applying),
                 lambda: running.is_paused,
                 lambda: 0,
                 lambda: running.held,
@@ -164,7 +164,7 @@ class TestExecutor:
         scene.send_move()
         scene.pulsar.faults = note
         with executor(scene.pulsar, scene.control) as running:
-            of_executor.follow(lambda: running.in_flight, lambda: paused[0], lambda: 4096)
+            of_executor.follow(lambda: len(running.applying), lambda: paused[0], lambda: 4096)
             running.step(0)
 
         assert seen == [{("c",): 1}] * len(seen)

@@ -15,8 +15,7 @@ from pyspark.errors import PySparkException
 
 from sinks.metrics.exposition import Liveness
 from sinks.pulsar_api.access import PulsarSettings
-from sinks.topics.access import TopicAccess
-from sinks.topics.addresses import Connections, file_topic, file_topic_uri
+from sinks.topics.addresses import Connections, TopicAccess, file_topic, file_topic_uri
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.outages import RetryBackoff, watched
 from strategies.errors import PublishTimeout, SinkError

@@ -14,10 +14,9 @@ from strategies.cluster.model import BrokerLoad, Decision, Resource, Skip
 from strategies.shedding.contract import Shedding
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.reason_texts import revised
-from strategies.shedding.registry import shedder
 from strategies.shedding.relief import as_executed
 from tests.properties.legal import EAGER
-from tests.world.brokers import WEIGHTS, Load, broker, bundles, ns, view
+from tests.world.brokers import WEIGHTS, Load, broker, bundles, ns, shedder, view
 from tests.world.sheddings import codes, picked, play, skip_of
 
 SETTINGS = {**EAGER, "overload": OverloadSettings()}

@@ -64,12 +64,10 @@ def test_a_range_of_one_hash_is_not_cut() -> None:
     )
 
 
-def test_neighbouring_topics_part_in_fixed_mode() -> None:
-    assert cut("topic_count_equally_divide", SplitRequest(WHOLE, topics(0x10, 0x11)), "fixed") == (
-        0x11,
-    )
-    assert cut("topic_count_equally_divide", SplitRequest(WHOLE, topics(0, 1)), "parity") == (0,)
-    assert cut("topic_count_equally_divide", SplitRequest(WHOLE, topics(0, 1)), "fixed") == (1,)
+def test_topics_of_adjacent_hashes_are_cut_one_too_low() -> None:
+    for lower in (0, 0x10):
+        request = SplitRequest(WHOLE, topics(lower, lower + 1))
+        assert cut("topic_count_equally_divide", request) == (lower,)
 
 
 def test_positions_are_taken_in_order_where_they_are_inside() -> None:
@@ -96,10 +94,8 @@ def test_what_java_throws_is_a_value() -> None:
     assert cuts("flow_or_qps_equally_divide", other) == SplitFault("java.lang.ClassCastException")
 
 
-def test_topics_of_one_hash_count_once_in_fixed_mode() -> None:
-    """Java counts both with the figures of the later one: 90 + 90 instead of 10 + 90, which is
-    above the limit.
-    """
+def test_topics_of_one_hash_have_the_figures_of_the_later_one() -> None:
+    """90 + 90 instead of 10 + 90, which is above the limit."""
     first, twin = topic_of(50), topic_of(50, "persistent://t/ns/twin-")
     known = {
         first: TopicFlow(10.0, 0.0),

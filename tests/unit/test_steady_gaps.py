@@ -13,13 +13,13 @@ from strategies.cluster.model import BrokerLoad
 from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.fold.meanings import meanings_of
 from strategies.shedding.registry import SHEDDERS
-from strategies.shedding.steady.gaps import LoadGap, widest_gap
+from strategies.shedding.steady.gaps import GapTest, LoadGap, widest_gap
 from strategies.shedding.steady.load_history import Episode, LoadHistory, LoadSample
 from strategies.shedding.steady.reasons import gap_text
 from strategies.shedding.steady.samples import recorded
 from strategies.shedding.steady.settings import PROFILES
 from tests.world.brokers import broker, bundles
-from tests.world.steady import MINUTE_MS, played
+from tests.world.steady import MINUTE_MS, history_of, played
 
 MEANINGS = meanings_of(*SHEDDERS.values())
 
@@ -57,7 +57,7 @@ class TestForeignMoves:
         self, points: float, began_at_ms: int, counts: bool
     ) -> None:
         histories = {
-            name: LoadHistory.of(
+            name: history_of(
                 LoadSample(minute * MINUTE_MS, usage / 100, 1e6, 1e3) for minute in (1, 2, 3)
             )
             for name, usage in (("b0:1", 30.0 + points), ("b1:1", 30.0))
@@ -164,7 +164,7 @@ def test_a_gap_of_a_broker_whose_last_move_no_sample_shows_yet_waits_for_one(oth
     ],
 )
 def test_a_gap_says_how_much_of_it_traffic_explains(explained: float, how: str) -> None:
-    gap = LoadGap("wide-gap", "b5", "b1", 18.44, 14.5, samples=3, explained=explained)
+    gap = LoadGap(GapTest("wide-gap", 14.5, 3, explained=explained), "b5", "b1", 18.44)
     assert (
         gap_text(gap) == f"b5 is at least 18.4 points above b1 in each of the last 3 samples{how}"
     )

@@ -19,8 +19,9 @@ from strategies.shedding.steady.load_history import (
 )
 from strategies.shedding.steady.planned_round import returns
 from streaming.state.rows import from_bytes, to_bytes
+from tests.world.steady import history_of
 
-HISTORY = LoadHistory.of([LoadSample(1, 0.5, 2.0, 3.0)], changed_at_ms=4, bundles=5)
+HISTORY = history_of([LoadSample(1, 0.5, 2.0, 3.0)], changed_at_ms=4, bundles=5)
 
 
 MOVE = RecentMove("b", "a:1", "b:1", 1, 2.0, 3.0, 0.25, 0.5)
@@ -77,7 +78,7 @@ def history(*usages: float, changed_at: int = 0) -> LoadHistory:
     samples = (
         LoadSample(MINUTE_MS * at, usage, 1e6, 1e3) for at, usage in enumerate(usages, first)
     )
-    return LoadHistory.of(samples, changed_at_ms=MINUTE_MS * changed_at)
+    return history_of(samples, changed_at_ms=MINUTE_MS * changed_at)
 
 
 def move(bundle: str, source: str, destination: str, at: int = 0) -> RecentMove:
@@ -110,7 +111,7 @@ def test_moves_are_not_judged_once_traffic_is_another() -> None:
     """The gap remains because the traffic of a broker doubled, not because moves bring nothing."""
     busier = history(0.5, 0.5, 0.7, 0.7)
     doubled = (one._replace(throughput=2e6, msg_rate=2e3) for one in busier.samples[2:])
-    grown = LoadHistory.of((*busier.samples[:2], *doubled), changed_at_ms=busier.changed_at_ms)
+    grown = history_of((*busier.samples[:2], *doubled), changed_at_ms=busier.changed_at_ms)
     histories = {"a": history(0.3, 0.3, 0.3, 0.3), "b": history(0.4, 0.4, 0.4, 0.4), "c": grown}
 
     same = judged_moves(ASKED, {**histories, "c": busier}, MOVES, 3 * MINUTE_MS)
@@ -131,7 +132,7 @@ def test_what_moves_brought_is_forgotten_eight_hours_later_whatever_was_not_judg
     )
     uneven = {"a": history(0.7, 0.7, 0.7, 0.7), "b": history(0.3, 0.3, 0.3, 0.3)}
     louder = [one._replace(throughput=2e6) for one in uneven["b"].samples[2:]]
-    grown = LoadHistory.of((*uneven["b"].samples[:2], *louder), changed_at_ms=0)
+    grown = history_of((*uneven["b"].samples[:2], *louder), changed_at_ms=0)
     small = move("x", "a", "b")._replace(source_loses=0.0, destination_gains=0.0)
     now_ms = 7 * HOUR_MS
 

@@ -21,9 +21,8 @@ from strategies.shedding.steady.move_search import searched
 from strategies.shedding.steady.plan import best_plan
 from strategies.shedding.steady.settings import PROFILES, SteadySettings
 from strategies.shedding.steady.spread_bounds import Packing, _some, by_groups
-from tests.unit.steady_builders import LoadLevel
 from tests.world.brokers import WEIGHTS, broker, bundles, ns, view
-from tests.world.steady import loaded, named
+from tests.world.steady import LoadLevel, history_of, loaded, named
 
 PROFILE = PROFILES["default"]
 
@@ -150,17 +149,10 @@ class TestReportedTwice:
 
         shared = bundles(10.0)
         loads = [broker(name, 50.0, 10.0, shared if name != "c" else {}) for name in "abc"]
-        history = LoadHistory.of([LoadSample(1, 0.5, 1e7, 0.0)], bundles=1)
-        histories = {one.broker: history for one in loads}
-        cluster = PlannedCluster.of(
-            replace(view(*loads), takers=takers),
-            loads,
-            histories,
-            cost=learned(histories),
-            resting=frozenset(),
-            left=frozenset(),
-            apart=0.0,
-        )
+        history = history_of([LoadSample(1, 0.5, 1e7, 0.0)], bundles=1)
+        cost = learned({one.broker: history for one in loads})
+        known = [(one, history.samples[0]) for one in loads]
+        cluster = PlannedCluster(replace(view(*loads), takers=takers), known, cost, frozenset())
         assert [cluster.takers(ns(0), row).tolist() for row in (0, 1, 0)] == [
             [False, True, False],
             [False, False, True],
@@ -223,7 +215,7 @@ class TestUsagesOfAPlan:
 def levels(**usage_and_load: tuple[float, float]) -> dict[str, LoadHistory]:
     """Broker → a level of this usage at this many times 10 MB/s."""
     return {
-        name: LoadHistory.of(levels=(LoadLevel(1e7 * load, 1e4 * load, usage, 5.0, 0.0),))
+        name: history_of(levels=(LoadLevel(1e7 * load, 1e4 * load, usage, 5.0, 0.0),))
         for name, (usage, load) in usage_and_load.items()
     }
 
@@ -247,7 +239,7 @@ class TestLearnedPowers:
         assert learned(levels(**busy)).base == HIGHEST_BASE
 
     def test_a_trace_of_traffic_shows_nothing_of_what_traffic_costs(self) -> None:
-        trace = LoadHistory.of(levels=(LoadLevel(5e-324, 5e-324, 0.5, 5.0, 0.0),))
+        trace = history_of(levels=(LoadLevel(5e-324, 5e-324, 0.5, 5.0, 0.0),))
         cost = learned({"b1": trace, "b2": trace})
         assert cost.of(1e8, 1e5) == 0.0
         assert cost.base > 0.0
@@ -256,7 +248,7 @@ class TestLearnedPowers:
 def test_the_bound_of_groups_holds_for_capacities_of_any_size() -> None:
     """The best place of the bundle is the giant; the two then differ by 10 points."""
     fixed, capacity = np.array([0.0, 10.0]), np.array([1e-3, 1e30])
-    assert by_groups(Packing.of(np.ones(1), fixed, capacity, 0.0)) <= 10.0
+    assert by_groups(Packing.of(np.ones(1), fixed, capacity)) <= 10.0
 
 
 def test_the_last_bits_of_logarithms_and_powers_which_depend_on_the_processor_leave_no_trace() -> (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from math import inf, nan
 
 import numpy as np
@@ -15,7 +16,8 @@ from tests.world.brokers import ns
 from tests.world.placement import policy
 
 BOTH: list[Mode] = ["parity", "fixed"]
-TOP = {"fixed": top_bundles, "parity": java_top_bundles}
+Rule = Callable[[BundleStats, PoliciesView, TopSettings], tuple[int, ...] | TopFault]
+TOP: Mapping[Mode, Rule] = {"fixed": top_bundles, "parity": java_top_bundles}
 
 
 def bundles(**throughput: float) -> BundleStats:

@@ -13,7 +13,6 @@ import pytest
 from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.settings import Mode
 from strategies.shedding.contract import Shedding
-from strategies.shedding.registry import shedder
 from strategies.shedding.transfer.fixed import judge_repaired
 from strategies.shedding.transfer.parity import judge_as_java
 from strategies.shedding.transfer.settings import (
@@ -26,7 +25,7 @@ from strategies.shedding.transfer.settings import (
     transferable,
 )
 from strategies.shedding.transfer.strategy import memory
-from tests.world.brokers import MIB, WEIGHTS, Load, broker, bundles, ns, view
+from tests.world.brokers import MIB, WEIGHTS, Load, broker, bundles, ns, shedder, view
 from tests.world.sheddings import codes, ewmas, picked, play, skip_of
 
 DEFAULT = TransferSettings()
@@ -128,7 +127,7 @@ def test_what_a_swap_brings_back_counts_in_debug_mode_only() -> None:
 def test_a_bundle_that_is_listed_twice_is_decided_once() -> None:
     seen = stores((95, 100, (5, 6, 89)), (20, 10, ()))
     offered = [OfferedBundle(ns(k), mib * MIB) for k, mib in ((0, 5.0), (0, 6.0), (1, 89.0))]
-    twice = replace(seen, top={"b1:1": offered})
+    twice = replace(seen, top={"b1:1": offered}.get)
     assert [move.bundle for move in java(twice, AT_ONCE).moves] == [ns(0)]
     assert [move.bundle for move in judge_repaired(twice, AT_ONCE, 0).moves] == [ns(0)]
 

@@ -35,7 +35,7 @@ from pulsar_rebalancer.watch.follow import DryRuns, Processes, WatchScreen, foll
 from sinks.collector.open_cluster import DiscoveredCluster, discovered
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.access import PulsarSettings
-from sinks.pulsar_api.broker_facts import NO_FACTS, LeaderFacts
+from sinks.pulsar_api.broker_facts import LeaderFacts
 from sinks.topics.access import open_consumer
 from sinks.topics.addresses import file_topic
 from sinks.wire.codec import decode, decode_round
@@ -311,7 +311,7 @@ def pulsar(request: pytest.FixtureRequest) -> Iterator[FakePulsar]:
 
 def test_it_is_said_at_once_again_every_ten_minutes_and_when_it_ends() -> None:
     on, off = LeaderFacts("a:1", True), LeaderFacts("b:1", False)
-    states = [on] * 12 + [NO_FACTS, LeaderFacts("a:1"), on, off, off, on]
+    states = [on] * 12 + [LeaderFacts(), LeaderFacts("a:1"), on, off, off, on]
     minutes = iter(range(100))
     looks = iter(states)
     shedder = OwnShedder(lambda: next(looks), "both move", clock=lambda: 60.0 * next(minutes))
@@ -330,7 +330,7 @@ def test_the_leader_is_asked_once_a_minute() -> None:
 
     def look() -> LeaderFacts:
         asked.append(1)
-        return NO_FACTS
+        return LeaderFacts()
 
     shedder = OwnShedder(look, "", clock=lambda: next(seconds))
     assert [(list(shedder.news()), len(asked)) for _ in range(5)] == [

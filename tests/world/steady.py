@@ -1,9 +1,10 @@
-"""What SteadyShedder plans with, and rounds that it judges a minute apart."""
+"""What SteadyShedder remembers and plans with, and rounds that it judges a minute apart."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,13 @@ from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad
 from strategies.shedding.contract import Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
+from strategies.shedding.steady.load_history import (
+    LoadHistory,
+    LoadSample,
+    columns,
+    packed,
+    packed_level,
+)
 from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 from strategies.shedding.steady.settings import SteadySettings
 from tests.world.brokers import WEIGHTS, view
@@ -19,6 +27,39 @@ from tests.world.brokers import WEIGHTS, view
 MINUTE_MS = 60_000
 #: Whether a broker (row) may take a bundle of another one: bundle, source, destination.
 Rule = Callable[[str, int, int], bool]
+
+
+class LoadLevel(NamedTuple):
+    """A level, in the order of its packed form."""
+
+    throughput: float
+    msg_rate: float
+    usage: float
+    weight: float
+    at_ms: float
+
+
+def history_of(
+    samples: Iterable[LoadSample] = (),
+    levels: Iterable[LoadLevel] = (),
+    *,
+    changed_at_ms: int = -1,
+    bundles: int = 0,
+    doubted: bool = False,
+) -> LoadHistory:
+    """A history with these samples and levels, oldest first."""
+    return LoadHistory(
+        b"".join(packed(*one) for one in samples),
+        b"".join(packed_level(*one) for one in levels),
+        changed_at_ms,
+        bundles,
+        doubted,
+    )
+
+
+def levels_of(history: LoadHistory) -> list[LoadLevel]:
+    """Newest last."""
+    return [LoadLevel(*one) for one in columns(history.packed_levels, 5).tolist()]
 
 
 def named(*sizes: float, row: int = 0) -> dict[str, float]:

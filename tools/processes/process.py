@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 from tools.processes.real_job import environment_of_a_short_run
 from tools.processes.set_words import set_words
@@ -42,7 +43,7 @@ class Process:
         self._environment = {**environment_of_a_short_run(), **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Process:
+    def __enter__(self) -> Self:
         self.start()
         return self
 

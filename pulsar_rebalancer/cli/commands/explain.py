@@ -43,8 +43,7 @@ from pulsar_rebalancer.decisions.status import pause_of
 from pulsar_rebalancer.settings.load import Settings
 from sinks.executor.settings import admission_rules
 from sinks.processes import wall_clock_ms
-from sinks.topics.access import NO_SECURITY, TopicAccess
-from sinks.topics.addresses import TopicUri
+from sinks.topics.addresses import NO_SECURITY, TopicAccess, TopicUri
 from sinks.wire.codec import decode
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, LoadReport, Owned, Round
