@@ -6,8 +6,6 @@ for half an hour. Absolute times say little on a shared machine; the ratio to th
 the same run does.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource
@@ -151,7 +149,7 @@ def _backtest(path: Path, strategies: Sequence[str], loop: str) -> dict[str, Any
     }
 
 
-def _counts(answer: BacktestResult) -> tuple[int, int, int]:
+def _counts(answer: "BacktestResult") -> tuple[int, int, int]:
     (line,) = answer.timelines
     return line.rounds, answer.passed_over, len(line.moves)
 

@@ -7,8 +7,6 @@ in, messages/s out. The first few brokers are nearly full and carry twice the tr
 `benchmarks/java/DecisionSpeed.java` draws the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256

@@ -3,8 +3,6 @@
 `python -m benchmarks.certificate_gaps 500` prints the figures of docs/STRATEGIES.md.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The brokers are fakes on real sockets in a process of their own, which answer af
 while.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -6,8 +6,6 @@ made, the strategy picks, and only the tables that it asks for are unpacked. CPU
 starts from a fresh view. Compare how it grows with how the cluster grows.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import json

@@ -2,8 +2,6 @@
 with all of them, on the same seeds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

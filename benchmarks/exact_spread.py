@@ -2,8 +2,6 @@
 the bounds it checks: a local search, and scipy's mixed-integer program for what is left to prove.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise

@@ -2,8 +2,6 @@
 JSON, and what is said meanwhile.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -25,7 +23,7 @@ class Sample:
     def __str__(self) -> str:
         return f"{_short(self.median)} ({_short(self.low)}–{_short(self.high)})"
 
-    def over(self, reference: Sample) -> str:
+    def over(self, reference: "Sample") -> str:
         """How many times the reference: `2.1×`."""
         return (
             f"{self.median / reference.median:.2g}×"

@@ -6,8 +6,6 @@ change from pass to pass: every broker walks through a few prepared reports, in 
 times and its own CPU figure are replaced.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ passes in quick succession come first, so that Java has compiled and allocated w
 does not depend on what else the machine does; CPU time does, a little.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -14,8 +14,6 @@ In the end the commands of the others must have the bytes of a plain loop that n
 ones.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -302,7 +300,7 @@ def _deep(report: bytes) -> bytes:
     return report[:-1] + b',"more":' + _DEEP + b"}"
 
 
-def _fed(plan: Plan, senders: Senders, job: RealJob) -> _Watch:
+def _fed(plan: Plan, senders: Senders, job: "RealJob") -> _Watch:
     """Sends all passes, and waits for their rounds."""
     watch = _Watch(FileTopicReader(job.folder / "rounds"))
     with watch.looking(), FileTopicWriter(job.folder / "telemetry", sync=True) as writer:
@@ -340,7 +338,7 @@ def _send(plan: Plan, writer: FileTopicWriter, watch: _Watch, due: Sequence[Due]
                 watch.ended_s[one.cluster, plan.ts(one.at_s)] = now_s
 
 
-def _check_bytes(job: RealJob, engine: EngineSettings) -> int:
+def _check_bytes(job: "RealJob", engine: "EngineSettings") -> int:
     """Compares the commands of the other clusters with those of a plain loop that never saw the
     sick ones; their number.
     """

@@ -7,8 +7,6 @@ every broker listed already, ours lists those of the brokers it looks at. Needs 
 first time; ends with 1 where these are missing or a decision differs.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

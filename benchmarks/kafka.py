@@ -5,8 +5,6 @@ Absolute times say little on a shared machine: compare ratios of one run. The br
 the run, on loopback, and is gone with its topics at the end.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -136,8 +134,8 @@ def run(plan: Plan, figures: Figures) -> None:
 class Bench:
     """Where it is measured, and what."""
 
-    spark: SparkSession
-    kafka: KafkaBroker
+    spark: "SparkSession"
+    kafka: "KafkaBroker"
     folder: Path
     plan: Plan
 
@@ -243,7 +241,7 @@ class Bench:
 
 
 @contextmanager
-def _session(kafka: KafkaBroker, folder: Path) -> Iterator[SparkSession]:
+def _session(kafka: "KafkaBroker", folder: Path) -> "Iterator[SparkSession]":
     """A Spark with the settings of a long-running job on Kafka; its log is in `folder`."""
     from streaming.session import start_session, stop_session
 

@@ -7,8 +7,6 @@ The first micro-batch of every turn is not counted, nor are the first turns: a j
 and it takes Java some hundred micro-batches to compile what it runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice

@@ -6,8 +6,6 @@ there, to the moment a consumer of the commands topic sees the round's first com
 closes the round follows its last report at once.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time
@@ -78,7 +76,7 @@ class LiveJob:
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, args=(spark, job))
 
-    def __enter__(self) -> LiveJob:
+    def __enter__(self) -> "LiveJob":
         self._thread.start()
         return self
 

@@ -2,8 +2,6 @@
 of what lies in Spark's state.
 """
 
-from __future__ import annotations
-
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path

@@ -6,8 +6,6 @@ without any work of ours, once through one Python stage that decodes every recor
 result away. A third query has the job's own plan, with a processor that only decodes.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Publishes a made-up fleet's telemetry to Kafka, as fast as it goes or spread over time."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator
 from itertools import count

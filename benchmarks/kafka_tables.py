@@ -1,7 +1,5 @@
 """The figures of one run on Kafka, and their tables with ratios."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -38,11 +36,11 @@ class Figures:
 
     bundles: int
     load: list[float] = field(default_factory=list)
-    batches: list[BatchTimes] = field(default_factory=list)
-    latencies: list[Latency] = field(default_factory=list)
-    rounds: list[RoundCost] = field(default_factory=list)
-    memory: list[Memory] = field(default_factory=list)
-    states: list[StateSize] = field(default_factory=list)
+    batches: "list[BatchTimes]" = field(default_factory=list)
+    latencies: "list[Latency]" = field(default_factory=list)
+    rounds: "list[RoundCost]" = field(default_factory=list)
+    memory: "list[Memory]" = field(default_factory=list)
+    states: "list[StateSize]" = field(default_factory=list)
 
     def batch_ms(self, query: str, records: int) -> Sample | None:
         """Micro-batches of this size of a query."""

@@ -6,8 +6,6 @@ server, for clusters of several sizes.
 The figures are of this machine; the ratios to the first size are what a change of the page moves.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -7,8 +7,6 @@ first half of the records is not counted, in which Java compiles and new cluster
 later; all runs have as many records. Compare rows of one run: the machine is shared.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -213,7 +211,7 @@ def _of(cluster: bytes, record: bytes) -> bytes:
     return record.replace(_NAMED, b'"cluster":"' + cluster + b'"', 1)
 
 
-def _published(kafka: KafkaBroker, plan: Plan, clusters: int) -> str:
+def _published(kafka: "KafkaBroker", plan: Plan, clusters: int) -> str:
     number_ = 2 * plan.counted
     say(f"{number_:,} records of {clusters:,} clusters are published")
     topic = kafka.topic(f"telemetry-{clusters}", _TOPIC_PARTITIONS)
@@ -230,7 +228,9 @@ class _Run:
     partitions: int
 
 
-def _measure(run: _Run, topics: Mapping[str, str], plan: Plan, spark: SparkCluster | None) -> Scale:
+def _measure(
+    run: _Run, topics: Mapping[str, str], plan: Plan, spark: "SparkCluster | None"
+) -> Scale:
     from tools.processes.real_job import RealJob, with_usual_java
 
     home = _HOMES[0] if spark is None else _HOMES[1]
@@ -276,7 +276,7 @@ def _counted(batches: Sequence[Mapping[str, Any]], skipped: int) -> list[Mapping
     return counted
 
 
-def _topics(kafka: KafkaBroker, run: _Run, telemetry: str) -> Mapping[str, str]:
+def _topics(kafka: "KafkaBroker", run: _Run, telemetry: str) -> Mapping[str, str]:
     made = {name: kafka.topic(f"{run.folder.name}-{name}") for name in _OUTPUTS}
     return {"telemetry": telemetry, **made}
 
@@ -292,7 +292,7 @@ def _words(run: _Run, topics: Mapping[str, str], plan: Plan, progress: Path) -> 
     return [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
 
 
-def _on_workers(run: _Run, spark: SparkCluster) -> list[str]:
+def _on_workers(run: _Run, spark: "SparkCluster") -> list[str]:
     from streaming.cluster.shipping import write_environment
 
     archive = run.folder.parent / "environment.tar.gz"
@@ -302,7 +302,7 @@ def _on_workers(run: _Run, spark: SparkCluster) -> list[str]:
 
 
 @contextmanager
-def _most_memory(job: RealJob, spark: SparkCluster | None) -> Iterator[list[float]]:
+def _most_memory(job: "RealJob", spark: "SparkCluster | None") -> Iterator[list[float]]:
     """Looks at the memory of all processes of a run until the end."""
     most, done = [0.0], threading.Event()
 

@@ -6,8 +6,6 @@ Python workers, which other load on the machine affects less. Then the code of t
 by CPU time, next to the stateful function's work on the same micro-batches, without Spark.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

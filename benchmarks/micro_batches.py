@@ -6,8 +6,6 @@ nothing: once without any work of ours, and once through a stage that decodes ev
 throws the result away. They are what the job's own cost is compared with.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -10,8 +10,6 @@ that of day 3. What grows with micro-batches and what grows with records are bot
 micro-batch has few passes. `--days 4 --passes 60` is a short one. Linux and a JDK (`jcmd`).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -193,7 +191,7 @@ def shown(days: Sequence[Day]) -> str:
 
 def _days(
     plan: Plan,
-    kafka: KafkaBroker,
+    kafka: "KafkaBroker",
     uris: Mapping[str, str],
     folder: Path,
     job: tuple[subprocess.Popen[bytes], str],
@@ -217,7 +215,7 @@ def _days(
 
 
 def _wait(
-    reader: Reader,
+    reader: "Reader",
     comparison: Comparison,
     checkpoint: Checkpoint,
     driver: subprocess.Popen[bytes],

@@ -1,7 +1,5 @@
 """What the command lines of the benchmarks have in common."""
 
-from __future__ import annotations
-
 import argparse
 
 

@@ -5,8 +5,6 @@ one, `rebalancer serve` follows the topics of the job and viewers ask for all do
 change, all on this machine.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

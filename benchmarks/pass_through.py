@@ -2,8 +2,6 @@
 a stage that decodes, their batches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any

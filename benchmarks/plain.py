@@ -7,8 +7,6 @@ times, for the loop waits for nothing but its turn; only a whole pass is also gi
 passed, because that is what a micro-batch can be compared with.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice

@@ -1,7 +1,5 @@
 """Processes below one process: what each is, its memory and its CPU time. Needs Linux."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

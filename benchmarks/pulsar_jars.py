@@ -2,8 +2,6 @@
 folder.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

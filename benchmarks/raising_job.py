@@ -2,8 +2,6 @@
 whose rounds raise for one cluster.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from pulsar_rebalancer.settings.load import load

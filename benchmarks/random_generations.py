@@ -1,7 +1,5 @@
 """Draws what happens in `random-generations.toml`: a new state of the cluster every few minutes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from random import Random
 from typing import Any

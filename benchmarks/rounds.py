@@ -5,8 +5,6 @@ Absolute times say little on a shared machine. Compare ratios: every time stands
 no-op pass-through of the same records through Spark, measured in the same run.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile
@@ -33,7 +31,7 @@ class Costs:
     """Everything one run has measured; `batches` is empty without Spark."""
 
     plain: tuple[PlainCost, ...]
-    batches: tuple[BatchCost, ...]
+    batches: "tuple[BatchCost, ...]"
 
     def batch(self, brokers: int, query: str) -> Sample | None:
         return next(
@@ -89,7 +87,7 @@ def _plain_row(cost: PlainCost, costs: Costs) -> dict[str, object]:
     return {**row, "commands": cost.commands}
 
 
-def _batch_row(cost: BatchCost, costs: Costs) -> dict[str, object]:
+def _batch_row(cost: "BatchCost", costs: Costs) -> dict[str, object]:
     per_report = Sample(
         *(
             value * 1000 / cost.brokers
@@ -118,7 +116,7 @@ def _plain(fleet: Fleet, passes: int) -> Iterator[PlainCost]:
     return plain.measure(fleet, 2, passes)
 
 
-def _batches(fleets: Sequence[Fleet], passes: int) -> Iterator[BatchCost]:
+def _batches(fleets: Sequence[Fleet], passes: int) -> "Iterator[BatchCost]":
     from benchmarks import micro_batches
 
     with ExitStack() as held:

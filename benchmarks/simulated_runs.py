@@ -1,7 +1,5 @@
 """Runs of many simulations, with the number of finished ones said meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The internal constants of SteadyShedder, and runs in which one of them has another value."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +27,7 @@ _NAMED = {
     "cost": ("PRIOR_BASE", "PRIOR_WEIGHT", "HIGHEST_BASE", "IDLE", "CLEARLY", "LITTLE"),
     "plan": ("LEAST_CUT", "_MOVED_COST", "_MOVE_COST", "_WIDE_COST", "_FAIR_SHARE", "_THIN_UP_TO"),
     "move_search": ("WORTH", "_NEARLY_PERFECT", "_LEAST_GAIN"),
-    "doubt": ("USELESS", "REST_MS", "CAREFUL"),
+    "last_plan": ("USELESS", "REST_MS", "CAREFUL"),
     "planned_round": ("URGENT_GAP", "URGENT_REST", "WORTH_OF_LAST"),
 }
 

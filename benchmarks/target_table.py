@@ -1,7 +1,5 @@
 """Targets of SteadyShedder, from published experiments, and the scenarios that they apply to."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

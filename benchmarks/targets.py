@@ -7,8 +7,6 @@ with 1 if a target is missed. `--sweep` changes each internal constant alone by 
 `--robust` compares disturbed runs with undisturbed ones.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -2,8 +2,6 @@
 nothing: for runs of many rounds.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from strategies.cluster.memory import Memory

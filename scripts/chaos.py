@@ -5,8 +5,6 @@ Prints quantiles of imbalance and churn per strategy. For every broken invariant
 round and event, and the command that repeats this run; exit code 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections import Counter

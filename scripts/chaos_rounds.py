@@ -6,8 +6,6 @@ or late. `harsh` runs also have a broker with a wrong clock, commands that are r
 another broker, and bundles that are split. The seed determines everything.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -5,8 +5,6 @@ installed. `get` fetches all of it but the packages. What cannot be had is one l
 the tests that need it are skipped with the reason.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ read it.
 python -m scripts.image_tags
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Invariants of every round, under any failures; each violation is a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 

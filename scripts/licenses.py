@@ -4,8 +4,6 @@ environment, which has the versions of the locks.
 python -m scripts.licenses > docker/LICENSES.md
 """
 
-from __future__ import annotations
-
 import json
 import re
 from importlib import metadata

@@ -2,8 +2,6 @@
 scripts/lock_jars.py POM LOCK.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

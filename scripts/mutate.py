@@ -7,8 +7,6 @@ functions, those of modules that import its own; then, of the streaming job, tes
 tests/properties and tests/conformance. One line per mutant; exit code 1 if one survived.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import copy

@@ -5,8 +5,6 @@ Exit code: 0 if the locked version is the newest usable one, 3 if a newer one is
 or repository did not answer.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -5,8 +5,6 @@ Standard library only: it runs before anything is installed. scripts/lock.sh mea
 python -m scripts.packages measure DOWNLOADED INSTALLED > requirements/sizes.txt.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Plain lines on standard error while something takes long, one every few seconds."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Iterator

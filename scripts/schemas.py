@@ -2,8 +2,6 @@
 docs/schemas.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

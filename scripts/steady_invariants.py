@@ -1,7 +1,5 @@
 """Invariants of SteadyShedder's commands in its own forecast; each violation is a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain

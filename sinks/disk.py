@@ -2,8 +2,6 @@
 do. The system names no file when a write to an open file fails.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

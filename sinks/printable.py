@@ -1,7 +1,5 @@
 """Text of records as text on one line, for terminals and text logs."""
 
-from __future__ import annotations
-
 
 def printable(line: str) -> str:
     """One line of text that may be from a record: line breaks, control characters and characters

@@ -2,8 +2,6 @@
 then ends), work that is repeated in a thread, the machine's clock, and rare searches for cycles.
 """
 
-from __future__ import annotations
-
 import gc
 import io
 import os

@@ -1,7 +1,5 @@
 """Secrets are read from files of their own and never appear in messages, reprs or tracebacks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

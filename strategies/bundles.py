@@ -14,8 +14,6 @@ and an SLA-monitor namespace (`sla-monitor/host:port`), whose topics mean nothin
 Source of the parity rule: `LoadData.getBundleDataForLoadShedding`.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Sequence
@@ -205,7 +203,7 @@ class KeyRange:
         """Whether a boundary leaves a part on both sides."""
         return self.lower < boundary < self.upper
 
-    def parts(self, boundaries: Sequence[int]) -> tuple[KeyRange, ...]:
+    def parts(self, boundaries: Sequence[int]) -> "tuple[KeyRange, ...]":
         """The ranges into which these boundaries (ascending) cut this range."""
         edges = (self.lower, *boundaries, self.upper)
         return tuple(KeyRange(lower, upper) for lower, upper in pairwise(edges))

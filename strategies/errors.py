@@ -39,8 +39,6 @@ RebalancerError
 Other exceptions never leave the module or package that defines them.
 """
 
-from __future__ import annotations
-
 
 class RebalancerError(Exception):
     """Base of all errors of this project; `retryable` says whether the same call may succeed

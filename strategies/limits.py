@@ -2,8 +2,6 @@
 windows, in which bundles may move.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

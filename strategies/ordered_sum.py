@@ -2,8 +2,6 @@
 since Python 3.12: the same telemetry would give other commands than on 3.11.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import reduce
 from operator import add

@@ -6,8 +6,6 @@ lowest rank decides. Ranks have gaps, so that new codes fit in between; `tests/g
 lists all codes in this order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args

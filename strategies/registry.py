@@ -2,8 +2,6 @@
 extend.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Protocol, TypeVar
 
@@ -44,7 +42,7 @@ class Registry(Mapping[str, Choice]):
     def __len__(self) -> int:
         return len(self._choices)
 
-    def extended(self, *choices: Choice) -> Registry[Choice]:
+    def extended(self, *choices: Choice) -> "Registry[Choice]":
         """A new registry with more choices at its end."""
         return Registry(self._table, *self.values(), *choices)
 

@@ -5,8 +5,6 @@ default. `pulsar_rebalancer.settings` builds one validated tree, a schema and a 
 this module reads neither files nor the environment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -9,8 +9,6 @@ shard: the tasks that read make packed rows for each shard (`packer`), and the s
 these rows after the exchange (`unpacking`).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from operator import methodcaller

@@ -7,8 +7,6 @@ does; a line written in between is lost. Log4j's own rotation would leave out wh
 the errors of Java itself and of Python workers. Imports no Spark.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

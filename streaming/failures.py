@@ -2,8 +2,6 @@
 No other module does this.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -3,8 +3,6 @@ Pulsar release whose rules the job follows, by the brokers in the telemetry, and
 partitions. Imports no Spark.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

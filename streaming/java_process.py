@@ -9,8 +9,6 @@ PySpark has no such library. A micro-batch makes three files with a checksum fil
 six processes: 20 to 25 ms of CPU, and more time than that. Java itself sets modes as well.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -5,8 +5,6 @@ It stops gracefully: the running micro-batch is finished and committed, the next
 next start.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager

@@ -1,7 +1,5 @@
 """Metrics of the job, from the progress of its micro-batches and the facts in it."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

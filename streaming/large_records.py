@@ -2,8 +2,6 @@
 a task does not grow with their number.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 import weakref

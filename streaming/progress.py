@@ -2,8 +2,6 @@
 the progress file.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress

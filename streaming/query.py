@@ -2,8 +2,6 @@
 starts it, waits for its end, and ends it between two micro-batches.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator, Mapping

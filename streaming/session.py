@@ -4,8 +4,6 @@ redirects Spark's output.
 The values are measured with PySpark 4.2.0 on two cores; the comments name the cost of the default.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

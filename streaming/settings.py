@@ -1,7 +1,5 @@
 """Settings of the streaming job: how Spark runs it. Imports no Spark."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -2,8 +2,6 @@
 `watch`, `demo` and the live page. Imports no Spark.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress

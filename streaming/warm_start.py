@@ -2,8 +2,6 @@
 decided already, from as far back as its memory needs (decision 0255). Imports no Spark.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

@@ -2,8 +2,6 @@
 connection to Java.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 from traceback import format_exception

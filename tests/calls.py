@@ -1,7 +1,5 @@
 """Watches calls of Python functions, where a test counts them."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Iterator

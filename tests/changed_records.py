@@ -1,7 +1,5 @@
 """Records with one field changed or left out."""
 
-from __future__ import annotations
-
 import json
 
 from tests.telemetry_lines import dumps

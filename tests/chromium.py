@@ -1,7 +1,5 @@
 """A headless Chromium for tests; without one they are skipped, with how to get it as the reason."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -34,7 +32,7 @@ PHONE: dict[str, object] = {
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser() -> "Iterator[Browser]":
     """Closed after the last test."""
     from playwright.sync_api import sync_playwright
 

@@ -2,8 +2,6 @@
 also in the background of a script.
 """
 
-from __future__ import annotations
-
 import gc
 import signal
 import warnings
@@ -63,12 +61,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Lanes | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> Lanes | None:
     """With `--dist loadscope`; `loadgroup` of pytest-xdist 3.8 groups nothing under pytest 9.2."""
     return Lanes(config, log) if config.getoption("dist") == "loadscope" else None
 
 
-def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: "TerminalReporter") -> None:
     """One line about what this machine could not run, and why."""
     skipped = left_out(terminalreporter.stats.get("skipped", []))
     if skipped:
@@ -92,7 +90,7 @@ settings.load_profile("thorough")
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """One Spark for all tests, with the Kafka connector: it takes ten seconds to start and is not
     what is tested.
     """

@@ -2,8 +2,6 @@
 folders.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence

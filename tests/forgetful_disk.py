@@ -6,8 +6,6 @@ Names are judged twice, because file systems differ: as they were flushed, and a
 how a renamed file may come back without its content.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

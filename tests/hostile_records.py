@@ -6,8 +6,6 @@ refuse it. Both are drawn by a seeded generator; the fault is before or behind t
 the reader meets it early or late.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Mapping
 

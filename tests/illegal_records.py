@@ -6,8 +6,6 @@ what kind of bad it made of it and the bytes. `CODES` names, for each kind, the 
 row may carry.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence

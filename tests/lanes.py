@@ -3,8 +3,6 @@
 Marks say what a test needs (pyproject.toml); the Makefile's lanes choose by them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePath
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
 
 
-def variant(*values: object) -> ParameterSet:
+def variant(*values: object) -> "ParameterSet":
     """Parameters that `make test` leaves out, because it tries others of the same test."""
     return pytest.param(*values, marks=pytest.mark.variant)
 

@@ -1,7 +1,5 @@
 """The live page of topics below a folder, on a free port of this machine, in a thread."""
 
-from __future__ import annotations
-
 import ssl
 import threading
 from collections.abc import Iterator, Sequence

@@ -2,8 +2,6 @@
 now, moves with every kind of answer, and a plan that waits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import sin

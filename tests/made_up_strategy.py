@@ -2,8 +2,6 @@
 `strategies/shedding/`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -2,8 +2,6 @@
 show at once, none has a ceiling.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

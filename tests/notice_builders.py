@@ -1,7 +1,5 @@
 """Rounds in a state, and notices, one line each."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from sinks.notices.delivery import Notice, NoticeCause

@@ -1,7 +1,5 @@
 """A strategy with a mistake: it raises for one cluster, for a while."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated
 

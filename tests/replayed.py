@@ -2,8 +2,6 @@
 records.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop

@@ -2,8 +2,6 @@
 release, and with the recording itself: every figure.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -2,8 +2,6 @@
 those of tests/conftest.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Topics of a test by their URIs."""
 
-from __future__ import annotations
-
 from sinks.topics.addresses import Topics, TopicUri, parse_topic
 
 

@@ -1,7 +1,5 @@
 """`examples/pulsar.toml` as its last comment says to change it for a trial cluster."""
 
-from __future__ import annotations
-
 import re
 
 

@@ -1,7 +1,5 @@
 """A webhook on a loopback port that answers as a test says, and keeps what it received."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import threading

@@ -7,8 +7,6 @@ is decided stays the same bytes, every hostile record has its row on the rejecte
 quiet run.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

@@ -2,8 +2,6 @@
 [options of the demo].
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -2,8 +2,6 @@
 python -m tools.pulsar_demo.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping

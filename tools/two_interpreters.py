@@ -10,8 +10,6 @@ a command, the module prints digests. Takes minutes. Exit code 0: all is equal; 
 differs, and is named.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence

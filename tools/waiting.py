@@ -1,7 +1,5 @@
 """Waits for what happens in other processes and threads, and leaves them the machine meanwhile."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

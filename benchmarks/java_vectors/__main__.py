@@ -4,8 +4,6 @@ with ours.
 `python -m benchmarks.java_vectors --suite shedding --strategy ThresholdShedder --cases 500`
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import sys

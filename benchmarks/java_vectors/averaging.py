@@ -1,7 +1,5 @@
 """Samples for the data classes: averages, sums, percentages, the smoothed load, orders."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from random import Random
 from types import MappingProxyType

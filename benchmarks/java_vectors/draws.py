@@ -2,8 +2,6 @@
 at all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random

@@ -1,7 +1,5 @@
 """Queries to the filters: who may take a bundle."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from random import Random
 from types import MappingProxyType

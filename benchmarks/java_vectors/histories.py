@@ -1,7 +1,5 @@
 """All strategies there are histories for, and the histories of a seed as lines of JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial

@@ -2,8 +2,6 @@
 Pulsar's own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from random import Random

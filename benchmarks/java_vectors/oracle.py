@@ -1,7 +1,5 @@
 """The Java program beside this file, compiled against Pulsar's jars and fed with cases."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -24,7 +22,7 @@ class Oracle:
     java: str
 
     @classmethod
-    def ready(cls) -> Oracle:
+    def ready(cls) -> "Oracle":
         """Fetches the jars and compiles the program where that was not done before. Raises
         NoPulsarError.
         """

@@ -1,7 +1,5 @@
 """Look-ups for the placement strategies of both load managers."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Is the Java program to be trusted? It has to give back the answers that stored vectors hold."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

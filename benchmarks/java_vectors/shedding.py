@@ -1,7 +1,5 @@
 """Histories of load reports for the shedders of the modular load manager."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random

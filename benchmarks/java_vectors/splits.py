@@ -2,8 +2,6 @@
 deciders.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from random import Random
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Operations on the token bucket and on both dispatch limiters, in virtual time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from random import Random
 from types import MappingProxyType

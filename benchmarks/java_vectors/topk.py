@@ -1,7 +1,5 @@
 """Bundle statistics for the report of the heaviest bundles, with policies."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

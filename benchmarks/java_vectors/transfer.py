@@ -1,7 +1,5 @@
 """Histories of the extensible load manager's stores for TransferShedder."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any

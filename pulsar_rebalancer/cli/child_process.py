@@ -2,8 +2,6 @@
 checked, and always stopped.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -52,7 +50,7 @@ class ChildProcess:
         self._begin = 0
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> ChildProcess:
+    def __enter__(self) -> "ChildProcess":
         """Appends to the log, after what an earlier process wrote."""
         with self.log.open("ab") as log:
             self._begin = self.log.stat().st_size

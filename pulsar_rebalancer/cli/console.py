@@ -2,8 +2,6 @@
 colour only on terminals.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -7,8 +7,6 @@ thread that requests the interpreter with `pthread_exit`; C++ answers that with 
 without an active exception`, and the process aborts with 134.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import sys

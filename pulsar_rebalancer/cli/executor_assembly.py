@@ -1,7 +1,5 @@
 """Puts the executor together from the settings, and takes it apart again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 and answered by rounds.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -2,8 +2,6 @@
 when it is called.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The one way of text to a terminal or a text log."""
 
-from __future__ import annotations
-
 import sys
 from typing import IO
 

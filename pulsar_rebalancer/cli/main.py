@@ -1,7 +1,5 @@
 """Entry point of `rebalancer`: global options and the lazily loaded commands."""
 
-from __future__ import annotations
-
 import sys
 from io import TextIOWrapper
 from typing import Annotated

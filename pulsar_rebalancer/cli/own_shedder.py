@@ -1,7 +1,5 @@
 """Says that Pulsar's own shedder is on: when a program starts, and as long as it lasts."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager

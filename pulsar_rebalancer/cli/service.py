@@ -3,8 +3,6 @@ object per line, the HTTP server of their metrics and probes, if the settings tu
 end.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -2,8 +2,6 @@
 files, or the folder of a replay. Repeated records count once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -69,15 +67,15 @@ class DecisionLog:
     #: Command id → what it waits for, where plans need an approval.
     waits_for: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, cluster: str) -> DecisionLog:
+    def of(self, cluster: str) -> "DecisionLog":
         """The part of one cluster."""
         return self._part(lambda one: one.cluster == cluster)
 
-    def of_epoch(self, epoch: int) -> DecisionLog:
+    def of_epoch(self, epoch: int) -> "DecisionLog":
         """The part of one epoch of every cluster."""
         return self._part(lambda one: one.epoch == epoch)
 
-    def generations(self) -> list[DecisionLog]:
+    def generations(self) -> "list[DecisionLog]":
         """Parts by epoch: the newest epoch of each cluster, then the one before, and so on."""
         found = [(cluster, self.of(cluster).epochs[::-1]) for cluster in self.clusters]
         return [
@@ -87,7 +85,7 @@ class DecisionLog:
             for age in range(max((len(epochs) for _, epochs in found), default=0))
         ]
 
-    def of_newest_rounds(self) -> DecisionLog:
+    def of_newest_rounds(self) -> "DecisionLog":
         """The newest epoch with rounds of each cluster: commands of a newer epoch may be published
         before its first round.
         """
@@ -107,11 +105,11 @@ class DecisionLog:
         """All epochs, ascending."""
         return sorted({one.epoch for one in self.rounds} | {one.epoch for one in self.commands})
 
-    def _of_epochs(self, epochs: Mapping[str, int]) -> DecisionLog:
+    def _of_epochs(self, epochs: Mapping[str, int]) -> "DecisionLog":
         """The part with one epoch per cluster."""
         return self._part(lambda one: epochs.get(one.cluster) == one.epoch)
 
-    def _part(self, belongs: Callable[[Round | Command], bool]) -> DecisionLog:
+    def _part(self, belongs: Callable[[Round | Command], bool]) -> "DecisionLog":
         return replace(
             self,
             rounds=tuple(one for one in self.rounds if belongs(one)),

@@ -5,8 +5,6 @@ A plan is the set of a round's commands without throttle advice. Its id covers t
 command, so an approval is for exactly what was shown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@ bundles cannot help; and the picture of a round: who is above the rest, who is l
 move.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from math import isnan
 

@@ -2,8 +2,6 @@
 rejected records; and the file that pauses an executor on this machine.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -47,7 +45,7 @@ class TelemetryHead(msgspec.Struct):
     brokers: list[str] = []
     missing: dict[str, str] = {}
 
-    def as_sweep(self) -> CollectionPass:
+    def as_sweep(self) -> "CollectionPass":
         """The collection pass of a sweep marker."""
         return CollectionPass(self.ts, tuple(self.brokers), self.missing)
 
@@ -104,7 +102,7 @@ class Status:
     rejected: Mapping[str, int]
     skipped: tuple[str, ...]
 
-    def of(self, cluster: str) -> Status:
+    def of(self, cluster: str) -> "Status":
         """The part of one cluster; empty if no topic mentions it."""
         return replace(self, clusters=tuple(c for c in self.clusters if c.cluster == cluster))
 

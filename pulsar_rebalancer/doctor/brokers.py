@@ -7,8 +7,6 @@ any broker keeps the old load manager or has none. The extensible load manager r
 in place of every class that is not made for it (UnloadScheduler).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

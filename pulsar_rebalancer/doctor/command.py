@@ -1,7 +1,5 @@
 """`rebalancer doctor`: checks the requirements of the job and names a remedy for each failure."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import asdict

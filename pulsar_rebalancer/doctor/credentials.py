@@ -3,8 +3,6 @@ may read their files, and for commands whether the newest ones are signed with t
 period in which the token is valid: a JWT states it, an opaque token does not.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import stat

@@ -1,7 +1,5 @@
 """Checks of the places that the job reads and writes: disk, checkpoint, topics."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Checks of Java, Python and Spark on this machine, which the job needs to start."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

@@ -2,8 +2,6 @@
 answer ends with a finding, and the command continues with the next check.
 """
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

@@ -2,8 +2,6 @@
 replaced it; and of the executor's folder: write access, the journal, and the pause file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 follow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 

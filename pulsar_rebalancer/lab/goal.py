@@ -2,8 +2,6 @@
 below which a cluster is balanced.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -2,8 +2,6 @@
 Spark produces the same bytes.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from sinks.wire.codec import cluster_of, decode, peek

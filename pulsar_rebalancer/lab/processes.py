@@ -2,8 +2,6 @@
 or SIGTERM, and when it dies.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

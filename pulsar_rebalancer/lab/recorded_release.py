@@ -2,8 +2,6 @@
 oldest broker that its first records name.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

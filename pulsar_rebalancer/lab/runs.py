@@ -1,7 +1,5 @@
 """Performs runs, in this process or in several; results are in the order of the requests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -42,7 +40,7 @@ class StrategyChoice:
     placement: str | None = None
 
     @classmethod
-    def read(cls, text: str) -> StrategyChoice:
+    def read(cls, text: str) -> "StrategyChoice":
         """Parses a choice. Raises SettingsError if the part before / or + is empty."""
         head, _, placement = text.partition("+")
         name, _, mode = head.partition("/")

@@ -5,8 +5,6 @@ A request to a foreign host name is refused (another site's name that leads to t
 is one that another site's page has sent.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 from collections.abc import Callable, Mapping

@@ -2,8 +2,6 @@
 changes to the viewers who wait for them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable

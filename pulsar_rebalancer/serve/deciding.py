@@ -4,8 +4,6 @@ The record is signed with the key of approvals and names the person of the token
 whether it counts.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Runs the live page: follows the topics, and serves until the process is asked to stop."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Runs the page's HTTP server in the main thread until the process is asked to stop."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

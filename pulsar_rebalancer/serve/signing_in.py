@@ -4,8 +4,6 @@ their roles, and the sessions of their browsers.
 Tokens and session ids are kept as digests, compared in constant time, and never printed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

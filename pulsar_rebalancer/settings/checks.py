@@ -2,8 +2,6 @@
 each: dotted path, what is wrong, and the source of the value; and the JSON Schema of a file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache

@@ -1,7 +1,5 @@
 """The text of a settings file from single settings."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -2,8 +2,6 @@
 packages.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import typing
 from collections.abc import Iterator, Mapping

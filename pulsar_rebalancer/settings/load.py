@@ -1,7 +1,5 @@
 """Merges all sources into checked settings; all complaints are raised together."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -94,7 +92,7 @@ class Settings:
         """True if the telemetry decides on the Pulsar release (`pulsar.version = "auto"`)."""
         return bool(self.value(PULSAR_VERSION) == "auto")
 
-    def in_release(self, release: PulsarRelease) -> Settings:
+    def in_release(self, release: PulsarRelease) -> "Settings":
         """The settings with the defaults and the rules of this Pulsar release; values that a source
         gives stay.
         """

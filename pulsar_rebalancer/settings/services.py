@@ -2,8 +2,6 @@
 who may see it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Annotated, Literal

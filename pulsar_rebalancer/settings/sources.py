@@ -2,8 +2,6 @@
 checked here. Values in [clusters.NAME] override [pulsar] for that cluster.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """`rebalancer watch`: shows a cluster, what would be moved and why, without changing anything."""
 
-from __future__ import annotations
-
 import os
 from contextlib import closing
 from pathlib import Path

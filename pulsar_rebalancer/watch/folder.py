@@ -1,7 +1,5 @@
 """The folder of a watch: its topics, state, logs, and the settings file of all its processes."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -2,8 +2,6 @@
 and prints where page and files are, then a line per change, until it is stopped.
 """
 
-from __future__ import annotations
-
 import socket
 import sys
 import threading

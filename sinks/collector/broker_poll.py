@@ -9,8 +9,6 @@ Pulsar has one call that lists a broker's bundles. It can freeze a modular broke
 passes, so owners are found with one call per bundle.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections import defaultdict

@@ -6,8 +6,6 @@ strategies/filters/policies.py). It contains no topic counts: a modular broker's
 them for every bundle.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

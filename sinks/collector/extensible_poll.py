@@ -9,8 +9,6 @@ newest report until it is withdrawn or older than `loadBalancerBrokerLoadDataTTL
 does the same: it ends with the newest figures of every broker that answers.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -96,7 +94,7 @@ class LoadTopics:
             thread.join()
         self._client.close()
 
-    def _follow(self, kind: Kind, reader: pulsar.Reader) -> None:
+    def _follow(self, kind: Kind, reader: "pulsar.Reader") -> None:
         import pulsar
 
         try:

@@ -2,8 +2,6 @@
 reports over HTTP, or the load topics.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Settings of the collector: interval, concurrency and timeouts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -12,8 +12,6 @@ is first to take the bundle has it. So the applier claims a released bundle for 
 unloads a bundle that was lost all the same once more: two unloads at most for a command.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 its position is committed. Answers are published from the journal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ A record is stored before its position is committed, its effect in the same tran
 stays until it is on OUTCOMES.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@ The topics of a bundle are those that its owner has loaded, from the figures tha
 in memory. No namespace is listed: it may have a million topics.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future

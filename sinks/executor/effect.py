@@ -2,8 +2,6 @@
 judge objects to, or what Pulsar did with it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple

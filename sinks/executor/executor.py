@@ -7,8 +7,6 @@ survive a death in between is in the journal: see there for the three states of 
 person has decided on its plan.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait

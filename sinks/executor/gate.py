@@ -2,8 +2,6 @@
 seconds. The rules are in strategies/executor/gate_and_breaker.py.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

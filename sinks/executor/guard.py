@@ -3,8 +3,6 @@ the budget of repairs and the rate of commands, and the part of the journal that
 the unloads of a bundle.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

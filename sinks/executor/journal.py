@@ -8,8 +8,6 @@ after, the decided ones are published, and a command that is read again is known
 position.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ The rules themselves are in strategies/executor/admission.py. Facts about the cl
 they are asked for only where the command and what the executor knows raise no objection.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

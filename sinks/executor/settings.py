@@ -1,7 +1,5 @@
 """What an executor may do, how fast, and when; and where it keeps what it must not forget."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

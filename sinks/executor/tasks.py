@@ -2,8 +2,6 @@
 bundles, and what came of records is published. Rounds announce newer epochs.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace

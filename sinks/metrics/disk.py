@@ -1,7 +1,5 @@
 """Metrics of the disks that a process writes to: a full disk stops it."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections.abc import Callable, Container, Mapping

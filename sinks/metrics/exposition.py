@@ -5,8 +5,6 @@ Prometheus keeps a time series for every value of a label. Clusters and codes co
 their number is limited here, whatever the records contain.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import threading

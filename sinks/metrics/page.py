@@ -1,7 +1,5 @@
 """Metrics of `rebalancer serve`: requests, viewers, and how far its topics are read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge

@@ -3,8 +3,6 @@
 notices that wait).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter as Count
 from collections.abc import Callable, Iterable

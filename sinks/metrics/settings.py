@@ -1,7 +1,5 @@
 """Settings of the metrics: the address of the HTTP server, and what its labels contain."""
 
-from __future__ import annotations
-
 import re
 import socket
 from dataclasses import dataclass

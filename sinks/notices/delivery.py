@@ -8,8 +8,6 @@ app surfaces" and "Block Kit: blocks, composition objects", for the limits too.
 Signatures follow Standard Webhooks (standardwebhooks.com): HMAC-SHA256 over id, time and body.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -1,7 +1,5 @@
 """Settings of the notices: where they go, in which form, and about what."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import Annotated, Literal

@@ -6,8 +6,6 @@ newest list. The token is sent to all of them, so the list contains only brokers
 itself listed while this process runs, with the scheme of `pulsar.admin_urls`.
 """
 
-from __future__ import annotations
-
 import ssl
 import threading
 from collections.abc import Callable, Iterable, Mapping

@@ -6,8 +6,6 @@ bundle's topics. The list of all bundles that a broker owns is never read: that 
 modular broker, and so can a list of the persistent topics of one bundle (docs/PULSAR_FAULTS.md).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Sequence

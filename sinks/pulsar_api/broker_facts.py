@@ -2,8 +2,6 @@
 shedder is on there, and their clocks.
 """
 
-from __future__ import annotations
-
 import ssl
 import time
 from collections.abc import Callable, Mapping

@@ -6,8 +6,6 @@ A fault of Pulsar leaves a modular broker in this state until it is restarted
 out while it answers other calls at once, and frozen if another broker can read meanwhile.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence

@@ -6,8 +6,6 @@ redirected unload then gets 401. Here method, body and token are sent again, but
 that the cluster itself lists, and never from https to http.
 """
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading

@@ -6,8 +6,6 @@ own, and a deadline (of `time.monotonic()`) ends whatever an exchange is waiting
 look-up, the connection, the TLS handshake, the sending of the body, and the answer.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket
@@ -104,7 +102,7 @@ class HttpConnections:
         return _run(self._answer(request, steps, until, most))
 
     async def _answer(
-        self, request: httpx.Request, steps: _Steps, until: float, most: int
+        self, request: "httpx.Request", steps: "_Steps", until: float, most: int
     ) -> Answer:
         import httpx
 
@@ -129,7 +127,7 @@ class HttpConnections:
             if answer is None or self._closed:
                 await steps.close_opened()
 
-    async def _body_read(self, request: httpx.Request, most: int) -> Answer:
+    async def _body_read(self, request: "httpx.Request", most: int) -> Answer:
         answer = await self._transport.handle_async_request(request)
         try:
             body = bytearray()

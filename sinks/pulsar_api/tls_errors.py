@@ -1,7 +1,5 @@
 """Explains a failed TLS connection to a broker, and names the setting to change."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 from collections.abc import Iterator

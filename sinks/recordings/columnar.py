@@ -6,8 +6,6 @@ repeat from report to report: they are texts that the dictionary encoding stores
 bundles is a list of doubles. Other records are kept as their original JSON.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

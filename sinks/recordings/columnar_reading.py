@@ -2,8 +2,6 @@
 most a few are in memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -170,7 +168,7 @@ class Block:
         """Traffic as `TrafficColumn.read` returns it; read on first use."""
         return self.column.read()
 
-    def loaded(self) -> Block:
+    def loaded(self) -> "Block":
         """The block with its traffic in memory, for readers that use it several times or in
         parts.
         """
@@ -184,7 +182,7 @@ class Block:
         """The broker's figures in a load report."""
         return figures_of(self.figures[row : row + 1])[0]
 
-    def between(self, begin: int, end: int) -> Block:
+    def between(self, begin: int, end: int) -> "Block":
         """The records from `begin` to `end`, exclusive."""
         if (begin, end) == (0, len(self)):
             return self

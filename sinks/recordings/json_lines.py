@@ -2,8 +2,6 @@
 standard input.
 """
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import io
@@ -154,7 +152,7 @@ def _guarded(path: Path, stream: io.BufferedReader) -> Iterator[bytes]:
             ) from error
 
 
-def _plain(path: Path, stream: io.BufferedReader, packed: _Packed) -> IO[bytes]:
+def _plain(path: Path, stream: io.BufferedReader, packed: "_Packed") -> IO[bytes]:
     _check_kind(path, stream.peek(4)[:4])  # a named pipe cannot go back
     if path.suffix == ".gz":
         return cast(IO[bytes], gzip.GzipFile(fileobj=cast(IO[bytes], packed), mode="rb"))
@@ -278,5 +276,5 @@ class _ZstdStream(io.RawIOBase):
         return b"".join(out)
 
 
-def _frame() -> zstandard.ZstdDecompressionObj:
+def _frame() -> "zstandard.ZstdDecompressionObj":
     return zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW).decompressobj()

@@ -2,8 +2,6 @@
 timeout. Reads topics and recordings alike, as records with positions.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -2,8 +2,6 @@
 flushes, and find the present end, for any kind of topic.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path

@@ -5,8 +5,6 @@ A topic URI is the same everywhere: file:///folder, kafka://host:port/topic,
 pulsar://host:port/tenant/namespace/topic. `pulsar+ssl://` is Pulsar's own scheme for a TLS port.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields

@@ -7,8 +7,6 @@ it reads. So a thread beside the work probes the servers every few seconds, with
 connections.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -152,7 +150,7 @@ class PulsarProbe:
         self._questions_left = _QUESTIONS
 
 
-def _readers(link: PulsarLink) -> list[pulsar.Reader]:
+def _readers(link: PulsarLink) -> "list[pulsar.Reader]":
     """A reader at the end of each partition; none if the token may not read."""
     try:
         return [link.at_end(partition) for partition in link.partitions()]

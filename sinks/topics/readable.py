@@ -5,8 +5,6 @@ A topic may contain anything: records of a later version, of another program, or
 JSON. None of them ends a command.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar

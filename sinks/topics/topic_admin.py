@@ -2,8 +2,6 @@
 and creating missing ones.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager

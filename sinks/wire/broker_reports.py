@@ -2,8 +2,6 @@
 record's headers or key; and the versions that reports, and the policies of a collector, hold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

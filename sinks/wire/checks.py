@@ -3,8 +3,6 @@ milliseconds since 1970 is recognised; and nesting and number of JSON arrays and
 the bytes: memory is at most three times the record.
 """
 
-from __future__ import annotations
-
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Iterator, Sequence

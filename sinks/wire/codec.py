@@ -3,8 +3,6 @@ WireError; no other error is raised. Peeks at cluster and time without decoding,
 beyond its cluster's quota costs little.
 """
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from dataclasses import replace

@@ -6,8 +6,6 @@ replay must produce the same rejected rows. Memory and time are linear in the re
 paths of values are not stored, and no text quotes more than one line.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -2,8 +2,6 @@
 express.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import struct

@@ -2,8 +2,6 @@
 equal records have equal bytes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Paths of values in a record: as the decoder names them, and as messages show them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any

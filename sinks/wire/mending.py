@@ -5,8 +5,6 @@ Runs only after the decoder has refused a record. It builds no value that the co
 name, so that a record costs no more memory than one that fits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isfinite, nan

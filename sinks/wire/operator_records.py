@@ -1,7 +1,5 @@
 """Encodes and decodes records of operators: approvals and the answers to them, and intents."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping

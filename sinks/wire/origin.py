@@ -2,8 +2,6 @@
 travels with the decoded record; and the row of the rejected topic that is made of them.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple

@@ -2,8 +2,6 @@
 stream. A round that is too large for a topic names fewer brokers and bundles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar

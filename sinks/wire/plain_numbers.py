@@ -4,8 +4,6 @@ infinities, which are not JSON, as numbers beyond every bound.
 Works on the bytes: no value is built.
 """
 
-from __future__ import annotations
-
 import re
 
 from sinks.wire.contracts.execution import OutcomeRecord

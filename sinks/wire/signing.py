@@ -2,8 +2,6 @@
 appended as the record's last field.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re
@@ -90,11 +88,11 @@ class SigningKey:
         return (self.secret,) if self.previous is None else (self.secret, self.previous)
 
     @property
-    def current(self) -> SigningKey:
+    def current(self) -> "SigningKey":
         """Accepts only what it signs itself."""
         return SigningKey(self.secret)
 
-    def shares(self, other: SigningKey) -> bool:
+    def shares(self, other: "SigningKey") -> bool:
         """True if a record that one of them accepts could be signed with a key of the other."""
         return any(one in other.keys for one in self.keys)
 

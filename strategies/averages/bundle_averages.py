@@ -6,8 +6,6 @@ enter them only when figures of a later round arrive, so more frequent polling c
 averages of a bundle that moves go with it as a row (see `engine`).
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -91,7 +89,7 @@ class BundleHistory:
             throughput,
         )
 
-    def after(self, newest: BundleStats, round_: int) -> BundleHistory:
+    def after(self, newest: BundleStats, round_: int) -> "BundleHistory":
         """The table after a report of `round_`: replaces newest figures of the same round; those of
         an earlier one enter the averages.
         """
@@ -115,7 +113,7 @@ class BundleHistory:
         rows = self._advanced()
         return {self.newest.names[i]: tuple(rows[i].tolist()) for i in leaving}
 
-    def adopt(self, rows: Mapping[str, Row]) -> BundleHistory:
+    def adopt(self, rows: Mapping[str, Row]) -> "BundleHistory":
         """The table with averages that arrive later than their bundles; samples taken since the
         bundles arrived are added to them.
         """

@@ -1,7 +1,5 @@
 """Budgets for moves: bundles and throughput, per round and per hour."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite

@@ -2,8 +2,6 @@
 a command or by something else, and those that are on their way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 
 from strategies.cluster.intent_state import DRAIN

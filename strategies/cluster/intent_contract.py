@@ -4,8 +4,6 @@ An intent is folded like every other telemetry record, so that the same log give
 Times in ms since the epoch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args

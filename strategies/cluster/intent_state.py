@@ -1,7 +1,5 @@
 """The intents in a cluster's state: active drains, the active roll, and what has ended."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal

@@ -1,7 +1,5 @@
 """The memory of strategies from round to round, per broker and per cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -6,8 +6,6 @@ units (cpu: percent of one core, memory: MiB, bandwidth: kbit/s), because only u
 the same resource are ever compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -287,7 +285,7 @@ class Rejection:
 
     code: str
     text: str
-    record: TelemetryRecord
+    record: "TelemetryRecord"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

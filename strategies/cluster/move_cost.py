@@ -2,8 +2,6 @@
 expected cost of the next one.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass

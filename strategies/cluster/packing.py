@@ -5,8 +5,6 @@ Layout: 4-byte length, JSON header, 4-byte length, origin, then (load reports wi
 float64[n, 4] and 2 × int64[n].
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import zlib
@@ -53,7 +51,7 @@ class EarlyRecord:
     far: bool
 
     @staticmethod
-    def of(record: model.TelemetryRecord, far: bool) -> EarlyRecord:
+    def of(record: model.TelemetryRecord, far: bool) -> "EarlyRecord":
         """Keeps the record."""
         return EarlyRecord(record.ts, compress_record(record), far)
 

@@ -11,8 +11,6 @@ A record is one piece of work, during which nothing else goes on. So bytes of a 
 the most that a broker writes to ZooKeeper by default, count three times.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """The evidence about moves of bundles by something else, and about those by commands."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any

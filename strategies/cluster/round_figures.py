@@ -1,7 +1,5 @@
 """Parts of the record of a round: its state, spread, bounds of its plan, errors of predictions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from strategies.reason_codes import StateCode

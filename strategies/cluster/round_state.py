@@ -4,8 +4,6 @@ Each round has exactly one state. It comes from the commands and skips of the ro
 the reason and the decision are the same (decision 0222).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The state of one cluster between two records."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice

@@ -1,7 +1,5 @@
 """The store of one cluster's state: a protocol, and the implementation in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol

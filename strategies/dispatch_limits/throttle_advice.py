@@ -5,8 +5,6 @@ Pulsar has no such rule. The limit applies to every topic of the bundle, as Puls
 it. Its size assumes that usage falls in proportion to the broker's traffic.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from math import isfinite

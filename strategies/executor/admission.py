@@ -6,8 +6,6 @@ such facts, `may_be_applied` does. Pulsar's unload call checks neither isolation
 bundles, so this module checks both.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,7 +53,7 @@ class CommandFacts:
     earlier: OutcomeStatus | None = None
     paused: bool = False
     paused_by: str = ""
-    guard: Objection | None = None
+    guard: "Objection | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ class ClusterFacts:
     policies: PoliciesView = PoliciesView()
     exists: bool = True
     frozen: str = ""
-    guard: Objection | None = None
+    guard: "Objection | None" = None
 
 
 @dataclass(frozen=True, slots=True)

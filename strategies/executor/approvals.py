@@ -5,8 +5,6 @@ A plan is the set of a round's commands, without advice. An approval names the p
 with the digest of its bytes, so that it never covers a command that the person did not see.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

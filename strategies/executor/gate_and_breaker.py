@@ -8,8 +8,6 @@ success closes it, failure opens it again. Its state follows from the list of re
 a process that starts knows it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal

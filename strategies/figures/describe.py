@@ -2,8 +2,6 @@
 two spreads if its usages count moves as done before reports do: the reported and the expected one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from strategies.cluster.intent_contract import IntentStatus

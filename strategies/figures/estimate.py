@@ -6,8 +6,6 @@ added to the other one in the same unit and is then related to that broker's own
 does not follow traffic and stays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from math import sqrt
 

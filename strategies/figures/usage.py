@@ -5,8 +5,6 @@ of Pulsar 4.2.4. A percentage is computed in float32 (30 of 100 reads as 30.0000
 maximum in float64. A limit of 0 or below reads as 0 % used, and NaN never wins the maximum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from ctypes import c_float
 from math import inf, isnan, nan

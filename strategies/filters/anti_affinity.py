@@ -5,8 +5,6 @@ Source of the rule: `LoadManagerShared.filterAntiAffinityGroupOwnedBrokers` and
 namespaces of the group a broker serves, the extensible one how many of their bundles it owns.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

@@ -12,8 +12,6 @@ semantic versioning (https://semver.org): a pre-release is older than its releas
 does not count.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Input and result of the filters, and the brokers that are left between them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 

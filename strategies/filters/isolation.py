@@ -8,8 +8,6 @@ its whole id. The class of 5.0 that matches ids was not available: it is assumed
 others do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice

@@ -6,8 +6,6 @@ Source of the rule: steps 2 to 6 of `ModularLoadManagerImpl.selectBroker`, and t
 drops it; in fixed mode a refused broker stays refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -113,7 +111,7 @@ class Filters:
         return self._form.allowed(self, subject, brokers, fleet)
 
     @cached_property
-    def _form(self) -> _FilterForm:
+    def _form(self) -> "_FilterForm":
         return _FORMS[self.mode, self.settings.load_manager == "extensible"]
 
     @property
@@ -247,7 +245,7 @@ class Filters:
         subject: FilteredBundle,
         fleet: FilterFacts,
         refused: Refusals = MappingProxyType({}),
-    ) -> _Screen:
+    ) -> "_Screen":
         """Applies the filters of fixed mode that judge each broker on its own."""
         facts, screen = fleet.policies.brokers, _Screen(brokers, dict(refused))
         screen.drop(_never(screen.left, subject.source, fleet.settling))
@@ -257,7 +255,7 @@ class Filters:
         screen.drop(no_room_for(screen.left, topics, subject.topics, self.settings.max_topics))
         return screen
 
-    def _keep_newest(self, screen: _Screen, fleet: FilterFacts) -> bool:
+    def _keep_newest(self, screen: "_Screen", fleet: FilterFacts) -> bool:
         """Keeps the newest brokers if the settings ask for it; False when Java's filter fails
         instead.
         """
@@ -267,7 +265,7 @@ class Filters:
         screen.drop(refused or {})
         return refused is not None
 
-    def _spread(self, screen: _Screen, subject: FilteredBundle, fleet: FilterFacts) -> None:
+    def _spread(self, screen: "_Screen", subject: FilteredBundle, fleet: FilterFacts) -> None:
         counts = self._group_counts(subject, screen.left, fleet)
         if counts is not None:
             domains = (
@@ -277,7 +275,7 @@ class Filters:
             )
             screen.drop(anti_affine(screen.left, counts, domains))
 
-    def _crowd(self, screen: _Screen, subject: FilteredBundle, fleet: FilterFacts) -> None:
+    def _crowd(self, screen: "_Screen", subject: FilteredBundle, fleet: FilterFacts) -> None:
         counts = None if subject.source is None else self._group_counts(subject, screen.left, fleet)
         if counts is not None and subject.source is not None:
             namespace = subject.namespace

@@ -15,8 +15,6 @@ brokers it protects are unknown. The first complaints are spelled out, the other
 every round repeats them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

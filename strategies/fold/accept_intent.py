@@ -5,8 +5,6 @@ Pure: takes the intents so far, the brokers, the record and the time; returns th
 why there are none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 

@@ -5,8 +5,6 @@ Deterministic: the same records in the same order, with the same settings and ve
 events. The engine does not know micro-batches, wall clocks, timers or partitions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 

@@ -7,8 +7,6 @@ lost their session had to go; that is Pulsar's placement. A broker that shuts do
 of brokers before it gives bundles up, so two sweeps decide.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -7,8 +7,6 @@ cluster's time on. Drains need the notes, because brokers of the extensible load
 their busiest bundles only. Notes also show moves by something else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Collects the meanings of reason codes from the rules that give them."""
 
-from __future__ import annotations
-
 from strategies.cluster import budget, quota
 from strategies.filters import anti_affinity, broker_filters, isolation, pipeline
 from strategies.fold import rule_errors

@@ -8,8 +8,6 @@ Commands and outcomes, which may belong to commands of another epoch, also show 
 bundles are the rebalancer's own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar

@@ -12,8 +12,6 @@ before the second one is compared with the time of the first one. `overtaken` ke
 this hides: they vote too once another broker proves that the time is wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal

@@ -2,8 +2,6 @@
 that arrive or leave.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

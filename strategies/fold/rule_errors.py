@@ -5,8 +5,6 @@ One cluster's records are folded beside those of others: an error of a strategy,
 meets figures it was not written for, sets aside what it belongs to, and nothing else.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain

@@ -6,8 +6,6 @@ them again when a better time is known: the time that most records are near, or,
 time of a sweep, which ends a pass of the collector.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ That time is the cluster's own: its clock accepts a jump that is longer. What `r
 records after such a gap depend on, so a store may drop the rest within it, and no byte differs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar

@@ -6,8 +6,6 @@ average of weight w). A faded average is bit-identical to that of an engine that
 never fades is in `docs/decisions/0255`.
 """
 
-from __future__ import annotations
-
 from math import ceil, log
 
 from strategies.cluster.budget import HOUR_MS

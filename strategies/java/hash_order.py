@@ -7,8 +7,6 @@ bucket. Keys are given in the order of insertion, without repetitions. Not cover
 than eight keys in a table of 64 or more, which Java turns into trees.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 import numpy as np

@@ -8,8 +8,6 @@ repetitions, anchors and short look-around, but no back references. Both use the
 own parser, and `re` compares single characters and positions.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from re import _compiler, _parser  # type: ignore[attr-defined]

@@ -8,8 +8,6 @@ The oldest broker decides: during an upgrade, any broker may be the leader. A ve
 known releases has the rules of the older one; an older or a newer version those of the nearest.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence

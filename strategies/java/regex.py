@@ -9,8 +9,6 @@ Matching time is bounded: `re` matches patterns with few paths through a name, `
 matches other patterns in linear time, and patterns that neither can match are refused.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

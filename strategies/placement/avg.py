@@ -7,8 +7,6 @@ plan of 5.0 is in `Memory.plan`: its key is the name of a bundle, and it lives f
 repaired rule identifies bundles by name too.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated
 

@@ -5,8 +5,6 @@ A level is a fraction (1.0 = 100 %): the usage of a broker, plus the effect of m
 that its figures do not show yet.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The rules and settings by which destinations are named."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -7,8 +7,6 @@ counts once a report shows it, as in Java; in fixed mode all moves count, and th
 shedding rule is kept if that broker may take the bundle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

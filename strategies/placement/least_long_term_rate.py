@@ -5,8 +5,6 @@ Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMess
 4.2.4. It remembers nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Annotated

@@ -11,8 +11,6 @@ The class of the same name of the extensible load manager
 data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite

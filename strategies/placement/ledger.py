@@ -2,8 +2,6 @@
 yet.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +50,7 @@ class Ledger:
         # Broker → namespace → bundles that arrive, less those that leave.
         self._moving: dict[str, dict[str, int]] = {}
 
-    def copy(self) -> Ledger:
+    def copy(self) -> "Ledger":
         """An independent ledger with the same moves; shares the counts of tables as long as they
         are valid.
         """

@@ -2,8 +2,6 @@
 the strategy has none.
 """
 
-from __future__ import annotations
-
 from strategies.cluster.memory import Memory
 from strategies.java.pulsar_releases import RELEASE_DEFAULTS, RELEASES, PulsarRelease
 from strategies.placement.avg import (

@@ -4,8 +4,6 @@ Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.RoundRobinBrokerS
 4.2.4. It remembers a copy of the candidates and a counter, in `ClusterMemory.rotation` and `turn`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from strategies.cluster.memory import Memory

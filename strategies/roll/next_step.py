@@ -7,8 +7,6 @@ roll first writes a `resume` record, so that a round that answers it knows all r
 process before (decision 0242).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

@@ -3,8 +3,6 @@ what it has done itself. Only the first survives the process (decision 0242). Th
 may take.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile

@@ -5,8 +5,6 @@ A refused bundle becomes a skip. In fixed mode a broker that was due but may giv
 its hit counts, because it is still due.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Derives from a round how far each drain is, and brings the phases of the roll up to date."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

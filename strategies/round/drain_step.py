@@ -7,8 +7,6 @@ from being balanced, and a bundle that stays on a broker which is about to stop 
 any case.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
@@ -151,7 +149,7 @@ class _Candidate:
     topics: int = 0
 
 
-def _evacuate(brokers: Mapping[str, BrokerLoad], gate: _DrainGate) -> Evacuation:
+def _evacuate(brokers: Mapping[str, BrokerLoad], gate: "_DrainGate") -> Evacuation:
     """Chooses bundles in the order of their disturbance until the pace is reached. `brokers`: the
     draining ones with fresh figures.
     """

@@ -6,8 +6,6 @@ and bundles move to it (decision 0147). Modes that repair this compare all broke
 by what an operator knows about their machines: network speed and number of cores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -64,7 +62,7 @@ class CommonFigures:
 
 
 def compared(
-    reported: Mapping[str, Figures], weights: Weights, capacities: Capacities, cluster: str
+    reported: Mapping[str, Figures], weights: Weights, capacities: "Capacities", cluster: str
 ) -> CommonFigures:
     """Finds what all of these brokers measure, and their figures of that."""
     if capacities:

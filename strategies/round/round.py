@@ -4,8 +4,6 @@ Pure: its whole input is `RoundInput`, its whole result is `RoundResult`. `engin
 round runs, and keeps the state.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

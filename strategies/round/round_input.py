@@ -1,7 +1,5 @@
 """Input, rules and result of a round."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -89,7 +87,7 @@ class RoundInput:
         """Memory of strategies."""
         return Memory({one.broker: one.memory for one in self.brokers}, self.state.memory)
 
-    def with_memory(self, memory: Memory) -> RoundInput:
+    def with_memory(self, memory: Memory) -> "RoundInput":
         """The input with another memory."""
         brokers = tuple(replace(one, memory=memory.brokers[one.broker]) for one in self.brokers)
         return replace(self, brokers=brokers, state=replace(self.state, memory=memory.cluster))

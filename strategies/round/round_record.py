@@ -1,7 +1,5 @@
 """The record of a round: its digest, and the reasons that it names."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Decides whether a round yields to something else that moves bundles, and says so."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ Source of the rule: the candidate streams of OverloadShedder, ThresholdShedder, 
 and AvgShedder of Pulsar 4.2.4.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass

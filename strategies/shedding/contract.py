@@ -1,7 +1,5 @@
 """The interface and the description of a shedding strategy: all that other packages use of one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

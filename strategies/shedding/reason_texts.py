@@ -1,7 +1,5 @@
 """Formats figures in the texts of decisions and skips, and combines the skips of many brokers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -2,8 +2,6 @@
 entry here.
 """
 
-from __future__ import annotations
-
 from strategies.registry import Registry
 from strategies.shedding.avg.strategy import AVG
 from strategies.shedding.contract import SheddingStrategy

@@ -5,8 +5,6 @@ Source of the rules: the common picker of OverloadShedder and ThresholdShedder o
 their `selectedBundlesCache`, a multimap that is cleared but never shrinks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 

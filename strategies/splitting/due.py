@@ -1,7 +1,5 @@
 """Decides which bundles a round splits, and why others that are too big stay whole for now."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType

@@ -5,8 +5,6 @@ Source of the rule: the checks at the start of `BundleSplitterTask` and
 at its limit stays whole. A bundle of fewer than two topics is never split.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -136,7 +134,7 @@ class Sizes:
     throughput: Floats
 
     @classmethod
-    def of_traffic(cls, topics: Ints, sessions: Ints, traffic: Floats) -> Sizes:
+    def of_traffic(cls, topics: Ints, sessions: Ints, traffic: Floats) -> "Sizes":
         """Sizes with traffic float64[n, 4], columns as in BundleLoads."""
         with np.errstate(all="ignore"):
             rate_in, rate_out, throughput_in, throughput_out = traffic.T

@@ -5,8 +5,6 @@ bundle must be above a limit several times in a row, judged by its newest figure
 must find exactly one boundary.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ topics and sessions, long-term averages of traffic, and no more splits than the 
 bundles allows.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 where the folder goes when a new one takes its place. Imports no Spark.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping
 from itertools import count

@@ -5,8 +5,6 @@ Without it Spark would continue a checkpoint under any settings, with part of th
 jobs could share one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -2,8 +2,6 @@
 settings have changed, and what a new checkpoint reads without publishing. Imports no Spark.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys
@@ -156,11 +154,11 @@ class Guard:
         """
         return int(self.settings[_EPOCH])
 
-    def at_least(self, epoch: int) -> Guard:
+    def at_least(self, epoch: int) -> "Guard":
         """The guard with this epoch, unless its own is higher."""
         return replace(self, settings={**self.settings, _EPOCH: max(epoch, self.epoch)})
 
-    def after(self, written: Guard) -> Guard:
+    def after(self, written: "Guard") -> "Guard":
         """The guard of a start that continues a checkpoint: its epoch or a higher one, and its
         number of partitions if that is `auto`, what it has read without publishing, and its
         changes.

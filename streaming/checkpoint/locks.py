@@ -2,8 +2,6 @@
 `spark-submit` started, and who holds them.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

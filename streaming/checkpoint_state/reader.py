@@ -2,8 +2,6 @@
 of each broker, and of forgotten clusters. No job needs to run.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ and so another key. So a query with the job's operator writes the new rows as it
 whose source offsets are then replaced by those of the old checkpoint.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

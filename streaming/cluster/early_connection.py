@@ -6,8 +6,6 @@ imports PySpark before: 0.4 s of CPU, which are more than 10 s on a busy machine
 core. Java waits without a limit for all that follows the secret (docs/decisions/0130).
 """
 
-from __future__ import annotations
-
 import os
 import socket
 

@@ -6,8 +6,6 @@ packages fit one minor version only. Rules for such archives:
 https://spark.apache.org/docs/4.2.0/api/python/user_guide/python_packaging.html
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -5,8 +5,6 @@ does what `rebalancer` does.
 imports only Python itself and Spark. Spark's Java process runs before it.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

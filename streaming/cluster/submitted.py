@@ -4,8 +4,6 @@ Java's memory, jars and log are then those of the command line of `spark-submit`
 with this process as a child would, and it gets the signals.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator, Mapping

@@ -2,8 +2,6 @@
 lack.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import os

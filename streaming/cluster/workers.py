@@ -2,8 +2,6 @@
 that they have everything.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

@@ -6,8 +6,6 @@ A file gets its final name only when it is complete and its digest is right. Two
 the same file both download it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -149,7 +147,9 @@ def _download_all(jars: Sequence[Jar], folder: Path, base_url: str, pause_s: flo
         list(pool.map(partial(_download, client, folder, base_url, pause_s), largest_first))
 
 
-def _download(client: httpx.Client, folder: Path, base_url: str, pause_s: float, jar: Jar) -> None:
+def _download(
+    client: "httpx.Client", folder: Path, base_url: str, pause_s: float, jar: Jar
+) -> None:
     import httpx
 
     url = f"{base_url}/{jar.path}"
@@ -171,7 +171,7 @@ def _download(client: httpx.Client, folder: Path, base_url: str, pause_s: float,
             return
 
 
-def _take(client: httpx.Client, url: str, jar: Jar, part: Path) -> None:
+def _take(client: "httpx.Client", url: str, jar: Jar, part: Path) -> None:
     with client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response:
         if response.is_client_error:
             raise _unreachable(jar, url, f"the server answers {response.status_code}")

@@ -6,8 +6,6 @@ published, and adds them as one more row (`FACTS`). The driver gets these rows w
 the micro-batch; they reach no topic (`counted`).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -212,7 +210,7 @@ class Written:
     rounds: int = 0
     rejected: int = 0
 
-    def __add__(self, other: Written) -> Written:
+    def __add__(self, other: "Written") -> "Written":
         return Written(
             self.commands + other.commands,
             self.rounds + other.rounds,

@@ -6,8 +6,6 @@ repeated, and the same bytes with the same ids are written again. No row depends
 often it is made.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing

@@ -2,8 +2,6 @@
 records between two places without decoding them.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from pathlib import Path
 from statistics import median_low

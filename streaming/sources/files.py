@@ -4,8 +4,6 @@ Spark's own file source reads only complete new files and keeps no order. Offset
 of records before them (since the checkpoint began), so the backlog is known in records.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -2,8 +2,6 @@
 sources.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession

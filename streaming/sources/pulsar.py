@@ -5,8 +5,6 @@ Offsets contain the number of records of a partition before them (since the chec
 task knows how many it must find, and the job detects deleted records.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass

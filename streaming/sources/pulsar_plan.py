@@ -2,8 +2,6 @@
 shows its id and size.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -197,7 +195,7 @@ class PulsarPlanner:
         last = self._link.last(name)
         return place.after if last is None or last > place.after else None
 
-    def _read_ahead(self, number: int, capacity: _Capacity) -> None:
+    def _read_ahead(self, number: int, capacity: "_Capacity") -> None:
         reader = self._readers[number]
         for _ in range(_TURN):
             if (

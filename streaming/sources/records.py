@@ -1,7 +1,5 @@
 """The columns of all telemetry sources, and batches of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ as possible, however many brokers have changed. This module does not use Spark: 
 entries to write, and takes them as arguments after a restart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 

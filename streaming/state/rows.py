@@ -11,8 +11,6 @@ commands of the last hour are most of a state, and a load report changes none of
 Spark.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple, get_type_hints

@@ -5,8 +5,6 @@ A shard has one set of rows, so the calls to Spark's state per micro-batch do no
 number of clusters.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import count

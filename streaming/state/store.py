@@ -2,8 +2,6 @@
 which then writes the changes of all its clusters back once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from secrets import randbits
 from typing import Any
@@ -160,7 +158,7 @@ class SparkStore:
         self.put_cluster(forget(self._cluster, self))
         self.changed_tables |= dict.fromkeys(self._tables)
 
-    def copy_to(self, empty: SparkStore) -> None:
+    def copy_to(self, empty: "SparkStore") -> None:
         """Puts the whole state into the store of a cluster that has none."""
         for broker in self.brokers():
             empty.put_broker(broker)

@@ -12,8 +12,6 @@ and no byte differs as long as no record within the gap comes later. Three thing
 - The cluster has had no record since the line was drawn that moved its time beyond the line.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

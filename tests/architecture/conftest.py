@@ -1,7 +1,5 @@
 """Syntax trees are shared by the tests of this folder and given back after them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Reads the pages below docs/ and says which of their links, paths and tests do not exist."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

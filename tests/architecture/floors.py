@@ -2,8 +2,6 @@
 reach each other in a circle, and which import of `strategies` goes up.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path

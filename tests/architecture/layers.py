@@ -6,8 +6,6 @@ command is called: `ELSEWHERE` and `laboratory` of `pulsar_rebalancer/cli/lazy.p
 laboratory, simulation imports strategies only; libraries only where they are declared and needed.
 """
 
-from __future__ import annotations
-
 import ast
 import sys
 import tomllib

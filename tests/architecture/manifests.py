@@ -1,7 +1,5 @@
 """Reads the manifests of deploy/kubernetes: objects, and what their pods run and mount."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -6,8 +6,6 @@ says how it is checked.
 <!-- checked: help -->     too long or too much for a test: the command exists and knows the options
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

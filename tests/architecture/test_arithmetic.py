@@ -2,8 +2,6 @@
 processor, as far as its code shows it (docs/ARCHITECTURE.md, "Byte for byte").
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator
 from typing import TypeGuard

@@ -1,7 +1,5 @@
 """Two classes are two names: a search for a class of the product finds one definition."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 

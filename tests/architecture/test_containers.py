@@ -4,8 +4,6 @@ Linters read the files, and the commands of the containers are run on this machi
 the images hold.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

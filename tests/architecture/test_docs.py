@@ -2,8 +2,6 @@
 record once, with its status.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

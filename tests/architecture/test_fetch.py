@@ -1,7 +1,5 @@
 """A lane of tests says what it installs and how far it is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from scripts.packages import Installation, cost, locked, measure, missing

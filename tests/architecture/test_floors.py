@@ -1,7 +1,5 @@
 """No rooms of a package reach each other in a circle, and imports of `strategies` go down only."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 stand, how edges are swapped.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

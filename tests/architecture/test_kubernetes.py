@@ -2,8 +2,6 @@
 settings and each other. No cluster is needed.
 """
 
-from __future__ import annotations
-
 import shutil
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each test belongs to one lane of the Makefile, and a run says what it left out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from itertools import chain, combinations

@@ -1,7 +1,5 @@
 """The layers hold, and the check that says so notices when they do not."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

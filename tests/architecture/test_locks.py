@@ -2,8 +2,6 @@
 download from.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What outsiders meet first: hosted checks, forms for issues, licences of the images."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

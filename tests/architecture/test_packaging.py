@@ -1,7 +1,5 @@
 """What leaves the project is whole: the wheel, and the targets of make."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What README.md tells people to type exists; tests/commands/test_readme.py runs it."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

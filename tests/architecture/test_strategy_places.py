@@ -2,8 +2,6 @@
 writes its name is counted here.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 them as the processes stop.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -2,8 +2,6 @@
 passes to another process as text.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from pathlib import Path

@@ -2,8 +2,6 @@
 laboratory in the executor's image, which holds neither.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

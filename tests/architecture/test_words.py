@@ -2,8 +2,6 @@
 names (CONTRIBUTING, house rule 8).
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Iterator

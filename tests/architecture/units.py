@@ -1,7 +1,5 @@
 """Reads unit files of systemd: sections with their assignments, which may repeat a name."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass
 from pathlib import Path

@@ -2,8 +2,6 @@
 it runs; no look at the times.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

@@ -2,8 +2,6 @@
 others; no look at the figures.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

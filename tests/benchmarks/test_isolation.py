@@ -1,7 +1,5 @@
 """The benchmark of isolation: what it sends, and what its figures say; a tiny real run."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

@@ -2,8 +2,6 @@
 leaves nothing; no look at the times.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The benchmark of many clusters: what it publishes, and what its figures say; a tiny real run."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

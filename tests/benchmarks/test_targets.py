@@ -1,7 +1,5 @@
 """The benchmark of targets runs real scenarios, and its verdicts depend on what it measures."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

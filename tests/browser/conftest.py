@@ -2,8 +2,6 @@
 place for anything.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

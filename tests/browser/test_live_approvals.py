@@ -1,7 +1,5 @@
 """A person decides on plans in the browser, and an executor carries out exactly those."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Drains and rolls on the live page in a real browser."""
 
-from __future__ import annotations
-
 import time
 from contextlib import closing
 from dataclasses import replace

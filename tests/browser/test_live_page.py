@@ -2,8 +2,6 @@
 text everywhere.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 from dataclasses import replace

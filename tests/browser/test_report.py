@@ -2,8 +2,6 @@
 phones and dark rooms are served.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress

@@ -2,8 +2,6 @@
 and every command runs it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -2,8 +2,6 @@
 tables of codes are those of the rules.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

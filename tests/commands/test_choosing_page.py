@@ -2,8 +2,6 @@
 its settings are settings.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

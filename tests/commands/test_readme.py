@@ -1,7 +1,5 @@
 """What README.md tells people to type works."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

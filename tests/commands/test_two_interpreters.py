@@ -2,8 +2,6 @@
 byte.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import shlex

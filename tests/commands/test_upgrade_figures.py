@@ -2,8 +2,6 @@
 that split and merge over the bundles of Pulsar 5.0. Each figure is that of a separate back-test.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import islice

@@ -2,8 +2,6 @@
 damaged file slips through.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable

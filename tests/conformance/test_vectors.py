@@ -2,8 +2,6 @@
 state, doubles bit for bit.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`rebalancer collect` as a real process: it ends when it is told to, and nobody sees its token."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -2,8 +2,6 @@
 aborts them.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Mapping

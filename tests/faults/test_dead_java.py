@@ -2,8 +2,6 @@
 1, and the next start goes on.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -2,8 +2,6 @@
 how it ends.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from pathlib import Path

@@ -2,8 +2,6 @@
 topic once, with its place and reason.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections import defaultdict

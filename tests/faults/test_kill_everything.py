@@ -2,8 +2,6 @@
 counts ids once sees the undisturbed run, and every command has one verdict.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 lost, nothing secret is shown.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Literal

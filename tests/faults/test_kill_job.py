@@ -2,8 +2,6 @@
 without repetitions, is what it would have published undisturbed.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the kill loops find when something was lost, changed or done twice."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

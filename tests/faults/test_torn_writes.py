@@ -2,8 +2,6 @@
 nothing beside it is lost.
 """
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess

@@ -2,8 +2,6 @@
 command says why, moves go on afterwards, and nothing is half done.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 comparing.
 """
 
-from __future__ import annotations
-
 import pytest
 
 

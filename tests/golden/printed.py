@@ -1,7 +1,5 @@
 """Commands with their exit codes and print-outs as text, which a golden file holds."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable

@@ -34,8 +34,6 @@ are printed, without it all are; of the others, the print-out has the number of 
 usages are the sentences with which `explain` says what a round proves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -2,8 +2,6 @@
 that ask servers are in tests/unit.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Iterable, Iterator

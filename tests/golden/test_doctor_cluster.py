@@ -2,8 +2,6 @@
 one finding, with what to do about it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -2,8 +2,6 @@
 topics, of all kinds of outcomes, of several epochs and clusters, and of what is not there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path

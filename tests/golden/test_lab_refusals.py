@@ -2,8 +2,6 @@
 and what it says behind `>`. `make golden` rewrites the answers.
 """
 
-from __future__ import annotations
-
 from itertools import islice
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 with a plan, paused, late, with drains and a roll; and the answers to searches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path

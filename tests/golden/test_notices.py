@@ -1,7 +1,5 @@
 """Which notices records lead to, in both forms, and the pictures of rounds are in notices.txt."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -2,8 +2,6 @@
 reasons.txt; `make golden` rewrites it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from strategies.fold.meanings import meanings_of

@@ -1,7 +1,5 @@
 """What commands refuse before they do anything, in refusals.txt. `make golden` rewrites it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -2,8 +2,6 @@
 thing that looks wrong. What it says is in roll_steps.txt, which `make golden` rewrites.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 case with the complaints behind `>`. `make golden` rewrites the complaints.
 """
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

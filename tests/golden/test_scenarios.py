@@ -1,7 +1,5 @@
 """Every scenario prints what its file says; `make golden` rewrites the files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

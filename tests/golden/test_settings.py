@@ -2,8 +2,6 @@
 changed default changes decisions.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pulsar_rebalancer.settings.leaves import Leaf, all_leaves

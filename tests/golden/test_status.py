@@ -2,8 +2,6 @@
 first round, with outcomes, drains, rejected records, and what is old, missing or of other versions.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -2,8 +2,6 @@
 be decoded.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -2,8 +2,6 @@
 what is planned are two things in every text, and the plan is the state until somebody decides.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path

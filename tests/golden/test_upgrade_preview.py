@@ -2,8 +2,6 @@
 golden` rewrites it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

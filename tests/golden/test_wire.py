@@ -1,7 +1,5 @@
 """The bytes of our records are in encoded.txt, the meaning of telemetry in answers/decoded.txt."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path

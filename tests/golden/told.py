@@ -1,7 +1,5 @@
 """Files of cases: `# name`, `> input`, and what is said about it, which `make golden` rewrites."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 loops it is that says so.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import islice, zip_longest

@@ -2,8 +2,6 @@
 the answers are those of a replay.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

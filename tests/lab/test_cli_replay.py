@@ -2,8 +2,6 @@
 something is wrong.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -2,8 +2,6 @@
 way, and what may be in the way.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import tomllib

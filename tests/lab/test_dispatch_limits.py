@@ -1,7 +1,5 @@
 """Which rate counts."""
 
-from __future__ import annotations
-
 import pytest
 
 from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (

@@ -1,7 +1,5 @@
 """When each strategy calls a cluster balanced: just inside its own setting, and just outside."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

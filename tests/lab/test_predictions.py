@@ -1,7 +1,5 @@
 """Figures about what moves brought: the error of expectations, useless moves, and returns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isnan

@@ -2,8 +2,6 @@
 says nothing about it.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

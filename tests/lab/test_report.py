@@ -2,8 +2,6 @@
 that is whole or not there.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

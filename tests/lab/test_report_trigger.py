@@ -1,7 +1,5 @@
 """When a modular broker writes its load report again."""
 
-from __future__ import annotations
-
 import pytest
 
 from pulsar_rebalancer.lab.simulation.broker_reports import writes_again

@@ -1,7 +1,5 @@
 """Shadow mode: moves are seen in ownership, and paired with what we wanted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

@@ -2,8 +2,6 @@
 about files that are none.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 cases solved exactly.
 """
 
-from __future__ import annotations
-
 from math import isnan
 
 import numpy as np

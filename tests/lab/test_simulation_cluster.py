@@ -2,8 +2,6 @@
 seed decides everything.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -2,8 +2,6 @@
 stories and what must always hold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import inf
 from typing import Any

@@ -1,7 +1,5 @@
 """Disturbances of a modelled cluster do what a scenario says, and change nothing else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

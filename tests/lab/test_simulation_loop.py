@@ -1,7 +1,5 @@
 """The closed loop: what is decided is carried out, and the next reports show it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import islice
 

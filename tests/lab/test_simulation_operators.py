@@ -1,7 +1,5 @@
 """Operators in a modelled cluster: what a scenario's drains and rolls do to it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

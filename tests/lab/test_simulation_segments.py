@@ -2,8 +2,6 @@
 bundles they are, and what a bundle's load then does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

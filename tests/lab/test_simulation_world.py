@@ -2,8 +2,6 @@
 stories on one small scenario.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -2,8 +2,6 @@
 not see.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from pathlib import Path

@@ -2,8 +2,6 @@
 that keep today's behaviour, and what is refused.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from itertools import islice

@@ -1,7 +1,5 @@
 """The dashboards of docker/grafana, and the expressions of their panels."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

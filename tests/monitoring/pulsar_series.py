@@ -5,8 +5,6 @@ NamespaceStatsAggregator), not a recording of a broker.
 Names with `…_count` are those before, and with `…_total` those since apache/pulsar#16611.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

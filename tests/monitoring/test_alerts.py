@@ -1,7 +1,5 @@
 """Each incident, recorded with the code of the processes, fires its alert and no other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The dashboards: each panel says what it shows, in a unit, and each metric is on a board."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from pathlib import Path

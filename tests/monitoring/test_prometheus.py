@@ -5,8 +5,6 @@ Job, collector, executor and live page are real processes on file topics and a f
 series of Pulsar's brokers are made by hand (`pulsar_series`).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -2,8 +2,6 @@
 `long`.
 """
 
-from __future__ import annotations
-
 import pytest
 
 

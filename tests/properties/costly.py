@@ -1,7 +1,5 @@
 """Properties of which one example takes 0.1 s of CPU or more."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

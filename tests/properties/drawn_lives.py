@@ -3,8 +3,6 @@ unequal power come and go, bundles cost more or less than their traffic shows, s
 reports are lost, commands fail, are lost, or end on another broker.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum
@@ -84,7 +82,7 @@ class DrawnCluster:
     named: int
 
     @classmethod
-    def of(cls, seed: int, brokers: int, bundles: int) -> DrawnCluster:
+    def of(cls, seed: int, brokers: int, bundles: int) -> "DrawnCluster":
         """Half of the brokers own all bundles at first, at a mean usage of 20 to 80 %."""
         chance = Random(seed)
         powers = {name: chance.choice((1.0, 1.0, 1.0, 2.0)) for name in _NAMES[:brokers]}
@@ -202,7 +200,7 @@ class Life:
             for moves, skips in zip(self.rounds, self.skips, strict=True)
         ]
 
-    def live(self, cluster: DrawnCluster, rounds: int) -> Life:
+    def live(self, cluster: DrawnCluster, rounds: int) -> "Life":
         chosen = self.settings.chosen
         assert isinstance(chosen, SteadySettings)
         invariants = Invariants("fixed", self.settings.limits)

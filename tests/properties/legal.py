@@ -5,8 +5,6 @@ Hypothesis chooses the seed and the sizes, not every figure: ten times as many v
 time, and sizes still shrink.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -2,8 +2,6 @@
 commands fit what came before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random

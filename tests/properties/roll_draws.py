@@ -2,8 +2,6 @@
 processes and people.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from random import Random
 

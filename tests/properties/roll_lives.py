@@ -3,8 +3,6 @@ are killed, an executor that fails, people who interfere. Rounds decide with the
 process steps with the real rules; everything else is this small model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -104,7 +102,7 @@ class RollLife:
     _resumes_ms: int | None = None
 
     @classmethod
-    def of(cls, seed: int) -> RollLife:
+    def of(cls, seed: int) -> "RollLife":
         chance = Random(seed)
         life = cls(seed, drawn_settings(chance), drawn_faults(chance), drawn_rules(chance), chance)
         names = [f"b{n}:1" for n in range(min(chance.randint(2, 12), chance.randint(2, 12)))]
@@ -133,7 +131,7 @@ class RollLife:
         apart = self.apart if bundle.startswith("t/apart/") else ()
         return [name for name in self.up if not apart or name in apart]
 
-    def live(self, minutes: int) -> RollLife:
+    def live(self, minutes: int) -> "RollLife":
         """Lives until the roll has ended, or until a person cancels it after this time."""
         self._round()
         self._begin_roll()

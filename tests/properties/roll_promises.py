@@ -2,8 +2,6 @@
 records, commands, rounds and outcomes. Each violation is a sentence.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Random requests to cut a bundle, for property tests: topics and positions in its corners too."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from pulsar_rebalancer.lab.conformance.split_positions import SplitRequest, TopicFlow

@@ -2,8 +2,6 @@
 of what they skipped.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from dataclasses import replace

@@ -2,8 +2,6 @@
 nothing, and nothing else differs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory

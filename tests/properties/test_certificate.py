@@ -1,7 +1,5 @@
 """What must hold of the bounds of a certificate, whatever the cluster."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import product
 

@@ -2,8 +2,6 @@
 backwards, of brokers and collectors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -2,8 +2,6 @@
 and commands, where the cluster agrees to every command.
 """
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -2,8 +2,6 @@
 exactly, and keeps its promises.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

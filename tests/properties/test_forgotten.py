@@ -2,8 +2,6 @@
 and whenever its rows leave in between, the same is published.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random

@@ -2,8 +2,6 @@
 must not, and no budget is exceeded.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import dataclass, replace

@@ -2,8 +2,6 @@
 that lasts is notified.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import groupby, pairwise
 

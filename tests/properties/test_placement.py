@@ -1,7 +1,5 @@
 """What must hold of every placement and of every round of destinations, whatever the cluster."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import dataclass, replace

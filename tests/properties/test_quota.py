@@ -2,8 +2,6 @@
 effect on who stays within it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from itertools import pairwise

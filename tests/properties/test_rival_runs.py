@@ -2,8 +2,6 @@
 have no foreign move; a rival's moves are all found.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random

@@ -2,8 +2,6 @@
 acknowledged, and never has more brokers in work than it may.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

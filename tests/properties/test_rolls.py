@@ -3,8 +3,6 @@
 A life that breaks a promise is named by its seed; `RollLife.of(seed).live(MINUTES)` repeats it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from random import Random

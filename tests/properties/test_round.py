@@ -2,8 +2,6 @@
 strategy in both modes.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from dataclasses import replace

@@ -2,8 +2,6 @@
 the round's commands, with its skips and with the words of `explain`.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Segments of scalable topics, whatever their traffic: every key has one segment at any time."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

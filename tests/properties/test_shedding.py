@@ -2,8 +2,6 @@
 come.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import isfinite
 

@@ -1,7 +1,5 @@
 """What must hold of every split, every look at bundles and every report."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -2,8 +2,6 @@
 cluster.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -3,8 +3,6 @@ says that ran all along: on random clusters, on a simulated day in which another
 bundles, and on recordings.
 """
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Sequence
 from copy import deepcopy

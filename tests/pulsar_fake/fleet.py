@@ -2,8 +2,6 @@
 until its standard input is closed.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

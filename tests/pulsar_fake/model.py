@@ -5,8 +5,6 @@ Both load managers: `modular` unloads through the leader and leaves the bundle t
 `extensible` hands it over at once.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -2,8 +2,6 @@
 faults on demand.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable
@@ -67,7 +65,7 @@ class FakePulsar:
         self._servers: dict[str, asyncio.Server] = {}
         self._open: set[asyncio.StreamWriter] = set()
 
-    def __enter__(self) -> FakePulsar:
+    def __enter__(self) -> "FakePulsar":
         self._thread.start()
         for _ in range(self._count):
             self.join()

@@ -2,8 +2,6 @@
 takes minutes.
 """
 
-from __future__ import annotations
-
 import queue
 import socket
 import ssl

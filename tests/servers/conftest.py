@@ -2,8 +2,6 @@
 makes topics or a namespace of its own.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`rebalancer execute` over all present commands, on a fake cluster."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.pulsar_fake.model import Cluster

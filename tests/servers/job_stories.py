@@ -2,8 +2,6 @@
 and ten clusters that it decides about.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import fields, replace

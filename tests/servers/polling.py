@@ -2,8 +2,6 @@
 has arrived, which may be less than what exists.
 """
 
-from __future__ import annotations
-
 from sinks.topics.access import Consumer, TopicRecord
 from streaming.sources.pulsar_plan import Offsets, PulsarPlanner
 from tools.waiting import eventually

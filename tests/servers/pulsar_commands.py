@@ -1,7 +1,5 @@
 """Our command line with the settings to reach a Pulsar cluster."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 from sinks.pulsar_api.access import PulsarSettings

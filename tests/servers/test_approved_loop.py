@@ -5,8 +5,6 @@ metrics of all four programs equal what is on the topics.
 `pytest tests/servers/test_approved_loop.py -rP` prints the figures.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -5,8 +5,6 @@ With 30 busy processes on two cores a process gets a sixteenth of a core: minute
 more for PySpark.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -4,8 +4,6 @@ processes of their own.
 `pytest tests/servers/test_closed_loop.py -rP` prints the figures.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections import Counter

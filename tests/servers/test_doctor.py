@@ -2,8 +2,6 @@
 job whose rounds are on a topic.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ notice of a broker that goes, with and without a drain.
 `pytest tests/servers/test_drain.py -rP` prints the figures.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

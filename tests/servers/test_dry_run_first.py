@@ -4,8 +4,6 @@ from the start.
 `pytest tests/servers/test_dry_run_first.py -rP` prints the figures.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

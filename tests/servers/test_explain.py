@@ -1,7 +1,5 @@
 """Decisions and their outcomes on real topics, explained from there; the status of the cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -4,8 +4,6 @@ end bundles have moved.
 `pytest tests/servers/test_first_cluster.py -m slow -rP` prints what the commands of the page print.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -2,8 +2,6 @@
 read past them and name their places.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from contextlib import closing

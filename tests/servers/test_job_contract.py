@@ -2,8 +2,6 @@
 and a new checkpoint where another job has decided.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`rebalancer topics create` and what `rebalancer doctor` says about topics on Kafka."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 next step, exit code 1, no secret.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator, Mapping

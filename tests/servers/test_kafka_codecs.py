@@ -2,8 +2,6 @@
 made to hurt.
 """
 
-from __future__ import annotations
-
 import resource
 import struct
 import sys

@@ -1,7 +1,5 @@
 """The demo with its topics on Kafka: the same story as with folders."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -2,8 +2,6 @@
 `doctor` says that there are two.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields, replace
 from pathlib import Path

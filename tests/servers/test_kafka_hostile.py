@@ -5,8 +5,6 @@ Memory is the largest sum over all processes at one moment, looked at every 50 m
 of each process's own peak: Java and the worker have theirs at different times.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 clear line, no stack trace.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 import time

@@ -2,8 +2,6 @@
 them: nothing lost, one clear line.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator, Sequence

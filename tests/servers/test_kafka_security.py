@@ -1,7 +1,5 @@
 """The streaming job on listeners that demand certificates and logins; and secrets show nowhere."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 copies of a topic.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

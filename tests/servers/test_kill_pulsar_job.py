@@ -2,8 +2,6 @@
 the undisturbed run.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The only broker that `pulsar.admin_urls` names dies on a real cluster: passes go on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace

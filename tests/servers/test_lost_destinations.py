@@ -2,8 +2,6 @@
 executor's claim and repair, and what does with them, in one run.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from contextlib import closing

@@ -1,7 +1,5 @@
 """What a move costs, measured on real brokers of both load managers while messages flow."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import closing
 from pathlib import Path

@@ -2,8 +2,6 @@
 really becomes of a bundle.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager

@@ -2,8 +2,6 @@
 cluster whose bundles move, and the executor is a process that can be killed.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence

@@ -2,8 +2,6 @@
 `doctor` names those that would not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass

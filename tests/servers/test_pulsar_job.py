@@ -2,8 +2,6 @@
 partitions.
 """
 
-from __future__ import annotations
-
 import json
 from contextlib import closing
 from dataclasses import replace

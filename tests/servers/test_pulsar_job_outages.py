@@ -2,8 +2,6 @@
 one clear line, no stack trace.
 """
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

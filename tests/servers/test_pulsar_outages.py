@@ -2,8 +2,6 @@
 it ends, once, and nothing is lost.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence

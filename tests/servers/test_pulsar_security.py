@@ -2,8 +2,6 @@
 sentence, secrets show nowhere.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -2,8 +2,6 @@
 there is read, errors are sentences.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing

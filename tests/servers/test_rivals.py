@@ -4,8 +4,6 @@ two rounds, say who it is, and act again by themselves.
 `pytest tests/servers/test_rivals.py -rP` prints what rounds said.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial

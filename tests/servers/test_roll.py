@@ -4,8 +4,6 @@ hot; and with programs and a broker killed at random.
 `pytest tests/servers/test_roll.py -rP` prints the figures.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

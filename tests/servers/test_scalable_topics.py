@@ -1,7 +1,5 @@
 """Scalable topics of a real Pulsar 5.0: where its segments are, which the simulation models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

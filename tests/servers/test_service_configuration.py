@@ -1,7 +1,5 @@
 """The known keys of a broker.conf are the fields of Pulsar's own `ServiceConfiguration`."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

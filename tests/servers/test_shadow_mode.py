@@ -4,8 +4,6 @@ with what we wanted.
 `pytest tests/servers/test_shadow_mode.py -m slow -rP` prints the report.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

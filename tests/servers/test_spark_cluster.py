@@ -2,8 +2,6 @@
 may die.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

@@ -2,8 +2,6 @@
 cluster mode: the same bytes as the plain loop, which `rebalancer run` equals in other tests.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

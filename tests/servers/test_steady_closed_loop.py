@@ -6,8 +6,6 @@ shows nothing, and counts nothing here. The figures compared are the CPU times t
 accounts for, not those that the loop itself works with. `-rP` prints them.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -2,8 +2,6 @@
 recording is what was sent, and a killed executor loses nothing.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -4,8 +4,6 @@ further unload begins, every command says why, and moves go on afterwards.
 The long tests freeze for longer than a session lasts: brokers lose theirs.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -2,8 +2,6 @@
 compared by the rest, and doctor says what to set.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Event

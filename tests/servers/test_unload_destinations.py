@@ -2,8 +2,6 @@
 look the bundle up at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial

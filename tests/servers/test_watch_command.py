@@ -4,8 +4,6 @@ cluster stays as it was.
 `pytest tests/servers/test_watch_command.py -rP` prints the time from the first pass to the page.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

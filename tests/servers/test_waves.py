@@ -4,8 +4,6 @@ does not.
 `python -m tools.traffic.waves FOLDER --help` runs the same with other sizes.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 leaves, and nothing is rejected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A server of topics, whatever its kind: contract tests run on each of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

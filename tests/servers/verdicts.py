@@ -1,7 +1,5 @@
 """What the executor says of each command and approval, however often either was published."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 

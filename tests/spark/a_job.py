@@ -2,8 +2,6 @@
 tests.spark.a_job FOLDER [RECORDS].
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

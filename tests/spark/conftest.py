@@ -1,7 +1,5 @@
 """A folder of its own for every test; the session they share is in the conftest above."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

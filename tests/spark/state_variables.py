@@ -2,8 +2,6 @@
 that do not.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from streaming.checkpoint_state.reader import MemoryVariable
@@ -35,7 +33,7 @@ class Spark:
 
     state: CountingMap = field(default_factory=CountingMap)
 
-    def attempt(self) -> Spark:
+    def attempt(self) -> "Spark":
         """What a task sees and changes; it becomes Spark's state when the batch commits."""
         return Spark(CountingMap(dict(self.state.rows)))
 

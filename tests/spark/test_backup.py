@@ -2,8 +2,6 @@
 was published before.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 new ones from there on.
 """
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 

@@ -2,8 +2,6 @@
 job at a time.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

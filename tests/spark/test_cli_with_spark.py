@@ -2,8 +2,6 @@
 and doctor work together.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

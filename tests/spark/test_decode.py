@@ -2,8 +2,6 @@
 of rows, nothing lost.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterable, Sequence

@@ -2,8 +2,6 @@
 does, and leaves no process behind.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -2,8 +2,6 @@
 older one's commands are refused.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a failed query becomes for whoever started it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 a restart.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

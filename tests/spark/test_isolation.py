@@ -1,7 +1,5 @@
 """A cluster that floods the job, or sends poison, changes no byte of the others."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import replace

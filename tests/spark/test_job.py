@@ -2,8 +2,6 @@
 what is refused; what it tells.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time
@@ -50,7 +48,7 @@ class Running:
     def _run(self, spark: SparkSession, job: JobSettings, engine: EngineSettings) -> None:
         self._result = run_job(job, engine, stop=self._stop, session=spark)
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> "Running":
         self._thread.start()
         return self
 

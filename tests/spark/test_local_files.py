@@ -1,7 +1,5 @@
 """The job's Spark writes local files with a class of ours, which sets their modes itself."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 from types import SimpleNamespace

@@ -2,8 +2,6 @@
 differs.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path

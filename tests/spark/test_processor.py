@@ -2,8 +2,6 @@
 batches are cut and shuffled.
 """
 
-from __future__ import annotations
-
 import gc
 import random
 from collections import deque

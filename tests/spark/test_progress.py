@@ -1,7 +1,5 @@
 """Micro-batches are reported once each, however often and however late somebody looks."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

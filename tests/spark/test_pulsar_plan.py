@@ -2,8 +2,6 @@
 lists; no Java, no broker.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -46,7 +44,7 @@ class Topic:
     def since(self, partition: str, ms: int) -> MessageId | None:
         return next((id_ for id_ in self.messages[partition] if id_.ledger >= ms), None)
 
-    def reader(self, number: int, partition: str, after: MessageId | None) -> Partition:
+    def reader(self, number: int, partition: str, after: MessageId | None) -> "Partition":
         self.opened.append(partition)
         return Partition(self, number, partition, after)
 

@@ -2,8 +2,6 @@
 goes on as if nothing had happened.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Spark's Java process keeps no connection to a Python worker open when a task has finished."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -2,8 +2,6 @@
 plain loop says, which never dropped anything.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 

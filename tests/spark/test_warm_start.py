@@ -2,8 +2,6 @@
 needs, publishes nothing of that, and then decides as if it had run all along.
 """
 
-from __future__ import annotations
-
 import signal
 from dataclasses import replace
 from pathlib import Path

@@ -2,8 +2,6 @@
 loop makes of the same records.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterable, Mapping, Sequence

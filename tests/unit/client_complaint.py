@@ -1,7 +1,5 @@
 """What a client of Pulsar's binary protocol says when it cannot open a producer."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Runs `rebalancer …` inside the test, and keeps what it printed apart."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

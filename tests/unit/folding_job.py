@@ -2,8 +2,6 @@
 the telemetry topic with the plain loop, publishes rounds, and moves what they command.
 """
 
-from __future__ import annotations
-
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -70,7 +68,7 @@ class FoldingJob:
         control.folder.joinpath("telemetry").mkdir(exist_ok=True)
 
     @contextmanager
-    def running(self) -> Iterator[FoldingJob]:
+    def running(self) -> "Iterator[FoldingJob]":
         """Runs it beside the block, from its first round on."""
         thread = threading.Thread(target=self._run, name="folding-job", daemon=True)
         thread.start()

@@ -1,7 +1,5 @@
 """Reads metrics as a scraper does: samples by name and labels, and answers over HTTP."""
 
-from __future__ import annotations
-
 import http.client
 from collections.abc import Mapping
 from contextlib import closing

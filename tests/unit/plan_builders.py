@@ -1,7 +1,5 @@
 """Approvals as a person gives them, for the commands that a test has sent."""
 
-from __future__ import annotations
-
 import itertools
 
 from sinks.secret_file import Secret

@@ -5,8 +5,6 @@ Every record is read in a process of its own, a fork of this one, so that no mem
 before it is used again.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """The builders of histories, which tests/world/steady.py has, under their former place."""
 
-from __future__ import annotations
-
 from tests.world.steady import LoadLevel, history_of, levels_of
 
 __all__ = ["LoadLevel", "history_of", "levels_of"]

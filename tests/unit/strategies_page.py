@@ -2,8 +2,6 @@
 of the worked examples that are marked in them.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 limit would be.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 

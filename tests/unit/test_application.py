@@ -1,7 +1,5 @@
 """The job as an application of Spark, and what travels to its workers."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

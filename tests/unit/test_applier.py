@@ -1,7 +1,5 @@
 """How the applier waits between looks and calls, and how fast commands may be begun."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from itertools import count
 

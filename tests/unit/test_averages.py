@@ -2,8 +2,6 @@
 follows the bundle.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -2,8 +2,6 @@
 rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

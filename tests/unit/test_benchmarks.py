@@ -1,7 +1,5 @@
 """The benchmarks run: the smallest size, without a look at the times."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -2,8 +2,6 @@
 viewers. Each field that can grow says by what it is bounded; a new one without a bound fails here.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -2,8 +2,6 @@
 month in which brokers, bundles, drains, clocks and answers change every day shows that it is.
 """
 
-from __future__ import annotations
-
 from collections import abc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace

@@ -1,7 +1,5 @@
 """The breaker's rule: its state follows from the results of moves alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from strategies.executor.gate_and_breaker import (

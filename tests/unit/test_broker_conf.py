@@ -1,7 +1,5 @@
 """A broker.conf in all its forms as settings, and what an upgrade of Pulsar changes for it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path

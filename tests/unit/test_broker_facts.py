@@ -2,8 +2,6 @@
 brokers say it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing
 

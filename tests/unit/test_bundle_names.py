@@ -1,7 +1,5 @@
 """Names of many bundles are checked together, with the result of one by one."""
 
-from __future__ import annotations
-
 import pytest
 
 from sinks.wire.checks import check_bundles, is_bundle

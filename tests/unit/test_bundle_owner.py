@@ -2,8 +2,6 @@
 asked in turn and told where it changes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager

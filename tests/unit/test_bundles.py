@@ -2,8 +2,6 @@
 in parity mode only those that 4.2.4 recognises.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -2,8 +2,6 @@
 `python -m scripts.chaos`.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from scripts.chaos_rounds import chaos

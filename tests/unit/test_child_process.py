@@ -1,7 +1,5 @@
 """A child process ends when its parent ends, and an error reports its failure in one sentence."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

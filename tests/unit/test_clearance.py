@@ -2,8 +2,6 @@
 broker that was due and gave nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -2,8 +2,6 @@
 1. What its checks find is in tests/golden.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import socket

@@ -1,7 +1,5 @@
 """The command line of drains: a person drains a broker, sees it become empty, and ends it."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 a secret in what it prints.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator

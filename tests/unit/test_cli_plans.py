@@ -1,7 +1,5 @@
 """The command line of plans: a person sees a plan, decides, and sees what came of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

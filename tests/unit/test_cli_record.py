@@ -1,7 +1,5 @@
 """Record: a topic into a recording, whole or not at all, once or following what comes."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from pathlib import Path

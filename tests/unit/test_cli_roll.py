@@ -2,8 +2,6 @@
 person sees, and what is restarted.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 documentation.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

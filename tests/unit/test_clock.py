@@ -1,7 +1,5 @@
 """The time of a cluster: how it moves, and the one at the start of a log."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

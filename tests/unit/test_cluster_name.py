@@ -2,8 +2,6 @@
 had no policies, so every program compares the name before it believes an answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path

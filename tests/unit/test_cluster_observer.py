@@ -2,8 +2,6 @@
 that wait for a person.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

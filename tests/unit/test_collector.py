@@ -2,8 +2,6 @@
 policies when they change.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

@@ -2,8 +2,6 @@
 newest ones, and little else.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from copy import deepcopy
 from itertools import count

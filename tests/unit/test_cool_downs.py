@@ -1,7 +1,5 @@
 """Which bundles rest after they were moved, and for how long."""
 
-from __future__ import annotations
-
 from strategies.cluster import cool_downs
 from strategies.cluster.intent_state import DRAIN
 from strategies.cluster.rival_state import ForeignMove, Rivals

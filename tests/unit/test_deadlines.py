@@ -5,8 +5,6 @@ The server says how far it came. Without a deadline that would be the end of its
 minutes.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import socket

@@ -1,7 +1,5 @@
 """Destinations of a round: what Java does bundle by bundle, and what counts in fixed mode."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

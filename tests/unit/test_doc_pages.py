@@ -2,8 +2,6 @@
 commands, settings, defaults, examples and tables.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Doctor as a health check: does a job of ours run, and how old is its last round?"""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -2,8 +2,6 @@
 a test that shows what we do; some are here.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -2,8 +2,6 @@
 extensible load manager, whose reports list the busiest bundles only.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -2,8 +2,6 @@
 of what they would have done counts.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from strategies.cluster.model import Command, Event, OutcomeStatus, Round, TelemetryRecord

@@ -1,7 +1,5 @@
 """Which bundles a round splits, by either load manager, and which stay whole for now."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 

@@ -2,8 +2,6 @@
 the log without such records.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import permutations

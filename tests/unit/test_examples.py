@@ -2,8 +2,6 @@
 standard input.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

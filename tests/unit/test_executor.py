@@ -2,8 +2,6 @@
 each command, and what it measures of a move.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

@@ -2,8 +2,6 @@
 answers to records that are late, forged or repeated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

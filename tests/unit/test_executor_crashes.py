@@ -2,8 +2,6 @@
 twice, nothing is lost, nothing that no one approved is carried out.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator

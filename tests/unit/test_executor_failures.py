@@ -2,8 +2,6 @@
 told once. A destination that other look-ups took away is repaired once, within a budget.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count

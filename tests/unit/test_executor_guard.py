@@ -2,8 +2,6 @@
 open, and each command says why.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections import Counter

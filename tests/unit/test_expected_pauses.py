@@ -1,7 +1,5 @@
 """What a move is expected to cost, from what others have cost."""
 
-from __future__ import annotations
-
 import random
 
 from strategies.cluster.move_cost import MeasuredPause, MoveCost, expected_pause_ms

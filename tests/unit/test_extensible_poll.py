@@ -2,8 +2,6 @@
 figures and why.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing

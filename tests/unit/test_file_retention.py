@@ -2,8 +2,6 @@
 or goes on at the oldest line.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 segments that roll and go; positions behind flushed lines.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

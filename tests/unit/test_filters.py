@@ -2,8 +2,6 @@
 defects.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from strategies.filters.anti_affinity import (

@@ -2,8 +2,6 @@
 they are.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 called frozen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing
 

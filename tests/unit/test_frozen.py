@@ -1,7 +1,5 @@
 """Kept state is not searched for cycles, and no cycle stays for long."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Iterator

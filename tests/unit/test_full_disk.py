@@ -2,8 +2,6 @@
 is a link to a device that is always full.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The gate's rule: what of a cluster speaks against every move, and in which order."""
 
-from __future__ import annotations
-
 import pytest
 
 from strategies.executor.gate_and_breaker import GateFacts, GateRules, gate_objection

@@ -2,8 +2,6 @@
 count once, and wait for the first round.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -2,8 +2,6 @@
 with the next step.
 """
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from collections.abc import Iterator

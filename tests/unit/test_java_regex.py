@@ -1,7 +1,5 @@
 """Regular expressions of isolation policies mean what they mean in Java."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import suppress

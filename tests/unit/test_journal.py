@@ -2,8 +2,6 @@
 and neither rows nor bytes grow with the time.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping

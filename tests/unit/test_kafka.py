@@ -2,8 +2,6 @@
 print. Batches are unpacked within a bound, whatever the codec.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What an operator allows: times, namespaces and brokers by name, and how much may move."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from math import inf, nan
 

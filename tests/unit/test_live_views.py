@@ -2,8 +2,6 @@
 figures and pictures. Documents are in tests/golden/live_page.txt.
 """
 
-from __future__ import annotations
-
 from base64 import b64decode
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Lines of services: a time in front of each, or one JSON object each; and the width of tables."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

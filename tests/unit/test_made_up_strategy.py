@@ -2,8 +2,6 @@
 tried.
 """
 
-from __future__ import annotations
-
 import pickle
 from itertools import chain, islice
 from pathlib import Path

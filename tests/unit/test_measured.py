@@ -2,8 +2,6 @@
 card looks empty to Pulsar, and is not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """`collect` and `execute` serve their metrics while they run, if the settings say so."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The HTTP server of the metrics: what Prometheus and probes get, and that no request ends it."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """What moves cost, by load manager and number of topics."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pulsar_rebalancer.decisions.explain.answers import in_short, move_costs

@@ -1,7 +1,5 @@
 """`make lock UPGRADE=1` reports whether a newer Spark has everything that the job needs."""
 
-from __future__ import annotations
-
 from importlib import metadata
 
 import pytest

@@ -2,8 +2,6 @@
 signature.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import socket

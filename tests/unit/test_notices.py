@@ -2,8 +2,6 @@
 that dies at any step. Notices themselves are in tests/golden/notices.txt.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

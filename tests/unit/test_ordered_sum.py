@@ -1,7 +1,5 @@
 """Figures are added one after the other, whatever `sum` of the interpreter does."""
 
-from __future__ import annotations
-
 import pytest
 
 from strategies.ordered_sum import ordered_sum

@@ -2,8 +2,6 @@
 asks whether servers answer.
 """
 
-from __future__ import annotations
-
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor

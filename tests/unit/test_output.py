@@ -1,7 +1,5 @@
 """Rows of a micro-batch, and records that are too large for a row."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

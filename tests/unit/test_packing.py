@@ -2,8 +2,6 @@
 way to a checkpoint.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from math import inf, isnan, nan

@@ -1,7 +1,5 @@
 """Placements: one story per repair, and what Java's have beside the vectors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

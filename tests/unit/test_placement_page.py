@@ -1,7 +1,5 @@
 """The worked examples of placement and filters in docs/STRATEGIES.md are what the code answers."""
 
-from __future__ import annotations
-
 import pytest
 
 from strategies.cluster.memory import ClusterMemory, Memory

@@ -2,8 +2,6 @@
 stands between the good ones.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop

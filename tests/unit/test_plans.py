@@ -1,7 +1,5 @@
 """Plans of rounds: their ids, their states, and what a person can decide about them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

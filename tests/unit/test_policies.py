@@ -2,8 +2,6 @@
 never an exception.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What is said to be on the disk is there after a loss of power, and nothing is there by half."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import closing

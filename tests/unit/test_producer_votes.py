@@ -1,7 +1,5 @@
 """Whose clock is right where producers disagree, and how a round names those that are wrong."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

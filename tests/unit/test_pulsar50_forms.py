@@ -1,7 +1,5 @@
 """What brokers of Pulsar 5.0 say, as recorded from real ones (5.0.0-M1): read as what 4.2 says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from contextlib import closing

@@ -2,8 +2,6 @@
 stay at home, deadlines, repetitions.
 """
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress

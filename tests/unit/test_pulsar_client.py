@@ -1,7 +1,5 @@
 """What is said when Pulsar's client cannot connect, and message ids as numbers."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from contextlib import closing

@@ -2,8 +2,6 @@
 checkpoint keeps the answer.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable, Mapping, Sequence

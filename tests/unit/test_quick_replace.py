@@ -1,7 +1,5 @@
 """A quick copy is what `dataclasses.replace` makes."""
 
-from __future__ import annotations
-
 from dataclasses import FrozenInstanceError, replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A cluster's quota: what is folded, what is set aside, and how it comes back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

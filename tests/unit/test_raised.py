@@ -2,8 +2,6 @@
 once.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from functools import partial

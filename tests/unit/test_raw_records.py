@@ -2,8 +2,6 @@
 with one is told as always.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Every code of a skip has one meaning, which stands beside the rule that gives it."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

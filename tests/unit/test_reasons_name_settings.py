@@ -2,8 +2,6 @@
 found and changed.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

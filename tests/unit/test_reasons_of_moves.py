@@ -2,8 +2,6 @@
 of the spread, however many texts it has.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import cache

@@ -2,8 +2,6 @@
 in proportion to its size, whatever is in it.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -2,8 +2,6 @@
 told, with the last good line.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

@@ -2,8 +2,6 @@
 What cannot be read is named with the remedy.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable

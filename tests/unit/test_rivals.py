@@ -1,7 +1,5 @@
 """Moves of bundles by something else are recognised, and nothing else is taken for one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """In recordings of real clusters, only what their notes report as an unload is a foreign move."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

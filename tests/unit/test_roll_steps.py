@@ -1,7 +1,5 @@
 """What a roll's process remembers between its steps; the steps themselves are in tests/golden."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

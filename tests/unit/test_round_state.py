@@ -1,7 +1,5 @@
 """The state of a round: mixed reasons give the state that an operator acts on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import get_args, get_type_hints
 

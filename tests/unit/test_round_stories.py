@@ -2,8 +2,6 @@
 from telemetry to commands.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -2,8 +2,6 @@
 the real commands on a recording.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The schemas in docs/schemas are those of the code, and what travels on the topics fits them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

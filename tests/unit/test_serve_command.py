@@ -1,7 +1,5 @@
 """`rebalancer serve` as a process, with TLS too."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The live page's server: documents, sign-in, decisions, and requests that mean no good."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

@@ -1,7 +1,5 @@
 """Who may see the page: the token file, sessions, and wrong tokens."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

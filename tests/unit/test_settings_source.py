@@ -2,8 +2,6 @@
 the next step. A file that is not there, and a port that is taken, have one exit code each.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from pathlib import Path

@@ -2,8 +2,6 @@
 collector's log says what changes.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

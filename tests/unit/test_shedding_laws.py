@@ -2,8 +2,6 @@
 stay, in which order Pulsar carries out what it picks, and what a second pass leaves of its skips.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import inf, nan
 

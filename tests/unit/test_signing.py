@@ -2,8 +2,6 @@
 nowhere. While keys change, two are accepted.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 rounds say of the cluster.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import islice
 

@@ -1,7 +1,5 @@
 """How Spark starts: attempts, settings of the session, memory, and a Java that ended."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

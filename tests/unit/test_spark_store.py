@@ -2,8 +2,6 @@
 only if Spark has the same.
 """
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from copy import deepcopy

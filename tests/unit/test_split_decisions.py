@@ -2,8 +2,6 @@
 fixed mode does not have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 

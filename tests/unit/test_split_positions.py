@@ -1,7 +1,5 @@
 """Where Pulsar cuts bundles: the positions of its four algorithms."""
 
-from __future__ import annotations
-
 from pulsar_rebalancer.lab.conformance.split_positions import (
     Cuts,
     SplitFault,

@@ -2,8 +2,6 @@
 code answers.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

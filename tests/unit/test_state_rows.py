@@ -2,8 +2,6 @@
 `rebalancer state` prints of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 exceed what an exact solver finds.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -2,8 +2,6 @@
 traffic does not explain, and reports that show less than the whole cluster.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What SteadyShedder remembers of moves that no executor carried out: nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -2,8 +2,6 @@
 versions, and how moves that did not help are counted and forgotten.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from strategies.cluster.memory import NO_EPISODE, BrokerMemory, ClusterMemory, Memory

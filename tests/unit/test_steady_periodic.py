@@ -3,8 +3,6 @@ that are on for some minutes and off for some let brokers take turns, and a move
 figures is undone by the next ones.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

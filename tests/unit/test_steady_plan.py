@@ -2,8 +2,6 @@
 the next gap does not call for the rest.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

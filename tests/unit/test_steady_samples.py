@@ -2,8 +2,6 @@
 late, rarely or in bunches change nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

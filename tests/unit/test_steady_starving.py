@@ -2,8 +2,6 @@
 makes samples begin again only where it explains the traffic, and not for ever.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from random import Random
 

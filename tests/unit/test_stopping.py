@@ -2,8 +2,6 @@
 arrives; work that is repeated beside the main work ends with it.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import signal
@@ -28,7 +26,7 @@ class SignalAt:
     def __init__(self, step: int) -> None:
         self.step, self.steps = step, 0
 
-    def __call__(self, frame: FrameType, event: str, _: Any) -> SignalAt:
+    def __call__(self, frame: FrameType, event: str, _: Any) -> "SignalAt":
         frame.f_trace_opcodes = True
         if event == "opcode":
             self.steps += 1

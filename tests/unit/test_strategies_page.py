@@ -1,7 +1,5 @@
 """The worked examples of docs/STRATEGIES.md are what the code answers."""
 
-from __future__ import annotations
-
 import pytest
 
 from strategies.cluster.model import ClusterView, Evidence

@@ -2,8 +2,6 @@
 forges a line. One place turns exceptions into messages and exit codes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -2,8 +2,6 @@
 rule itself.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import inf, nan
 

@@ -2,8 +2,6 @@
 and its defaults are those of the settings.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

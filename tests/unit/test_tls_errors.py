@@ -1,7 +1,5 @@
 """The cause of a failed connection is found in any chain of exceptions."""
 
-from __future__ import annotations
-
 import ssl
 
 from sinks.pulsar_api.access import PulsarSettings

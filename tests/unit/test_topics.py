@@ -2,8 +2,6 @@
 restart on from what was committed.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

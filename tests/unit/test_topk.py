@@ -1,7 +1,5 @@
 """The heaviest bundles of a broker: who is among them, in which order, and who is left out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from math import inf, nan
 

@@ -2,8 +2,6 @@
 decisions with destinations. The vectors have Java's rule.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import nan
 from typing import Any

@@ -1,7 +1,5 @@
 """UniformLoadShedder: Java's rule, then one story per repair."""
 
-from __future__ import annotations
-
 import pytest
 
 from strategies.cluster.model import BrokerLoad

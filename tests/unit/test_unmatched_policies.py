@@ -2,8 +2,6 @@
 people write `host:8080`, and Pulsar 4.2 compares host names.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

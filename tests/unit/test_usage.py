@@ -2,8 +2,6 @@
 forecasts.
 """
 
-from __future__ import annotations
-
 from dataclasses import astuple
 from math import inf, isnan, nan
 

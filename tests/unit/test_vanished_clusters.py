@@ -2,8 +2,6 @@
 same whether or not its rows had left the state in between.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -2,8 +2,6 @@
 is decided twice, and what is measured and what is planned are two things in every text.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """Where a new checkpoint begins, with which epoch, what it does not publish, and when that ends."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import astuple, replace

@@ -3,8 +3,6 @@ commands, what it prints; and what it and an executor say about Pulsar's own she
 tests/servers/test_watch_command.py runs all of it on real brokers.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing

@@ -2,8 +2,6 @@
 nothing but WireError ever comes out.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

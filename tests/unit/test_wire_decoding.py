@@ -2,8 +2,6 @@
 What each kind means is in tests/golden/answers/decoded.txt.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 tests/golden/encoded.txt.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Builders of intents: fresh ids, one line per record."""
 
-from __future__ import annotations
-
 from hashlib import blake2b
 from typing import Any
 

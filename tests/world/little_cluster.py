@@ -2,8 +2,6 @@
 once: what drains need, without the simulator's noise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """A small cluster whose bundles change owners, pass by pass, for stories about rivals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -47,7 +45,7 @@ class Life:
 
     def passes(
         self, count: int = 1, *, missing: Iterable[str] = (), gone: Iterable[str] = ()
-    ) -> Life:
+    ) -> "Life":
         """Passes of the collector; `missing` brokers do not answer, `gone` ones are not listed."""
         away, quiet = set(gone), set(missing)
         for _ in range(count):
@@ -60,17 +58,17 @@ class Life:
             self.fold(replace(pass_, leader=self.leader, shedding=self.shedding))
         return self
 
-    def move(self, number: int, to: str) -> Life:
+    def move(self, number: int, to: str) -> "Life":
         """Something unloads the bundle to a broker."""
         return self.leave(number).gain(number, to=to)
 
-    def spread(self, *numbers: int) -> Life:
+    def spread(self, *numbers: int) -> "Life":
         """Something unloads bundles to the second and the third broker in turns."""
         for number in numbers:
             self.move(number, B if number % 2 else C)
         return self
 
-    def leave(self, number: int, broker: str | None = None) -> Life:
+    def leave(self, number: int, broker: str | None = None) -> "Life":
         """The bundle leaves all brokers, or this one."""
         names = [*self.owned] if broker is None else [broker]
         for name in names:
@@ -78,7 +76,7 @@ class Life:
                 self.owned[name].remove(number)
         return self
 
-    def gain(self, *numbers: int, to: str) -> Life:
+    def gain(self, *numbers: int, to: str) -> "Life":
         """A broker, which may be new, lists more bundles."""
         self.owned.setdefault(to, []).extend(numbers)
         return self
@@ -86,7 +84,7 @@ class Life:
     def fold(self, record: LoadReport | OutcomeReport | object) -> None:
         self.events += self._engine().fold(record, self.store)  # type: ignore[arg-type]
 
-    def command(self, number: int, source: str, destination: str | None) -> Life:
+    def command(self, number: int, source: str, destination: str | None) -> "Life":
         """A command as if a round had given it now."""
         now_ms = T0 + self.now_s * 1000
         made = replace(
@@ -102,13 +100,13 @@ class Life:
         self.store.put_cluster(replace(state, rivals=note_commands(state.rivals, [made])))
         return self
 
-    def outcome(self, number: int, status: str, before: str | None, after: str | None) -> Life:
+    def outcome(self, number: int, status: str, before: str | None, after: str | None) -> "Life":
         ts = T0 + self.now_s * 1000 + 100
         said = Outcome("story", "c", bundle(number), status, None, before, after, 50, ts)  # type: ignore[arg-type]
         self.fold(OutcomeReport("c", ts, said))
         return self
 
-    def moved(self, number: int, source: str, destination: str) -> Life:
+    def moved(self, number: int, source: str, destination: str) -> "Life":
         """A command that is carried out."""
         self.command(number, source, destination).move(number, destination)
         return self.outcome(number, "applied", source, destination)

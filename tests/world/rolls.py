@@ -1,7 +1,5 @@
 """Rolls as rounds, looks and a process's memory see them: fresh objects, one line per fact."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """An executor beside a fake Pulsar with its topics in files, and what a test does with them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Rounds of a shedder one after the other, and what they decided, as tests compare it."""
 
-from __future__ import annotations
-
 from strategies.cluster.memory import Memory
 from strategies.cluster.model import ClusterView, Skip
 from strategies.shedding.contract import Shedder, Shedding

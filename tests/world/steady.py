@@ -1,7 +1,5 @@
 """What SteadyShedder remembers and plans with, and rounds that it judges a minute apart."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Builders of telemetry: one line per broker, fresh objects every time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import blake2b

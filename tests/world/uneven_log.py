@@ -1,7 +1,5 @@
 """A small log of an uneven cluster, and settings with which it is acted on at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

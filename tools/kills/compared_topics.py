@@ -2,8 +2,6 @@
 publications are fine, nothing else is.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

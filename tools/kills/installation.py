@@ -2,8 +2,6 @@
 job, Python workers of Spark, and executor, on a fake Pulsar cluster.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -13,8 +13,6 @@ published again is answered with `replayed`), and no bundle may have been releas
 commands were carried out. Exit code 0: so it is; 1: it is not.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

@@ -5,8 +5,6 @@ Every command must have been carried out on the fake cluster exactly once, and h
 (repeated publications are the same bytes).
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

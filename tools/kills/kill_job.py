@@ -11,8 +11,6 @@ Needs Linux, Java 17 or newer, and about 15 s per kill. Exit code 0: nothing was
 differs; 1: something does.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -11,8 +11,6 @@ is on the topics in the end, each record counted once, must be what the plain lo
 was published. Exit code 0: nothing was lost, nothing differs; 1: something does.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -70,7 +68,7 @@ class Player:
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="player")
 
-    def __enter__(self) -> Player:
+    def __enter__(self) -> "Player":
         self._thread.start()
         return self
 

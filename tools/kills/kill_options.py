@@ -2,8 +2,6 @@
 the topics in the end.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -8,8 +8,6 @@ counted once, must be what the plain loop makes of the recording. Exit code 0: n
 nothing differs; 1: something does.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 import time

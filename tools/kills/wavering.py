@@ -2,8 +2,6 @@
 its own pace, so that there is always something to move. Its brokers report what they own.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random
@@ -35,7 +33,7 @@ class WaveringLoad:
     began_s: float = field(default_factory=time.monotonic)
 
     @staticmethod
-    def of(pulsar: FakePulsar, bundles: int, seed: int) -> WaveringLoad:
+    def of(pulsar: FakePulsar, bundles: int, seed: int) -> "WaveringLoad":
         """Deals the bundles to the brokers."""
         rng, brokers = random.Random(seed), pulsar.cluster.brokers
         waves = {

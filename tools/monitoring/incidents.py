@@ -3,8 +3,6 @@
 Each begins with healthy minutes, because an alert must follow from the change.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -6,8 +6,6 @@ the metrics as those of a micro-batch do. The modelled executor of the simulatio
 the real one refuses commands in `incidents.executor_refuses`.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace

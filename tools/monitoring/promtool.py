@@ -2,8 +2,6 @@
 in promtool's format.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 rules`, to look at its series.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Scrapes of registries at regular intervals of virtual time, as series of a `promtool` test."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping

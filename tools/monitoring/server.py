@@ -1,7 +1,5 @@
 """Debian's Prometheus with the shipped configuration, on other targets, at a shorter interval."""
 
-from __future__ import annotations
-
 import json
 import math
 import socket

@@ -2,8 +2,6 @@
 which can be killed and started again.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections import Counter

@@ -2,8 +2,6 @@
 processes of their own.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, field
 
@@ -32,7 +30,7 @@ class Operator:
     """`loop`: whose topics and settings the commands use; their logs are in its folder."""
 
     loop: Loop
-    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     def begins(self, *words: object) -> Process:
         """A command that runs; to be used as a context."""

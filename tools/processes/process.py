@@ -2,8 +2,6 @@
 the block.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

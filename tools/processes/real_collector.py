@@ -2,8 +2,6 @@
 and begun again.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.control_topic import Control

@@ -2,8 +2,6 @@
 killed and begun again.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -71,7 +69,7 @@ class RealExecutor:
         self._words = set_words(given)
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> RealExecutor:
+    def __enter__(self) -> "RealExecutor":
         return self
 
     def __exit__(self, *_: object) -> None:

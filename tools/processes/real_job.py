@@ -2,8 +2,6 @@
 with all it started, and begun again.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import signal
@@ -98,7 +96,7 @@ class RealJob:
         self._process: subprocess.Popen[bytes] | None = None
         self._aimed_at: set[int] = set()
 
-    def __enter__(self) -> RealJob:
+    def __enter__(self) -> "RealJob":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,7 +1,5 @@
 """Settings as words of a command line."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 

@@ -5,8 +5,6 @@ half the CPU time until the first micro-batch.
 archive fits the jars of one folder only.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """Keys and certificates for tests, made once by Java's keytool and kept in the cache."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

@@ -2,8 +2,6 @@
 broker had a machine of its own.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -42,7 +40,7 @@ class ControlGroup:
         return [_ROOT / kind / self.name for kind in _KINDS]
 
     @contextmanager
-    def made(self) -> Iterator[ControlGroup]:
+    def made(self) -> "Iterator[ControlGroup]":
         """Removed at the end, when its processes have ended."""
         for folder in self._folders():
             folder.mkdir()

@@ -5,8 +5,6 @@ A server gets SIGKILL when the process that started it dies, however it dies (wh
 `setpriv` is there).
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

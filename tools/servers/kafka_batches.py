@@ -2,8 +2,6 @@
 or broken when unpacked.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 

@@ -2,8 +2,6 @@
 every kind of security.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Puts records on a Kafka topic and reads all that is there, with the plainest means."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

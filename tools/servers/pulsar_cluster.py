@@ -2,8 +2,6 @@
 address of its own.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import hashlib
@@ -167,7 +165,7 @@ class PulsarCluster:
         """Deletes what nothing keeps, now."""
         self.post(f"persistent/{uri.partition('://')[2].partition('/')[2]}/trim", None)
 
-    def client(self) -> pulsar.Client:
+    def client(self) -> "pulsar.Client":
         """A client of the binary protocol, as the users' producers and consumers are."""
         import pulsar
 

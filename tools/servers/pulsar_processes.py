@@ -2,8 +2,6 @@
 join.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Puts records on a Pulsar topic and reads all that is there, with the plainest means."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import closing
 

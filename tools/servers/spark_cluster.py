@@ -2,8 +2,6 @@
 own; a worker can be killed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

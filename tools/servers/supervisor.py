@@ -2,8 +2,6 @@
 and waits until the supervisor has done it.
 """
 
-from __future__ import annotations
-
 import shlex
 import threading
 from collections import Counter

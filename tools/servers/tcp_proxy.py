@@ -1,7 +1,5 @@
 """A proxy in front of a server, for what the network does only when a machine is busy."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

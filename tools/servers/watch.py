@@ -7,8 +7,6 @@ and the others say so at once. A broker that answers nothing is as bad for tests
 both count.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

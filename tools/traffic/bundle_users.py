@@ -1,7 +1,5 @@
 """Users of a Pulsar namespace whose clients stay connected: every bundle has an owner."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Iterator, Sequence

@@ -6,8 +6,6 @@ a busy machine all topics pause, and a client that was refused a few times after
 some seconds more before it asks again.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -2,8 +2,6 @@
 its destination for the first of them only (apache/pulsar 24884).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 with a producer and a consumer.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
@@ -48,7 +46,7 @@ class Users:
     log: Path
     later: Mapping[str, float]
 
-    def changed(self) -> Users:
+    def changed(self) -> "Users":
         """From now on they send with the later rates."""
         self.process.send_signal(signal.SIGUSR1)
         return replace(self, rates=self.later)

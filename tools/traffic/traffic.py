@@ -8,8 +8,6 @@ when brokers have had time to measure the traffic. After SIGTERM no more is sent
 ends when every acknowledged message has been received, or nothing has come for some seconds.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import json
@@ -41,7 +39,7 @@ class Traffic:
     """The clients of some topics. Callbacks come from threads of the client library."""
 
     def __init__(
-        self, client: pulsar.Client, rates: dict[str, float], message_bytes: int, log: TextIO
+        self, client: "pulsar.Client", rates: dict[str, float], message_bytes: int, log: TextIO
     ) -> None:
         self._rates, self._log, self._lock = rates, log, threading.Lock()
         self._padding = b"." * (message_bytes - 8)
@@ -114,7 +112,7 @@ class Traffic:
                 file=self._log,
             )
 
-    def _subscribe(self, client: pulsar.Client, topic: int, name: str) -> pulsar.Consumer:
+    def _subscribe(self, client: "pulsar.Client", topic: int, name: str) -> "pulsar.Consumer":
         import pulsar
 
         listener = partial(self._received, topic)
@@ -123,7 +121,7 @@ class Traffic:
             name, "counted", message_listener=listener, initial_position=earliest
         )
 
-    def _received(self, topic: int, consumer: pulsar.Consumer, message: pulsar.Message) -> None:
+    def _received(self, topic: int, consumer: "pulsar.Consumer", message: "pulsar.Message") -> None:
         import pulsar
 
         number = int.from_bytes(message.data()[:8], "big")

@@ -2,8 +2,6 @@
 bundle moved, and which brokers disconnected them.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 command.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from collections import Counter

@@ -2,8 +2,6 @@
 its outcomes say about when each unload began.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass

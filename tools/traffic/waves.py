@@ -5,8 +5,6 @@ python -m tools.traffic.waves FOLDER [--way old] starts a cluster and prints wha
 answer; --help names the rest.
 """
 
-from __future__ import annotations
-
 import argparse
 import threading
 import time
@@ -199,7 +197,7 @@ def _ranges(bundles: int) -> list[str]:
     return [f"0x{low:08x}_0x{high:08x}" for low, high in pairwise(bounds)]
 
 
-def _connect(client: pulsar.Client, topics: Sequence[str]) -> list[pulsar.Producer]:
+def _connect(client: "pulsar.Client", topics: Sequence[str]) -> "list[pulsar.Producer]":
     """A producer for each topic; again where a busy broker took too long."""
     import pulsar
 

@@ -2,8 +2,6 @@
 unreachable clusters are retried.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -2,8 +2,6 @@
 them once as a table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import partial

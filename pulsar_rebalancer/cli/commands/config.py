@@ -2,8 +2,6 @@
 and the JSON Schema.
 """
 
-from __future__ import annotations
-
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any

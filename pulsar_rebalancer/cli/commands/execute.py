@@ -1,7 +1,5 @@
 """`rebalancer execute`: applies commands to a Pulsar cluster, or shows what it would do."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -87,7 +85,7 @@ def execute(
 def _execute(
     settings: Settings,
     stop: Stop,
-    reports: _Reports,
+    reports: "_Reports",
     stack: ExitStack,
     *,
     apply: bool,

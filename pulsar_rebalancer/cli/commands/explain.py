@@ -2,8 +2,6 @@
 has no command.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from contextlib import suppress

@@ -2,8 +2,6 @@
 that; `rebalancer intents`: drains and rolls, as the newest rounds say.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain
 from typing import Annotated

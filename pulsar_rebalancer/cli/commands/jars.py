@@ -1,7 +1,5 @@
 """`rebalancer jars`: the jars that Spark needs for Kafka topics, for machines without network."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`rebalancer notify`: sends notices about lasting changes of the clusters to a webhook."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path

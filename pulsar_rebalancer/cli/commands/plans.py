@@ -1,7 +1,5 @@
 """`rebalancer plans`: plans that wait for a person, decisions on them, and pauses by record."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict

@@ -2,8 +2,6 @@
 a columnar one, which back-tests read many times faster.
 """
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Literal

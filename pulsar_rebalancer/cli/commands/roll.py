@@ -1,7 +1,5 @@
 """`rebalancer roll`: restarts brokers one after another, without a bundle on the one that goes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import closing
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`rebalancer run`: runs the streaming job until it is stopped."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,7 +74,7 @@ def run(
     end(log, stopped_by, what, **asdict(written))
 
 
-def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
+def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> "JobResult":
     from streaming.job import run_job
     from streaming.job_metrics import JobMetrics
     from streaming.outputs.facts import KINDS
@@ -95,13 +93,13 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
     for warning in settings.warnings:
         warn(warning)
 
-    def metrics_in(registry: CollectorRegistry, liveness: Liveness) -> JobMetrics:
+    def metrics_in(registry: "CollectorRegistry", liveness: "Liveness") -> JobMetrics:
         return JobMetrics(registry, settings.job.trigger_ms, liveness, warn=warn)
 
     def engine_in(release: PulsarRelease) -> EngineSettings:
         return settings.in_release(release).engine
 
-    def report(batch: BatchProgress) -> None:
+    def report(batch: "BatchProgress") -> None:
         metrics.take(batch)
         log.write(Line(batch.line(), "micro-batch", fields=batch.fields()))
 

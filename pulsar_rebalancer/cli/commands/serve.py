@@ -1,7 +1,5 @@
 """`rebalancer serve`: the live page of all clusters."""
 
-from __future__ import annotations
-
 import typer
 
 from pulsar_rebalancer.cli import options

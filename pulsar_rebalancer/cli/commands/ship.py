@@ -1,7 +1,5 @@
 """`rebalancer ship`: packs what Spark's workers need, or the job as an application of Spark."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from pathlib import Path

@@ -2,8 +2,6 @@
 repartition` gives it another number of partitions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -114,7 +112,7 @@ def repartition(
     console.say(f"start the job with job.shuffle_partitions = {partitions}")
 
 
-def forgotten_line(one: ForgottenRow) -> str:
+def forgotten_line(one: "ForgottenRow") -> str:
     """A cluster of which only its last round is known."""
     newest = datetime.fromtimestamp(one.newest_ms / 1000, UTC).isoformat(" ", "seconds")
     return (
@@ -123,7 +121,7 @@ def forgotten_line(one: ForgottenRow) -> str:
     )
 
 
-def as_table(brokers: Sequence[BrokerStateRow]) -> console.Sheet:
+def as_table(brokers: "Sequence[BrokerStateRow]") -> console.Sheet:
     """The brokers of one cluster. EWMA is the state of ThresholdShedder, hits are that of
     AvgShedder.
     """

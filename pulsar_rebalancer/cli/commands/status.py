@@ -1,7 +1,5 @@
 """`rebalancer status`: the present state of each cluster on one screen, and what to do."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """`rebalancer topics`: creates the topics of the settings on Kafka and Pulsar."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Literal

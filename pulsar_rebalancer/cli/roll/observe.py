@@ -3,8 +3,6 @@ do not answer; what is not seen is no evidence. And why the moves of a roll wait
 a plan that a person has to approve.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress

@@ -3,8 +3,6 @@ It may be killed at any point; another one goes on (decision 0242). The restart 
 runs beside it.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -2,8 +2,6 @@
 and what moves cost the clients of their bundles, as executors have measured it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

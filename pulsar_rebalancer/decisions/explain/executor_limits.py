@@ -5,8 +5,6 @@ The verdicts are those of `strategies/executor/admission.py`, which the executor
 and the destination are looked up by the executor only; no verdict here depends on them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Decisions as sentences: lines about a command, round, broker or bundle."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 

@@ -5,8 +5,6 @@ The order of the records does not matter, and a record that comes twice counts o
 may be read again after an outage.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TypeVar

@@ -4,8 +4,6 @@ A topic that cannot be read is opened again and again; the others go on, and the
 one is missing, and why.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress

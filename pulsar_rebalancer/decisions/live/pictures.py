@@ -2,8 +2,6 @@
 over time, and bundles that moved over time.
 """
 
-from __future__ import annotations
-
 import re
 from base64 import b64encode
 from collections.abc import Sequence

@@ -2,8 +2,6 @@
 people decided; and answers to a search, from the same code as `rebalancer explain`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

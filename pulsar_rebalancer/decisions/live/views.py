@@ -4,8 +4,6 @@ its health, and the history of its rounds.
 Everything that depends on the viewer's clock is a time, which the page turns into an age.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -6,8 +6,6 @@ none. A notice follows when a condition lasts and differs from the one of the la
 (decision 0225).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -106,7 +104,7 @@ class NoticeMemory(Struct, frozen=True):
         """The memory of a cluster; of an unknown one, an empty memory."""
         return self.clusters.get(cluster, ClusterNotices())
 
-    def with_cluster(self, name: str, known: ClusterNotices) -> NoticeMemory:
+    def with_cluster(self, name: str, known: ClusterNotices) -> "NoticeMemory":
         """The memory with a changed cluster."""
         clusters = {**self.clusters, name: known}
         if len(clusters) > MOST_CLUSTERS:

@@ -7,8 +7,6 @@ stored together, and a notice is removed after its delivery. So a killed process
 and may repeat only the one that it was delivering, with the same id.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -63,7 +61,7 @@ class Stored(Struct, frozen=True):
 
     def with_records(
         self, positions: Iterable[Position], memory: NoticeMemory, notices: Iterable[Notice]
-    ) -> Stored:
+    ) -> "Stored":
         """After these records, in their order, and with the notices that they caused."""
         places = dict(self.places)
         for topic, partition, offset in positions:

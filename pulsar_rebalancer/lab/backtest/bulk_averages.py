@@ -2,8 +2,6 @@
 those of `averages`, broker by broker.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

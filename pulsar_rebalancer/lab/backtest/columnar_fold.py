@@ -6,8 +6,6 @@ are skipped together. The state after them is computed when the next other round
 equals the state of the engine bit for bit (tests/lab/test_columnar_fold.py).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -173,7 +171,7 @@ class _SkippedRounds:
     counts: tuple[str, ...] = ()
 
     @classmethod
-    def start(cls, cluster: str, store: InMemoryStore) -> _SkippedRounds | None:
+    def start(cls, cluster: str, store: InMemoryStore) -> "_SkippedRounds | None":
         """None unless a round has just closed, no command is open and every broker's newest report
         is complete.
         """
@@ -224,7 +222,7 @@ class _SkippedRounds:
         )
         return cls(known, SettledCluster(cluster, state, brokers, memory, state.round, *sampled))
 
-    def after(self, block: Block, regular: Regular, count: int, memory: Memory) -> _SkippedRounds:
+    def after(self, block: Block, regular: Regular, count: int, memory: Memory) -> "_SkippedRounds":
         """The progress after `count` regular rounds of a block."""
         rows, fresh, ts = (
             regular.rows[:count],
@@ -277,7 +275,7 @@ class _SkippedRounds:
         rivals = after_calm(state.rivals, self.known.sweep_at_ms, times, last)
         return replace(state, rivals=rivals)
 
-    def absorbed(self, store: InMemoryStore) -> _SkippedRounds:
+    def absorbed(self, store: InMemoryStore) -> "_SkippedRounds":
         """The progress with up-to-date averages of bundles, which are built from the store's tables
         and advanced in place.
         """

@@ -6,8 +6,6 @@ A decision names a bundle, and only tables contain the names, so a round that re
 nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -5,8 +5,6 @@ exactly as the engine estimates a move (`strategies.figures.estimate`). When a b
 recording, its bundles return to their recorded brokers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

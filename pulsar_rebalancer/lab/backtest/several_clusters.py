@@ -2,8 +2,6 @@
 together; answers keep the order of the jobs.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """`rebalancer conformance`: compare our decisions with those of Pulsar's own classes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

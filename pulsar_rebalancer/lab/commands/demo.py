@@ -1,7 +1,5 @@
 """`rebalancer demo`: balances a simulated cluster on this machine."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

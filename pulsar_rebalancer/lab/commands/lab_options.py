@@ -1,7 +1,5 @@
 """Options of the commands that ask questions to recordings and models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated

@@ -2,8 +2,6 @@
 piped records.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext

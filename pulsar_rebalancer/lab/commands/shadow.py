@@ -1,7 +1,5 @@
 """`rebalancer shadow`: compares the moves of Pulsar's own shedder with our decisions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any

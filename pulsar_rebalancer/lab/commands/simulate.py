@@ -1,7 +1,5 @@
 """`rebalancer simulate`: scenarios × strategies × seeds on modelled clusters, in virtual time."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """`rebalancer trace`: extracts the load of a recording as a file for a scenario."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`rebalancer tune`: searches for settings that would have been better for a recorded cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

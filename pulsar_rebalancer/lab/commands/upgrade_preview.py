@@ -1,7 +1,5 @@
 """`rebalancer upgrade-preview`: what an upgrade of Pulsar would do to a recorded cluster."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -9,8 +9,6 @@ weight 1 − history. The smoothed load computes with doubles after the percenta
 maximum; heap memory counts in the weighted one only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -83,7 +81,7 @@ class SmoothedLoad:
 
     def after(
         self, figures: Figures, weights: Weights, settings: SmoothingSettings
-    ) -> SmoothedLoad:
+    ) -> "SmoothedLoad":
         """The load after one more sample."""
         weighted, throughput = (
             extensible_weighted(figures, weights, settings.memory_weight),

@@ -1,7 +1,5 @@
 """The `filters` suite: which brokers may take a bundle."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar

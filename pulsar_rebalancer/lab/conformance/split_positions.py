@@ -7,8 +7,6 @@ Source of the rules: `RangeEquallyDivideBundleSplitAlgorithm`,
 and Pulsar then refuses it (`applied`).
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

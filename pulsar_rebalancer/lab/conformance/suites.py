@@ -1,7 +1,5 @@
 """The suites and strategies that can be compared: one adapter each."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -148,7 +146,7 @@ def compare(case: Case) -> CaseResult:
     )
 
 
-def _play(case: Case, suite: Suite) -> tuple[int, list[Difference]]:
+def _play(case: Case, suite: "Suite") -> tuple[int, list[Difference]]:
     number = 0
     try:
         for number, (expected, got) in enumerate(suite(case), start=1):

@@ -2,8 +2,6 @@
 and the `transfer` suite: histories of its stores, round after round, through TransferShedder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -4,8 +4,6 @@ Everything that keeps a file from being compared is a SettingsError whose one se
 the file and the line.
 """
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ in this process. Both read the same bytes from the same topics and write the sam
 and commands.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,7 +75,7 @@ def open_decider(
 class PlainDecider:
     """The plain loop: folds the records of the demo's topics in this process, without Spark."""
 
-    def __init__(self, topics: DemoTopics, settings: EngineSettings) -> None:
+    def __init__(self, topics: "DemoTopics", settings: EngineSettings) -> None:
         self._topics, self._loop = topics, PlainLoop(settings)
 
     def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
@@ -98,7 +96,7 @@ class JobDecider:
 
     def __init__(
         self,
-        topics: DemoTopics,
+        topics: "DemoTopics",
         job: ChildProcess,
         starting: Callable[[], Sequence[str]],
         say: Callable[[str], None],

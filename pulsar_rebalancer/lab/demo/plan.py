@@ -1,7 +1,5 @@
 """The plan of a demo run: its options, its folder, and the settings file that the job reads."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

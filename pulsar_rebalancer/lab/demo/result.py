@@ -1,7 +1,5 @@
 """The result of a demo run: one sentence for the terminal, one JSON object for programs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

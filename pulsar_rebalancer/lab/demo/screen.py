@@ -2,8 +2,6 @@
 lines as plain text.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -183,7 +181,7 @@ _LABEL = 10
 
 
 @contextmanager
-def open_screen(plan: DemoPlan, goal: Goal, quiet: bool = False) -> Iterator[Screen]:
+def open_screen(plan: DemoPlan, goal: Goal, quiet: bool = False) -> "Iterator[Screen]":
     """A screen with the introduction printed. `quiet`: prints to standard error, so that standard
     output has the JSON object only.
     """

@@ -2,8 +2,6 @@
 rows of the output topics.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from array import array
@@ -41,7 +39,7 @@ def decide(
     job: JobSettings,
     say: Callable[[str], None],
     *,
-    run: Callable[..., JobResult] | None = None,
+    run: "Callable[..., JobResult] | None" = None,
 ) -> Iterator[list[OutputRow]]:
     """All rows, after the job has processed all records. Needs Java, and free disk space of about
     the uncompressed recording.
@@ -62,17 +60,17 @@ def decide(
         yield _read(folder, places, job.connections.wire)
 
 
-def _run_job() -> Callable[..., JobResult]:
+def _run_job() -> "Callable[..., JobResult]":
     from streaming.job import run_job
 
     return run_job
 
 
-def _sparing(say: Callable[[str], None]) -> Callable[[BatchProgress], None]:
+def _sparing(say: Callable[[str], None]) -> "Callable[[BatchProgress], None]":
     """Reports a micro-batch at most once per interval: a replay may have thousands."""
     last = time.monotonic()
 
-    def say_some(progress: BatchProgress) -> None:
+    def say_some(progress: "BatchProgress") -> None:
         nonlocal last
         if time.monotonic() - last >= _SAY_EVERY_S:
             last = time.monotonic()

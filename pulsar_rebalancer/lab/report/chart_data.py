@@ -1,7 +1,5 @@
 """The data of a run's charts: thinned, rounded, and named as the page's script expects."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isnan

@@ -1,7 +1,5 @@
 """The settings that a run's decisions depend on, as a report lists them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pulsar_rebalancer.settings.load import Settings

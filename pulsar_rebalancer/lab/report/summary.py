@@ -1,7 +1,5 @@
 """Summary figures of a run: how even load was, the moves this took, and whether they ended."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Files that a command writes: the check before the work that they show, and the writing."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from importlib.util import find_spec

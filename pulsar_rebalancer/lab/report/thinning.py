@@ -1,7 +1,5 @@
 """Reduces the points of a chart without losing peaks or dips."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from strategies.bundles import Floats, Ints

@@ -1,7 +1,5 @@
 """The verdict at the top of the report: what happened, whether it was good, and the next steps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, isnan

@@ -9,8 +9,6 @@ by chance) is 1 for equal moves, 0 for independent moves, and negative for shedd
 other's bundles.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

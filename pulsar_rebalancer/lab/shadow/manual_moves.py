@@ -6,8 +6,6 @@ does not unload a bundle again within `loadBalancerSheddingGracePeriodMinutes`
 (`recentlyUnloadedBundles`). A move that follows both rules may still be a person's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ A bundle was unloaded if its previous owner was still alive. Bundles of brokers 
 without a previous owner and halves of split bundles were not.
 """
 
-from __future__ import annotations
-
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
@@ -31,9 +29,9 @@ from strategies.cluster.model import (
 class _Column:
     """A broker's reports in order: times (ms), messages/s and bytes/s, in + out."""
 
-    times: array[int] = field(default_factory=lambda: array("q"))
-    rates: array[float] = field(default_factory=lambda: array("d"))
-    throughputs: array[float] = field(default_factory=lambda: array("d"))
+    times: "array[int]" = field(default_factory=lambda: array("q"))
+    rates: "array[float]" = field(default_factory=lambda: array("d"))
+    throughputs: "array[float]" = field(default_factory=lambda: array("d"))
 
 
 class TrafficWatch:

@@ -2,8 +2,6 @@
 that brokers wrote earlier.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from math import inf

@@ -2,8 +2,6 @@
 the next reports show the effect.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ Each has its own stream of random values, so that traffic and noise are those of
 run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

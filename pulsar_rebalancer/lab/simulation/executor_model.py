@@ -2,8 +2,6 @@
 leader places their bundles.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

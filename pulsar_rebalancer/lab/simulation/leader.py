@@ -7,8 +7,6 @@ Java; in fixed mode the placed bundle counts too. `LongTermRates` uses the traff
 with another decider.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace

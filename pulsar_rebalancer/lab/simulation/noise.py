@@ -4,8 +4,6 @@ Uses raw PCG64 bits, which are the same in all numpy versions. A normal value is
 uniform ones, which needs no logarithm.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import sqrt
 

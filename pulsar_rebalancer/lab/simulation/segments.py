@@ -6,8 +6,6 @@ their segments. They depend on the topic's traffic only, so all segments of a ru
 it begins.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise

@@ -5,8 +5,6 @@ The field order is that of `GET /admin/v2/broker-stats/load-report`. JSON carrie
 as the records in memory, so a loop without JSON makes the same decisions.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from typing import Any

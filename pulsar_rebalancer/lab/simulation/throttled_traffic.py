@@ -6,8 +6,6 @@ broker share its limit in proportion to their requests. Limiters are checked onl
 bind: elsewhere their buckets stay full.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, fsum, inf

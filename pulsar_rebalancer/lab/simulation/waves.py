@@ -4,8 +4,6 @@ Uses + − × ÷ and floor only, so results are the same on every machine: the d
 parabolas, not of a sine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

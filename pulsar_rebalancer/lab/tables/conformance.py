@@ -2,8 +2,6 @@
 where others differ.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict

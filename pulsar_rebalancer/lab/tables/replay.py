@@ -1,7 +1,5 @@
 """The summary of a replay, as a table and as JSON."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """`rebalancer tune`: the search on a recording, and its result as text, JSON and page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from math import isfinite
 from pathlib import Path

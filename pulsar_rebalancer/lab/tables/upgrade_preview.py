@@ -1,7 +1,5 @@
 """`rebalancer upgrade-preview`: its runs, and their result as text, JSON and page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isnan

@@ -5,8 +5,6 @@ misses the broker, or until it is stale. Bundles that another broker reports mea
 count in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -100,7 +98,7 @@ class _Table:
     topics: Ints
     traffic: Floats
 
-    def without(self, names: frozenset[str]) -> _Table:
+    def without(self, names: frozenset[str]) -> "_Table":
         left = [place for place, name in enumerate(self.names) if name not in names]
         return _Table(
             tuple(self.names[place] for place in left), self.topics[left], self.traffic[left]

@@ -1,7 +1,5 @@
 """Recorded loads as trace files, and as the part of a scenario that reads them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -6,8 +6,6 @@ Settings beat others if they are better in one and not worse in the other. Setti
 part of the data are judged by their costs on the other part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -38,7 +36,7 @@ class Cost:
     rounds: int
     days: float
 
-    def beats(self, other: Cost) -> bool:
+    def beats(self, other: "Cost") -> bool:
         """Whether this cost is better in one figure and not worse in the other."""
         no_worse = self.spread <= other.spread + _ALIKE and self.moves <= other.moves
         return no_worse and (self.spread < other.spread - _ALIKE or self.moves < other.moves)

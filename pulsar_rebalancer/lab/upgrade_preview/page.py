@@ -1,7 +1,5 @@
 """The page of a preview: a report of its runs, with the upgrade's own verdict and tables."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The back-tests of a preview: Pulsar's defaults in both releases, and the user's broker.conf."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

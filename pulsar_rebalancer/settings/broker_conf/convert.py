@@ -2,8 +2,6 @@
 read as Pulsar reads them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

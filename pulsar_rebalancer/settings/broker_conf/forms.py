@@ -9,8 +9,6 @@ depth, because every chart has its own, and values are texts as they are written
 stay what they are.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 import shlex

@@ -4,8 +4,6 @@ why a key may have no effect here.
 Keys that have an effect are not listed here: each setting names its key.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches

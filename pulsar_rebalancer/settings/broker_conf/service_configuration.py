@@ -2,8 +2,6 @@
 4.2.4 and in 5.0.0-M1. A name that is none of them is misspelt, or a plug-in's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

@@ -2,8 +2,6 @@
 document.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path

@@ -2,8 +2,6 @@
 whose default differs, what this leads to, and the lines that keep today's behaviour.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property

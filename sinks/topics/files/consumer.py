@@ -5,8 +5,6 @@ A position that survives a power failure while the lines before it do not is a p
 lines: later writers append where the lost ones were. Our writers flush (`sync`), others need not.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -8,8 +8,6 @@ and leaves a segment only if a successor existed before it reached the segment's
 The folder must be on a local disk: locks on network file systems are unreliable.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os
@@ -137,7 +135,7 @@ class FileTopicWriter:
         if lock >= 0:
             os.close(lock)
 
-    def __enter__(self) -> FileTopicWriter:
+    def __enter__(self) -> "FileTopicWriter":
         return self
 
     def __exit__(self, *_: object) -> None:

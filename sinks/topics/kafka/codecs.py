@@ -7,8 +7,6 @@ for good at a batch it cannot read, without naming the position: with `bound_bat
 names it, and a reader continues after the batch.
 """
 
-from __future__ import annotations
-
 import io
 import struct
 import zlib

@@ -2,8 +2,6 @@
 the Java client. And where a new reader starts, on Kafka and Pulsar.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -2,8 +2,6 @@
 publisher that flushes.
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence

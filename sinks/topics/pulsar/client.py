@@ -2,8 +2,6 @@
 converts their errors to ours.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import ssl
@@ -60,7 +58,7 @@ _SILENT = (
 )
 
 
-def open_client(service_url: str, settings: PulsarSettings) -> pulsar.Client:
+def open_client(service_url: str, settings: PulsarSettings) -> "pulsar.Client":
     """A client that connects on first use; close it. Its log is discarded: `pulsar_errors` reports
     what went wrong.
 

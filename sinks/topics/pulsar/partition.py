@@ -2,8 +2,6 @@
 Maps message ids to one number for readers that need an offset.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -57,7 +55,7 @@ class MessageId(NamedTuple):
             | batch
         )
 
-    def for_client(self) -> pulsar.MessageId:
+    def for_client(self) -> "pulsar.MessageId":
         """The id as Pulsar's client expects it."""
         import pulsar
 
@@ -154,11 +152,11 @@ class PulsarLink:
             reader.seek(ms)
             return self._next_id(reader)
 
-    def reader(self, number: int, partition: str, after: MessageId | None) -> PartitionReader:
+    def reader(self, number: int, partition: str, after: MessageId | None) -> "PartitionReader":
         """Opens a PartitionReader."""
         return PartitionReader(self, number, partition, after)
 
-    def at_end(self, partition: str) -> pulsar.Reader:
+    def at_end(self, partition: str) -> "pulsar.Reader":
         """A reader of the client, positioned after the newest message: for each question about
         newer ones it asks the broker.
         """
@@ -183,8 +181,8 @@ class PulsarLink:
 
     @contextmanager
     def _one_message(
-        self, partition: str, start: pulsar.MessageId, inclusive: bool = True
-    ) -> Iterator[pulsar.Reader]:
+        self, partition: str, start: "pulsar.MessageId", inclusive: bool = True
+    ) -> "Iterator[pulsar.Reader]":
         """A reader of the client that starts at this message, for one message."""
         with (
             self.errors(),
@@ -199,7 +197,7 @@ class PulsarLink:
         ):
             yield reader
 
-    def _next_id(self, reader: pulsar.Reader) -> MessageId | None:
+    def _next_id(self, reader: "pulsar.Reader") -> MessageId | None:
         if not reader.has_message_available():
             return None
         return id_of(reader.read_next(int(self.timeout_s * 1000)).message_id())
@@ -285,7 +283,7 @@ class PartitionReader:
 
 
 def record_of(
-    message: pulsar.Message, topic: TopicUri, partition: int, limits: WireLimits
+    message: "pulsar.Message", topic: TopicUri, partition: int, limits: WireLimits
 ) -> TopicRecord:
     """Converts a message to a record; a message without value becomes an empty record."""
     value: bytes = message.data()

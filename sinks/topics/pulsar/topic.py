@@ -2,8 +2,6 @@
 messages, a publisher that flushes.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque
@@ -267,7 +265,7 @@ class PulsarPublisher:
         """Closes the publisher without flushing."""
         self._link.close()
 
-    def _confirmed(self, result: pulsar.Result, _: object) -> None:
+    def _confirmed(self, result: "pulsar.Result", _: object) -> None:
         import pulsar
 
         with self._confirmations:
@@ -277,7 +275,7 @@ class PulsarPublisher:
             self._confirmations.notify_all()
 
 
-def _subscribed(link: PulsarLink, partition: str, group: str, ahead: int) -> pulsar.Consumer:
+def _subscribed(link: PulsarLink, partition: str, group: str, ahead: int) -> "pulsar.Consumer":
     import pulsar
 
     deadline, pause_s = time.monotonic() + link.timeout_s, 0.1
@@ -298,7 +296,7 @@ def _subscribed(link: PulsarLink, partition: str, group: str, ahead: int) -> pul
         pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
 
 
-def _refused(topic: TopicUri, result: pulsar.Result) -> SinkError:
+def _refused(topic: TopicUri, result: "pulsar.Result") -> SinkError:
     name = str(result).rpartition(".")[2]
     if name == "MessageTooBig":
         return PublishRejected(

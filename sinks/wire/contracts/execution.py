@@ -3,8 +3,6 @@ approval) and APPROVALS (what people decided about plans, and who pauses an exec
 cluster. The order of the fields is the order of the bytes.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType

@@ -1,7 +1,5 @@
 """Types of single fields, with their bounds, shared by all contracts."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, TypeVar
 
 from msgspec import UNSET, Meta, UnsetType

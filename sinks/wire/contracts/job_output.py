@@ -3,8 +3,6 @@
 position and original bytes.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType

@@ -3,8 +3,6 @@ Unknown fields are
 ignored, unknown kinds are rejected.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field

@@ -7,8 +7,6 @@ pair that is too far apart, and the destinations of the last round's bundles. `p
 exactly as in Java.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 

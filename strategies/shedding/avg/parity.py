@@ -6,8 +6,6 @@ Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder` of Pu
 size of the score table. The plan of 5.0 lives for one round. The repaired rule is in `fixed`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """AvgShedder as an entry of the registry: goal, tuning and placement."""
 
-from __future__ import annotations
-
 from strategies.reason_codes import NOTHING, Meaning
 from strategies.shedding.avg.fixed import AvgShedder
 from strategies.shedding.avg.parity import ParityAvgShedder, parity_50

@@ -6,8 +6,6 @@ what is repaired, and why, is in docs/decisions. It has no memory. `parity` is t
 in Java.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from math import isfinite

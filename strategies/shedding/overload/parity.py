@@ -5,8 +5,6 @@ Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder`.
 the result multimap's table. The repaired rule is in `fixed`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from strategies.cluster.memory import Memory

@@ -2,8 +2,6 @@
 decides nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from strategies.cluster.memory import Memory

@@ -2,8 +2,6 @@
 reach, and of what must move to reach a spread. They hold for every algorithm.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from strategies.bundles import Floats

@@ -1,7 +1,5 @@
 """The cluster as a plan sees it: usages and capacities of brokers, sizes of their bundles."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property

@@ -4,8 +4,6 @@ The factors are non-negative least squares over the levels that all brokers have
 weakly to a prior. A broker has a power other than 1 only where it clearly differs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations

@@ -4,8 +4,6 @@ became; `planned_round` decides.
 The rule is this project's own. Pulsar has no such class, so both modes run it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite

@@ -1,7 +1,5 @@
 """Finds the gap between two brokers that every sample of a window shows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache

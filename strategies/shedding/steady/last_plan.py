@@ -8,8 +8,6 @@ samples after its first moves would be too few for that, and a move that is wort
 may not be worth it alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 

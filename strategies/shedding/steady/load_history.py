@@ -2,8 +2,6 @@
 its recent moves, and how well they worked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from struct import Struct

@@ -1,7 +1,5 @@
 """A plan: moves between loaded brokers, and the usages after them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -49,7 +47,7 @@ class LoadedBrokers:
     served: Callable[[str], Ints] | None = None
     shown: Floats | None = None
 
-    def effect(self, move: PlannedMove) -> tuple[float, float]:
+    def effect(self, move: "PlannedMove") -> tuple[float, float]:
         """The points that a move takes from its source and adds to its destination."""
         loses, gains = (
             move.size / float(self.capacity[row]) for row in (move.source, move.destination)
@@ -109,7 +107,7 @@ class MovePlan:
     def moved(self) -> float:
         return ordered_sum(one.size for one in self.moves)
 
-    def only(self, bundles: Collection[str], brokers: LoadedBrokers) -> MovePlan:
+    def only(self, bundles: Collection[str], brokers: LoadedBrokers) -> "MovePlan":
         """The plan without the moves of other bundles; the same plan where there are none."""
         kept = tuple(one for one in self.moves if one.bundle in bundles)
         if len(kept) == len(self.moves):

@@ -2,8 +2,6 @@
 load, swaps where no single move helps. The potential is the load above and below the band.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -73,7 +71,7 @@ class _Held:
     sizes: Floats
     unsure: Floats
 
-    def without(self, at: int) -> _Held:
+    def without(self, at: int) -> "_Held":
         # `np.delete` takes five times as long.
         sizes, unsure = (
             np.concatenate((column[:at], column[at + 1 :])) for column in (self.sizes, self.unsure)

@@ -5,8 +5,6 @@ Where load comes and goes, the newest figures say little about the next hours: a
 what bundles carry on average as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from math import ceil
 

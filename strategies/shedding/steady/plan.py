@@ -6,8 +6,6 @@ the search finds, those that are not needed are dropped, two are replaced by one
 enough, and others by ones with less traffic.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 

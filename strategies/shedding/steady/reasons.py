@@ -1,7 +1,5 @@
 """The sentences of decisions and skips."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from strategies.cluster.model import BrokerLoad, Decision, Evidence, Skip

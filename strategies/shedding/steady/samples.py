@@ -2,8 +2,6 @@
 not explain, and with the moves since then counted in.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

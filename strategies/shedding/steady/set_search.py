@@ -7,8 +7,6 @@ one is tried; if all remaining assignments were listed, their lowest spread is t
 would take too long is left open.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,7 +49,7 @@ class _Sets:
     members: Ints
     loads: Floats
 
-    def between(self, low: float, high: float) -> _Sets:
+    def between(self, low: float, high: float) -> "_Sets":
         chosen = (self.loads >= low) & (self.loads <= high)
         return _Sets(self.members[chosen], self.loads[chosen])
 
@@ -69,7 +67,7 @@ class _Partial:
     trough: Floats
     least: Floats
 
-    def where(self, chosen: Bools | Ints) -> _Partial:
+    def where(self, chosen: Bools | Ints) -> "_Partial":
         return _Partial(
             self.taken[chosen],
             self.rest[chosen],

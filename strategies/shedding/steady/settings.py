@@ -1,7 +1,5 @@
 """Settings of SteadyShedder, and the limits behind each profile of `steadiness`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -59,7 +57,7 @@ class Profile:
     rest: float = 1.0
     proven: float = 0.4
 
-    def widened(self, points: float) -> Profile:
+    def widened(self, points: float) -> "Profile":
         """The profile with limits larger by this many points."""
         return replace(
             self,
@@ -70,7 +68,7 @@ class Profile:
             band=self.band + points,
         )
 
-    def careful(self, caution: float) -> Profile:
+    def careful(self, caution: float) -> "Profile":
         """The profile with limits this many times as large, and the same band."""
         return replace(
             self,

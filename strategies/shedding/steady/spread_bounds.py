@@ -6,8 +6,6 @@ difference where the two depend on each other. Comparisons leave room for roundi
 (`Packing.slack`), always towards the lower bound.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -50,7 +48,7 @@ class Packing:
     capacity: Floats
 
     @classmethod
-    def of(cls, sizes: Floats, fixed: Floats, capacity: Floats) -> Packing:
+    def of(cls, sizes: Floats, fixed: Floats, capacity: Floats) -> "Packing":
         """The same packing for any order of bundles and brokers."""
         order = np.lexsort((capacity, fixed))
         largest_first = np.sort(sizes[sizes > 0])[::-1]

@@ -6,8 +6,6 @@ what is repaired, and why, is in docs/decisions. Memory: the EWMA of every broke
 is the rule exactly as in Java.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -5,8 +5,6 @@ broker's EWMA, and the size of the result multimap's table, which is cleared fro
 never shrinks. The repaired rule is in `fixed`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

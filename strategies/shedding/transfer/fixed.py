@@ -6,8 +6,6 @@ Pulsar 4.2.4; what is repaired, and why, is in docs/decisions. Memory: the numbe
 in which the condition held. `parity` is the rule exactly as in Java.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite, sqrt

@@ -4,8 +4,6 @@ its two ends exchange.
 Source of the rule: `TransferShedder.findBundlesForUnloading` of Pulsar 4.2.4.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 

@@ -6,8 +6,6 @@ rounds in a row in which the condition held. Outdated brokers and brokers that a
 the candidates. The repaired rule is in `fixed`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from strategies.cluster.model import BrokerLoad, ClusterView, Skip

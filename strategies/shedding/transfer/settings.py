@@ -5,8 +5,6 @@ Source of the rule: `org.apache.pulsar.broker.loadbalance.extensions.scheduler.T
 Pulsar 4.2.4.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -234,7 +232,7 @@ class Statistics:
     squares: float = 0.0
     count: int = 0
 
-    def after(self, most: float, least: float, moved: float) -> Statistics:
+    def after(self, most: float, least: float, moved: float) -> "Statistics":
         """Statistics after a move of `moved` (usage) from the fullest to the emptiest broker; the
         mean stays.
         """

@@ -7,8 +7,6 @@ or anti-affinity policies. Weight is compared in the coarse steps of `newest_ord
 order of equal bundles depends on hash order and on how the selection swaps entries.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

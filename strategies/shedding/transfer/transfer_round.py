@@ -8,8 +8,6 @@ The top list of a broker is the one that its own report would hold (`topk`), bui
 that the algorithm reaches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache

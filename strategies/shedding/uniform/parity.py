@@ -5,8 +5,6 @@ Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedde
 memory: its result never has more than one source. The repaired rule is in `fixed`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan

@@ -1,7 +1,5 @@
 """UniformLoadShedder as an entry of the registry: goal, tuning and placement."""
 
-from __future__ import annotations
-
 from strategies.cluster.model import Round
 from strategies.reason_codes import CHANGE_SETTING, NOTHING, Meaning
 from strategies.shedding.contract import GoalFigure, SheddingStrategy

@@ -5,8 +5,6 @@ archive again: 0.5 s of CPU for pyspark.zip. Without them, a worker imports the 
 which is the driver's.
 """
 
-from __future__ import annotations
-
 import sys
 
 from streaming.cluster.early_connection import connect_early

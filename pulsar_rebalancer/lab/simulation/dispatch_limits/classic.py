@@ -6,8 +6,6 @@ timer is an argument here: the caller passes the time, and all ticks that are du
 applied.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from strategies.errors import SettingsError

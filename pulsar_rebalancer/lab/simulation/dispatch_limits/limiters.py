@@ -5,8 +5,6 @@ Source of the rule: `DispatchRateLimiterAsyncTokenBucket` and `DispatchRateLimit
 4.2.4. A limiter is data: every step returns the limiter after it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -147,12 +145,12 @@ class BucketLimiter:
         rate: DispatchRate,
         now_ns: int,
         published: PublishRate = PublishRate(),
-    ) -> BucketLimiter:
+    ) -> "BucketLimiter":
         """A limiter with full buckets. A policy without a period (0) has one of one second."""
         messages, bytes_ = _bucket_rates(rate, published)
         return cls(rate, _full(messages, now_ns), _full(bytes_, now_ns))
 
-    def seen(self, now_ns: int, published: PublishRate = PublishRate()) -> BucketLimiter:
+    def seen(self, now_ns: int, published: PublishRate = PublishRate()) -> "BucketLimiter":
         """The limiter with the tokens added up to `now_ns`."""
         messages, bytes_ = _bucket_rates(self.rate, published)
         return replace(
@@ -161,7 +159,7 @@ class BucketLimiter:
             bytes=_filled(self.bytes, bytes_, now_ns),
         )
 
-    def charged(self, messages: int, bytes_: int, now_ns: int) -> BucketLimiter:
+    def charged(self, messages: int, bytes_: int, now_ns: int) -> "BucketLimiter":
         """The limiter after these tokens are taken, if need be as debt."""
         del now_ns  # `seen` adds tokens
         return replace(
@@ -172,7 +170,7 @@ class BucketLimiter:
 
     def updated(
         self, rate: DispatchRate, now_ns: int, published: PublishRate = PublishRate()
-    ) -> BucketLimiter:
+    ) -> "BucketLimiter":
         """The limiter with new, full buckets: a change of policy clears all debt."""
         return self.started(rate, now_ns, published)
 
@@ -205,14 +203,14 @@ class ClassicLimiter:
         rate: DispatchRate,
         now_ns: int,
         published: PublishRate = PublishRate(),
-    ) -> ClassicLimiter:
+    ) -> "ClassicLimiter":
         """A limiter with nothing used; a relative rate is the configured one until the first tick.
         Raises SettingsError for a period of 0.
         """
         del published  # the first tick uses the publish rate
         return cls(rate, None, None).updated(rate, now_ns)
 
-    def seen(self, now_ns: int, published: PublishRate = PublishRate()) -> ClassicLimiter:
+    def seen(self, now_ns: int, published: PublishRate = PublishRate()) -> "ClassicLimiter":
         """The limiter after all ticks up to `now_ns`. Call it before the publish rate changes: a
         tick uses the rate of its own time.
         """
@@ -223,7 +221,7 @@ class ClassicLimiter:
             bytes=_ticked(self.bytes, bytes_, now_ns),
         )
 
-    def charged(self, messages: int, bytes_: int, now_ns: int) -> ClassicLimiter:
+    def charged(self, messages: int, bytes_: int, now_ns: int) -> "ClassicLimiter":
         """The limiter with these units added to the used ones."""
         return replace(
             self,
@@ -233,7 +231,7 @@ class ClassicLimiter:
 
     def updated(
         self, rate: DispatchRate, now_ns: int, published: PublishRate = PublishRate()
-    ) -> ClassicLimiter:
+    ) -> "ClassicLimiter":
         """The limiter with a new rate. Used units stay used, unless the limit is removed."""
         del published
         period = rate.period_s * SECOND_NS

@@ -5,8 +5,6 @@ only records a debt; tokens are added when a dispatcher checks the bucket, at mo
 resolution. The time of each check is an argument; the state of the bucket is data.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from strategies.errors import ContractError

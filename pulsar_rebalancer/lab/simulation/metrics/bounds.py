@@ -4,8 +4,6 @@ can reach.
 The first bound holds for every algorithm, because it assumes that load is divisible.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from math import nan
 

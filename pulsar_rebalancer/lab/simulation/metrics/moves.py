@@ -1,7 +1,5 @@
 """Churn of a run: traffic moved, repeated moves of a bundle, moves per hour."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise

@@ -2,8 +2,6 @@
 brokers were meanwhile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite, nan

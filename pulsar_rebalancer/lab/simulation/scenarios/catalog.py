@@ -1,7 +1,5 @@
 """Finds and reads scenario files: those of the project by name, others by path."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Errors of a scenario file as sentences, each with its place in the file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from types import UnionType

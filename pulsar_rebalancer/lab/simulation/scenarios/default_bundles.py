@@ -1,7 +1,5 @@
 """How many bundles a new namespace has without a word about it, by Pulsar release."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -2,8 +2,6 @@
 published results.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import accumulate, pairwise

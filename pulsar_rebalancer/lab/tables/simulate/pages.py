@@ -2,8 +2,6 @@
 tables of all seeds as well.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The comparison with published figures, as a table, a sentence and JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan

@@ -1,7 +1,5 @@
 """Ratings as a table, a legend, a sentence and JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations

@@ -1,7 +1,5 @@
 """Runs as tables: the median of each figure over the seeds, with its range."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import inf, isfinite, isnan
