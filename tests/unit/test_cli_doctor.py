@@ -270,10 +270,10 @@ def test_a_cluster_that_does_not_answer_takes_no_longer_than_its_part_of_the_tim
 def test_the_process_ends_although_threads_wait() -> None:
     program = """
 import threading, time
-from pulsar_rebalancer.cli import process_exit
+from pulsar_rebalancer.cli.errors import abandon
 threading.Thread(target=time.sleep, args=(600,)).start()
 print("the table")
-process_exit.abandon(1)
+abandon(1)
 """
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False

@@ -62,7 +62,7 @@ def test_a_round_whose_rule_raises_says_so_and_the_next_ones_try_again() -> None
     assert first.state is not None
     assert first.state.text == (
         "no rule could judge the cluster: a rule failed: ZeroDivisionError in "
-        "tests.raising_strategy, line 36: <object object at …> is no figure [rule-raised]"
+        "tests.raising_strategy, line 34: <object object at …> is no figure [rule-raised]"
     )
     assert "Each round tries again" in first.state.advice
 
@@ -258,7 +258,7 @@ def test_a_rule_that_raises_in_each_round_has_one_cause_and_no_traceback_in_reco
     made.engine = Engine(raising("c", 5), causes.__setitem__)
     rounds = [made.passes() for _ in range(4)]
     ((cause, error),) = causes.items()
-    assert cause.startswith("ZeroDivisionError in tests.raising_strategy, line 36")
+    assert cause.startswith("ZeroDivisionError in tests.raising_strategy, line 34")
     assert isinstance(error, ZeroDivisionError)
     assert all("Traceback" not in skip.text for one in rounds for skip in one.skips)
 
