@@ -30,7 +30,7 @@ from strategies.shedding.steady.settings import SteadySettings
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
 from strategies.shedding.uniform.settings import UniformSettings
-from tests.unit.steady_builders import LoadLevel, history_of
+from tests.world.steady import LoadLevel, history_of
 
 WEIGHTS = Weights(direct_memory=0.5)
 #: The instant of every view.

@@ -17,9 +17,9 @@ from strategies.shedding.steady.load_history import (
 )
 from strategies.shedding.steady.samples import counted, uncounted
 from strategies.shedding.steady.settings import SteadySettings
-from tests.unit.steady_builders import history_of, levels_of
 from tests.unit.test_steady_samples import sampled
 from tests.world.brokers import MIB, WEIGHTS, Load, broker, ns, view
+from tests.world.steady import history_of, levels_of
 
 MINUTE_MS = 60_000
 #: Minutes in which a command may be carried out, and after which each list of bundles shows it.

@@ -19,8 +19,8 @@ from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.load_history import Episode, LoadSample
 from strategies.shedding.steady.obstacles import ENOUGH, REMEMBERED_MS, YOUNG
 from strategies.shedding.steady.settings import Steadiness, SteadySettings
-from tests.unit.steady_builders import history_of
 from tests.world.brokers import MIB, WEIGHTS, broker, bundles, view
+from tests.world.steady import history_of
 
 _MINUTE_MS = 60_000
 _NOW_MS = 1_000 * _MINUTE_MS

@@ -12,8 +12,8 @@ from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.load_history import LoadHistory, LoadSample
 from strategies.shedding.steady.samples import NO_SAMPLES, continued, recorded
 from strategies.shedding.steady.settings import SteadySettings
-from tests.unit.steady_builders import LoadLevel, history_of, levels_of
 from tests.world.brokers import WEIGHTS, broker, bundles, view
+from tests.world.steady import LoadLevel, history_of, levels_of
 
 #: Period of samples, in seconds.
 PERIOD_S = 60
