@@ -191,7 +191,7 @@ def test_the_connector_is_that_of_the_pinned_spark() -> None:
     "file",
     [
         "streaming/jars/kafka_jars",
-        *(f"tests/servers/jars/{one}" for one in ("kafka", "pulsar", "pulsar50")),
+        *(f"tools/servers/jars/{one}" for one in ("kafka", "pulsar", "pulsar50")),
     ],
 )
 def test_no_two_jars_of_a_lock_have_one_name(file: str) -> None:

@@ -21,9 +21,9 @@ CODE_AT = {"Skip": 2, "Refusal": 0, "bundles_left_alone": 1, "broker_skips": 0}
 #: Modules whose codes belong to executors, clocks, rolls, rejected records and split boundaries,
 #: and those that name states.
 OTHERS = {
-    "admission", "approvals", "clock", "producer_votes", "reports", "engine", "outcomes",
-    "boundaries", "census", "breaker", "gate", "next_step", "steps", "view", "accept_intent",
-    "fold_intent", "drain_progress", "reason_codes", "round_state",
+    "admission", "approvals", "producer_votes", "reports", "engine", "outcomes", "boundaries",
+    "foreign_moves", "gate_and_breaker", "next_step", "roll_state", "view", "accept_intent",
+    "intents_and_notes", "drain_progress", "reason_codes", "round_state",
 }  # fmt: skip
 #: Codes of decisions and of placements that found a broker, names of topics and statuses.
 NO_SKIPS = {
