@@ -9,19 +9,6 @@ from tests.architecture.readme import Shown, shown_commands
 
 SHOWN = list(shown_commands((ROOT / "README.md").read_text("utf-8")))
 MARKS = ("run", "help")
-LIE = (
-    "<!-- checked: help -->",
-    "```console",
-    "$ rebalancer replay \\",
-    "    --nonsense F",
-    "printed",
-    "$ make nothing",
-    "```",
-    "",
-    "```console",
-    "$ ls",
-    "```",
-)
 
 
 def test_readme_shows_commands_and_every_fence_says_how_it_is_checked() -> None:

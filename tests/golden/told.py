@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from tests.golden.printed import compare
+
 FOLDER = Path(__file__).with_name("answers")
 
 
@@ -10,13 +12,8 @@ def assert_told(name: str, tell: Callable[[Sequence[str]], Iterable[str]], rewri
     """`tell`: from the lines of an input to those of the answer."""
     file = FOLDER / name
     cases = [case.splitlines() for case in file.read_text("utf-8").strip().split("\n\n")]
-    printed = "\n\n".join("\n".join(_answered(case, tell)) for case in cases) + "\n"
-    if rewrite:
-        file.write_text(printed, "utf-8")
-    assert printed == file.read_text("utf-8"), (
-        f"{name}: an answer changed; `make golden` rewrites it, read the difference before you "
-        "commit it"
-    )
+    answers = "\n\n".join("\n".join(_answered(case, tell)) for case in cases)
+    compare(file, (answers, "\n"), rewrite)
 
 
 def _answered(case: Sequence[str], tell: Callable[[Sequence[str]], Iterable[str]]) -> Iterable[str]:
