@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Response, TimeoutError, expect
 
 from pulsar_rebalancer.cli.commands.status import as_document
 from pulsar_rebalancer.decisions.plans import (
@@ -49,6 +49,8 @@ KEY = "the key of the people who approve"
 #: Of the traffic, by broker.
 SHARES = (0.1, 0.2, 0.7)
 LONG_MS = 300_000
+#: A plan that expires leaves the page, and its buttons with it.
+SOON_MS = 10_000
 NO_PAUSE = Pause(Path("/x/pause"), False)
 
 
@@ -83,9 +85,13 @@ class Ann:
             button = self.page.locator(f"{plan} [id^={action}-]").first
             expect(button).to_be_enabled(timeout=LONG_MS)
             id_ = (button.get_attribute("id") or "").removeprefix(f"{action}-")
-            self.page.locator(f"[id='reason-{id_}']").fill(reason)
-            with self.page.expect_response(lambda answer: "/plans?" in answer.url) as sent:
-                self.page.locator(f"[id='{action}-{id_}']").click()
+            try:
+                self.page.locator(f"[id='reason-{id_}']").fill(reason, timeout=SOON_MS)
+                with self.page.expect_response(_is_decision) as sent:
+                    self.page.locator(f"[id='{action}-{id_}']").click(timeout=SOON_MS)
+            except TimeoutError:
+                print(f"plan {id_} left the page before it was decided")
+                continue
             if sent.value.ok:
                 expect(self.page.locator("#said")).to_contain_text(id_)
                 return id_
@@ -121,6 +127,11 @@ class Ann:
 
     def reasons(self, plan: Plan) -> list[str]:
         return [(one.outcome and one.outcome.reason) or "" for one in plan.commands]
+
+
+def _is_decision(answer: Response) -> bool:
+    """The page also reads the plans, at the same address."""
+    return "/plans?" in answer.url and answer.request.method == "POST"
 
 
 @pytest.mark.parametrize("kind", ["pulsar", pytest.param("guarded_pulsar", marks=pytest.mark.slow)])
