@@ -2,51 +2,29 @@
 No other module does this.
 """
 
-import os
 import re
 import signal
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from sinks.disk import is_full, make_room
-from sinks.topics.outages import RetryBackoff
 from strategies import errors
-from strategies.errors import PublishRejected, PublishTimeout, RebalancerError, SinkError
+from strategies.errors import PublishRejected, RebalancerError
 
 E = TypeVar("E", bound=BaseException)
 
-#: Pauses between two attempts to start.
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 #: Spark could not connect to its Python workers; on a busy machine the next attempt often succeeds.
-_NO_CONNECTION = "failed to connect back"
-#: Part of the text of a transient failure → what happened.
-_PASSING = {
-    _NO_CONNECTION: "Spark's Python workers did not connect within its 10 seconds",
-    "CANNOT_OPEN_SOCKET": "Spark opened no connection to its Python workers",
-    "Connection reset": "the connection to Spark's Python workers broke",
-    "SocketTimeoutException": "Spark's Python workers did not answer in time",
-    "Python worker exited unexpectedly": "a Python worker of Spark ended unexpectedly",
-}
-#: Errors of Kafka and Pulsar clients after their own retries; a restarting broker may take longer
-#: than these.
-_AWAY = (
-    "org.apache.kafka.common.errors.TimeoutException",
-    "org.apache.kafka.common.errors.DisconnectException",
-    "strategies.errors.PublishTimeout: pulsar",
-    "Cannot fetch record for offset",
-)
+NO_CONNECTION = "failed to connect back"
 #: A deleted topic; right after its start a broker may also report this for an existing topic.
-_UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
-_DATA_LOSS = "Some data may have been lost"
+UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
+DATA_LOSS = "Some data may have been lost"
 #: Errors of Kafka → our error and the next step. Spark's own text is a stack trace of several
 #: pages.
 _KAFKA: tuple[tuple[str, type[errors.SinkError], str], ...] = (
     (
-        _DATA_LOSS,
+        DATA_LOSS,
         errors.SinkError,
         "records of the telemetry topic were deleted before the job read them, or the topic "
         "was recreated: raise its retention.ms; to go "
@@ -59,7 +37,7 @@ _KAFKA: tuple[tuple[str, type[errors.SinkError], str], ...] = (
         "a record is larger than its topic allows: raise the topic's max.message.bytes",
     ),
     (
-        _UNKNOWN_TOPIC,
+        UNKNOWN_TOPIC,
         errors.SinkError,
         "a topic does not exist: create it with rebalancer topics create",
     ),
@@ -113,102 +91,6 @@ class JobError(RebalancerError):
     """The streaming query failed for a reason outside this project."""
 
 
-def is_transient(error: BaseException) -> bool:
-    """Whether a retry is likely to help."""
-    return any(sign in str(error) for sign in _PASSING)
-
-
-def is_outage(error: BaseException) -> bool:
-    """Whether Kafka did not answer."""
-    return any(sign in str(error) for sign in _AWAY)
-
-
-def is_unknown_topic(error: BaseException) -> bool:
-    """Whether Kafka reported an unknown topic."""
-    return _UNKNOWN_TOPIC in str(error) and _DATA_LOSS not in str(error)
-
-
-def retry_after_outages(
-    attempt: Callable[[], E | None],
-    published: Callable[[], int],
-    check_topics: Callable[[], None],
-    outage: RetryBackoff,
-) -> E | None:
-    """Restarts a query from its checkpoint after an outage. `check_topics` requests the topics and
-    raises SinkError with their names.
-
-    Returns the error that ended the query, or None. Raises that of `check_topics` if it is not
-    retryable or the outage exceeds its limit.
-    """
-    while True:
-        before = published()
-        error = attempt()
-        if published() > before:
-            outage.succeeded()
-        if error is None or not (is_outage(error) or is_unknown_topic(error)):
-            return error
-        if is_unknown_topic(error):
-            _wait_for(check_topics, outage)
-        outage.wait_or_raise(
-            PublishTimeout(
-                "the servers of the topics do not answer; the micro-batch is repeated when they do"
-            )
-        )
-        _wait_for(check_topics, outage)
-
-
-def _wait_for(check_topics: Callable[[], None], outage: RetryBackoff) -> None:
-    while True:
-        try:
-            return check_topics()
-        except SinkError as error:
-            outage.wait_or_raise(error)
-
-
-def machine_load() -> str:
-    """The load of this machine and its number of cores, as a phrase."""
-    return f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
-
-
-def retry_transient(
-    attempt: Callable[[], E | None],
-    published: Callable[[], int],
-    say: Callable[[str], None],
-    *,
-    limit_s: float,
-    attempts: int,
-    wait: Callable[[float], object],
-    clock: Callable[[], float] = time.monotonic,
-    load: Callable[[], str] = machine_load,
-) -> E | None:
-    """Restarts a query from its checkpoint after transient failures, until `limit_s` seconds have
-    passed since the first failure without progress, and `attempts` attempts have failed.
-
-    `published`: number of committed micro-batches. `say`: gets a line per attempt, with the reason
-    of the failure before it. `wait`: sleeps between two attempts. Returns the error that ended the
-    query, or None.
-    """
-    failures, since = 0, 0.0
-    say("attempt 1")
-    while True:
-        before, began = published(), clock()
-        error = attempt()
-        failed = clock()
-        failures = 1 if published() > before else failures + 1
-        since = failed if failures == 1 else since
-        is_over = failures >= attempts and failed - since >= limit_s
-        if error is None or not is_transient(error) or is_over:
-            return error
-        what = next(what for sign, what in _PASSING.items() if sign in str(error))
-        pause_s = float(min(_FIRST_PAUSE_S * 2.0 ** (failures - 1), _LONGEST_PAUSE_S))
-        say(
-            f"attempt {failures} failed after {failed - began:.0f} s: {what} "
-            f"({load()}); attempt {failures + 1} in {pause_s:g} s, for up to "
-            f"{limit_s:g} s in all (job.start_timeout_ms)"
-        )
-        wait(pause_s)
-
-
 def explain(error: BaseException, spark_log: Path) -> RebalancerError:
     """The error to raise for a failed query: the worker's own, if it is one of ours, otherwise a
     JobError.
@@ -229,7 +111,7 @@ def explain(error: BaseException, spark_log: Path) -> RebalancerError:
                 "the environment variable "
                 f"PYSPARK_PYTHON (Spark's log: {spark_log})"
             )
-    if _NO_CONNECTION in str(error):
+    if NO_CONNECTION in str(error):
         return JobError(
             "Spark's Python workers did not connect within its 10 seconds in any attempt of "
             "job.start_timeout_ms: too little CPU. "

@@ -35,7 +35,7 @@ from streaming.cluster.spark_launcher import is_submitted
 from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
 from streaming.disk_use import kept_short, temporary_folder
-from streaming.failures import explain, java_died, retry_after_outages, retry_transient
+from streaming.failures import explain, java_died
 from streaming.first_start import resolved_release, with_partitions
 from streaming.outputs.facts import KINDS, Written
 from streaming.outputs.output import open_output
@@ -46,6 +46,7 @@ from streaming.progress import (
     progress_file,
 )
 from streaming.query import LONGEST_PAUSE_S, SHORTEST_PAUSE_S, Run, follow, start_query
+from streaming.retries import retry_after_outages, retry_transient
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.starting import StartLines, start_lines

@@ -1,5 +1,5 @@
-"""Closes a round: removes what has expired from the cluster's state, runs the round, and keeps its
-result.
+"""Closes a round: decides when, removes what has expired from the cluster's state, runs the round,
+and keeps its result.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -18,6 +18,7 @@ from strategies.fold.outcomes import after_commands, without_settled
 from strategies.fold.producer_votes import with_voters
 from strategies.fold.reports import depart
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, check_plain
+from strategies.fold.start_fold import may_close_first_round
 from strategies.round.drain_progress import without_passed
 from strategies.round.round import run_round
 from strategies.round.round_input import ClosedBy, RoundInput, RoundResult, Rules
@@ -42,6 +43,26 @@ class SweepOfRound:
 
     listed: frozenset[str]
     before_ms: int
+
+
+def closing_condition(
+    state: ClusterState, settings: RoundSettings, *, swept: bool
+) -> ClosedBy | None:
+    """Returns the condition that closes the open round now; None while it stays open. `swept`: the
+    record that was just applied is a sweep.
+    """
+    now_ms = state.now_ms
+    passed = now_ms - state.round_at_ms
+    if swept and (state.round == 0 or passed * 4 >= settings.interval_ms * 3):
+        return "sweep"
+    if state.early is not None and not may_close_first_round(state.early):
+        return None
+    if passed >= settings.interval_ms + settings.lateness_ms:
+        return "lateness"
+    sweeping = state.sweep_at_ms >= 0 and now_ms - state.sweep_at_ms <= 2 * settings.interval_ms
+    if not sweeping and passed >= settings.interval_ms and 0 < state.reported >= state.live:
+        return "all-reported"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

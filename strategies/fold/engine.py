@@ -29,11 +29,11 @@ from strategies.cluster.rule_settings import (
     LimitSettings,
     RivalSettings,
 )
-from strategies.cluster.state import ClusterState, check_clock, quick_replace
+from strategies.cluster.state import check_clock, quick_replace
 from strategies.cluster.store import StateStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
-from strategies.fold.close_round import RoundCloser, SweepOfRound
+from strategies.fold.close_round import RoundCloser, SweepOfRound, closing_condition
 from strategies.fold.foreign_moves import accept_sweep
 from strategies.fold.intents_and_notes import fold_early, fold_intent, keep_owned
 from strategies.fold.meanings import meanings_of
@@ -41,7 +41,7 @@ from strategies.fold.outcomes import learn_outcome
 from strategies.fold.producer_votes import check_time
 from strategies.fold.reports import accept_report, accept_withdrawal
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, RecordChanges, raised_text
-from strategies.fold.start_fold import StartFold, may_close_first_round
+from strategies.fold.start_fold import StartFold
 from strategies.java.pulsar_releases import (
     EVENLY,
     RELEASE_DEFAULTS,
@@ -54,7 +54,7 @@ from strategies.placement.destination_rules import DestinationRules, Destination
 from strategies.placement.registry import PLACERS, EmptiestBroker, paired, placer
 from strategies.registry import Registry
 from strategies.round.measured import CapacitySettings, read_capacities
-from strategies.round.round_input import ClosedBy, Rules
+from strategies.round.round_input import Rules
 from strategies.settings import MODE_RULES, VERSION, Mode, RoundSettings, Weights
 from strategies.shedding.contract import Shedder, SheddingStrategy
 from strategies.shedding.registry import DEFAULT, SHEDDERS
@@ -255,7 +255,9 @@ class Engine:
             rejection = _apply(record, store)
         if rejection is not None:
             return [rejection]
-        closed_by = _due(store.get_cluster(), self._rules.round, swept=sweep is not None)
+        closed_by = closing_condition(
+            store.get_cluster(), self._rules.round, swept=sweep is not None
+        )
         if closed_by is None:
             return []
         return self._closer.close(record.cluster, closed_by, sweep, store)
@@ -281,22 +283,4 @@ def _apply(record: TelemetryRecord, store: StateStore) -> Rejection | None:
             store.put_cluster(replace(store.get_cluster(), policies=record.snapshot))
         case Intent() | Owned() | Note():  # neither has a time
             pass
-    return None
-
-
-def _due(state: ClusterState, settings: RoundSettings, *, swept: bool) -> ClosedBy | None:
-    """Returns the condition that closes the open round now; None while it stays open. `swept`: the
-    record that was just applied is a sweep.
-    """
-    now_ms = state.now_ms
-    passed = now_ms - state.round_at_ms
-    if swept and (state.round == 0 or passed * 4 >= settings.interval_ms * 3):
-        return "sweep"
-    if state.early is not None and not may_close_first_round(state.early):
-        return None
-    if passed >= settings.interval_ms + settings.lateness_ms:
-        return "lateness"
-    sweeping = state.sweep_at_ms >= 0 and now_ms - state.sweep_at_ms <= 2 * settings.interval_ms
-    if not sweeping and passed >= settings.interval_ms and 0 < state.reported >= state.live:
-        return "all-reported"
     return None

@@ -7,14 +7,8 @@ import pytest
 
 from sinks.topics.outages import RetryBackoff
 from strategies.errors import PublishRejected, PublishTimeout, SinkError, StateVersionError
-from streaming.failures import (
-    JobError,
-    explain,
-    is_outage,
-    is_transient,
-    retry_after_outages,
-    retry_transient,
-)
+from streaming.failures import JobError, explain
+from streaming.retries import is_outage, is_transient, retry_after_outages, retry_transient
 
 LOG = Path("/checkpoint/spark.log")
 KAFKA = "org.apache.kafka.common.errors."
