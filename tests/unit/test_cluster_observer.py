@@ -16,8 +16,9 @@ from sinks.wire.codec import encode_outcome
 from strategies.cluster.intent_contract import RollPhase
 from strategies.errors import Unauthorized
 from tests.control_topic import TOPICS, Control, command, outcome
-from tests.pulsar_fake.model import Cluster, Request
+from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault, answered
+from tests.world.services import reads_metadata
 
 BUNDLE, OTHER = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"
 SPLIT = "t/ns/0x00000000_0xffffffff"
@@ -69,10 +70,6 @@ def test_a_broker_that_goes_and_comes_back(pulsar: FakePulsar, observer: Cluster
     pulsar.cluster.started_s = {one: 25.0}
     back = observer.look(at)
     assert (one in back.reading, back.started_ms) == (True, {one: 25_000})
-
-
-def reads_metadata(request: Request) -> bool:
-    return "tenants" in request.path or "racks" in request.path
 
 
 def test_a_broker_that_restarts_and_reads_nothing_yet_is_not_frozen(

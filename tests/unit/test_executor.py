@@ -27,6 +27,7 @@ from tests.control_topic import now_ms
 from tests.pulsar_fake.model import Applied, Request
 from tests.pulsar_fake.server import Fault, answered, is_put
 from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO
+from tests.world.placement import policy
 from tests.world.services import Scene, guarded, topic_names
 from tools.waiting import eventually
 
@@ -46,13 +47,6 @@ def test_a_transfer_is_carried_out_told_and_fed_back(scene: Scene) -> None:
     (fed_back,) = [decode(value, b"") for value in scene.control.read("telemetry")]
     assert isinstance(fed_back, OutcomeReport)
     assert fed_back.outcome == outcome
-
-
-def test_an_unload_goes_where_pulsar_places_it(scene: Scene) -> None:
-    scene.send(scene.release())
-
-    assert scene.run() == ["applied"]
-    assert scene.outcomes[0].owner_after == scene.owners[ONE] != scene.one
 
 
 def test_a_split_is_carried_out_where_the_command_says(scene: Scene) -> None:
@@ -75,14 +69,6 @@ def test_a_dry_run_calls_nothing_and_the_command_may_come_again_for_real(scene: 
 
     scene.send(moves[0])
     assert scene.run() == ["applied"]
-
-
-def test_a_bundle_that_is_at_its_destination_is_left_alone(scene: Scene) -> None:
-    scene.owners[ONE] = scene.two
-    scene.send_move()
-
-    assert scene.run() == ["already-done at-destination"]
-    assert scene.puts == 0, "the modular broker would close the bundle for nothing"
 
 
 def test_the_same_command_twice_is_applied_once(scene: Scene) -> None:
@@ -109,6 +95,7 @@ def test_several_commands_have_their_outcomes_in_their_order(scene: Scene) -> No
     assert scene.run() == ["applied", "applied", "applied", "refused moved-on", "applied"]
     assert [outcome.command_id for outcome in scene.outcomes] == [move.id for move in moves]
     assert scene.owners[ONE] == scene.three
+    assert scene.outcomes[-1].owner_after == scene.owners[FOUR] != scene.one, "Pulsar places it"
 
 
 def test_what_is_refused_is_explained_and_never_called(scene: Scene) -> None:
@@ -117,6 +104,8 @@ def test_what_is_refused_is_explained_and_never_called(scene: Scene) -> None:
         scene.move(epoch=2),
         scene.move(TWO),
         scene.move(TWO, epoch=2, expires_at_ms=now_ms() - 1),
+        # The modular broker would close the bundle for nothing.
+        scene.move(TWO, scene.one, source=scene.two, epoch=2),
         scene.move(TWO, "127.0.0.1:1", epoch=2),
         scene.move(f"t/none/{whole}", epoch=2),
         scene.move("t/ns/0x00000000_0x80000000", epoch=2),
@@ -130,6 +119,7 @@ def test_what_is_refused_is_explained_and_never_called(scene: Scene) -> None:
         "applied",
         "refused older-epoch",
         "expired expired",
+        "already-done at-destination",
         "refused destination-gone",
         "refused no-such-bundle",
         "refused no-such-bundle",
@@ -154,14 +144,9 @@ def test_what_is_refused_is_explained_and_never_called(scene: Scene) -> None:
 def test_a_destination_that_isolation_forbids_is_refused(
     scene: Scene, release: PulsarRelease | None, runs: str, primary: str, expected: str
 ) -> None:
-    limits = {"min_limit": "1", "usage_threshold": "80"}
+    named = r"127\.0\.0\.1" if primary == "host" else re.escape(scene.two)
     scene.cluster.version = runs
-    scene.cluster.policies["mine"] = {
-        "namespaces": ["other/.*"],
-        "primary": [r"127\.0\.0\.1" if primary == "host" else re.escape(scene.two)],
-        "secondary": [],
-        "auto_failover_policy": {"policy_type": "min_available", "parameters": limits},
-    }
+    scene.cluster.policies["mine"] = policy("mine", ["other/.*"], [named])
     scene.send_move()
 
     assert scene.run(replace(APPLY, release=release)) == [expected]
@@ -225,6 +210,7 @@ def test_the_pause_file_is_honoured_at_once(scene: Scene) -> None:
 
     scene.pulsar.faults = pause
     assert scene.run(config) == ["applied", "refused paused", "refused paused"]
+    assert "pause file" in scene.reason
 
     brake.unlink()
     scene.send_move(TWO)

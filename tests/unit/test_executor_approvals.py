@@ -91,13 +91,6 @@ def test_a_pause_that_ends_a_moment_after_a_command_met_it_is_no_approval(scene:
     assert scene.puts == 0
 
 
-def test_other_plans_keep_waiting(scene: Scene) -> None:
-    scene.send(scene.move(), second := scene.move(TWO, round=2))
-    scene.give(approval(second))
-    assert scene.run(ASKS) == ["applied"]
-    assert [done.command_id for done in scene.outcomes] == [second.id]
-
-
 def test_an_approval_may_arrive_before_its_commands(scene: Scene) -> None:
     moves = [scene.move(), scene.move(TWO)]
     scene.give(approval(*moves))
@@ -327,14 +320,6 @@ def test_there_is_nothing_to_decide(scene: Scene, action: str, answer: str) -> N
     scene.give(approval(*plan, action=action))  # type: ignore[arg-type]
     scene.run(PAUSABLE)
     assert scene.answers == [answer]
-
-
-def test_the_pause_file_pauses_beside_the_records(scene: Scene) -> None:
-    brake = scene.control.folder / "pause"
-    brake.touch()
-    scene.send_move()
-    assert scene.run(replace(PAUSABLE, pause_file=brake)) == ["refused paused"]
-    assert "pause file" in scene.reason
 
 
 def test_a_pause_stops_a_plan_that_is_approved(scene: Scene, held: Command) -> None:

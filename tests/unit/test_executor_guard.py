@@ -16,16 +16,19 @@ from strategies.executor.gate_and_breaker import BreakerRules, GateRules
 from tests.pulsar_fake.model import Request
 from tests.pulsar_fake.server import FakePulsar, Fault, answered, is_put
 from tests.unit.executor_lives import BUNDLES, FOUR, ONE, THREE, TWO, executor
-from tests.world.services import Scene, guarded, is_lookup, lists_brokers, topic_names
+from tests.world.services import (
+    Scene,
+    guarded,
+    is_lookup,
+    lists_brokers,
+    reads_metadata,
+    topic_names,
+)
 
 #: Calls that must be answered are given up after half a second here, or as good as never.
 GATED, PATIENT = (guarded(gate=GateRules(facts_ms=ms)) for ms in (500, 30_000))
 _MINUTE_MS = 60_000
 _SILENT = Fault(delay_s=30)
-
-
-def reads_metadata(request: Request) -> bool:
-    return "/tenants/rebalancer-look-" in request.target or "racks-info" in request.target
 
 
 def asks_leader(request: Request) -> bool:

@@ -34,6 +34,11 @@ def lists_brokers(request: Request) -> bool:
     return request.path == "/admin/v2/brokers/c"
 
 
+def reads_metadata(request: Request) -> bool:
+    """The two calls that make a broker read from the metadata store."""
+    return "/tenants/rebalancer-look-" in request.target or "racks-info" in request.target
+
+
 def topic_names(bundle: str) -> Iterator[str]:
     """Topics that fall into the bundle."""
     parsed = parse_bundle(bundle)
