@@ -14,7 +14,8 @@ from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import BrokerUnavailable, NotOwned, Refused, Unauthorized
 from tests.pulsar_fake.model import Answer, Cluster
-from tests.pulsar_fake.server import FakePulsar, Fault, Faults, answered
+from tests.pulsar_fake.server import FakePulsar, Fault, answered
+from tests.world.services import asks_owner
 
 BUNDLE = "t/ns/0x00000000_0x80000000"
 
@@ -43,16 +44,10 @@ def owner(
         return admin.owner(bundle, likely, brokers)
 
 
-def redirecting(broker: str, to: str) -> Faults:
-    """`broker` names `to` as the owner of every bundle."""
-    redirect = Answer(
-        307, location=f"http://{to}/admin/v2/non-persistent/{BUNDLE}?authoritative=false"
-    )
-    return lambda request: (
-        Fault(instead=redirect)
-        if request.broker == broker and "/non-persistent/" in request.target
-        else None
-    )
+def redirecting(to: str) -> Fault:
+    """Names `to` as the owner of the bundle."""
+    location = f"http://{to}/admin/v2/non-persistent/{BUNDLE}?authoritative=false"
+    return Fault(instead=Answer(307, location=location))
 
 
 def test_an_owner_is_found_with_one_call_where_it_is_expected(pulsar: FakePulsar) -> None:
@@ -79,7 +74,7 @@ def test_an_owner_is_found_without_a_list_of_what_brokers_own(manager: str) -> N
 
 def test_what_another_broker_still_has_in_its_cache_is_not_believed(pulsar: FakePulsar) -> None:
     one, two, three = pulsar.cluster.brokers
-    pulsar.faults = redirecting(three, to=two)
+    pulsar.fail(lambda it: it.broker == three and asks_owner(it), redirecting(to=two))
     pulsar.cluster.owners[BUNDLE], pulsar.cluster.lookups = None, False
     assert owner(pulsar, [three]) is None
 
@@ -97,11 +92,10 @@ def test_other_brokers_know_the_owner_that_does_not_answer(pulsar: FakePulsar) -
 
 
 def test_no_broker_says_who_owns_a_bundle(pulsar: FakePulsar) -> None:
-    pulsar.faults = lambda request: Fault(drop="/non-persistent/" in request.target)
+    pulsar.fail(asks_owner, Fault(drop=True))
 
-    with pytest.raises(
-        BrokerUnavailable, match=f"closed the connection during the owner of {BUNDLE}"
-    ):
+    says = f"closed the connection during the owner of {BUNDLE}"
+    with pytest.raises(BrokerUnavailable, match=says):
         owner(pulsar)
 
 
@@ -116,7 +110,7 @@ def test_a_broker_that_names_itself_and_is_not_the_owner_is_not_believed(
     pulsar: FakePulsar,
 ) -> None:
     one, two, three = pulsar.cluster.brokers
-    pulsar.faults = redirecting(three, to=three)
+    pulsar.fail(lambda it: it.broker == three and asks_owner(it), redirecting(to=three))
 
     assert owner(pulsar, [three, one]) == two
     with pytest.raises(NotOwned, match=f"names {three} .*, which does not own it"):
@@ -124,10 +118,7 @@ def test_a_broker_that_names_itself_and_is_not_the_owner_is_not_believed(
 
 
 def test_an_owner_that_the_cluster_does_not_list_is_not_believed(pulsar: FakePulsar) -> None:
-    strange = Fault(
-        instead=Answer(307, location=f"http://127.0.0.1:1/admin/v2/non-persistent/{BUNDLE}")
-    )
-    pulsar.fail("/non-persistent/", strange)
+    pulsar.fail(asks_owner, redirecting(to="127.0.0.1:1"))
 
     with pytest.raises(Refused, match=r"127\.0\.0\.1:1, which is no broker in the cluster's list"):
         owner(pulsar)
@@ -202,20 +193,16 @@ def test_a_bundle_without_owner_a_deleted_one_and_halves(scene: Scene) -> None:
     assert scene.told() == {scene.one: [low, high]}
 
 
-def test_no_look_acquires_or_releases_a_bundle(scene: Scene) -> None:
-    scene.told()
-    assert scene.pulsar.cluster.applied == []
-    assert {request.method for request, _ in scene.pulsar.calls} == {"GET"}
-
-
-def test_a_known_owner_costs_one_call(scene: Scene) -> None:
+def test_a_known_owner_costs_one_call_and_no_look_acquires_or_releases_a_bundle(
+    scene: Scene,
+) -> None:
     scene.told()
     scene.pulsar.calls.clear()
     scene.told()
-    asked = [
-        request.broker for request, _ in scene.pulsar.calls if "/non-persistent/" in request.target
-    ]
-    assert asked == [scene.one, scene.one, scene.two]
+    looks = [request for request, _ in scene.pulsar.calls if asks_owner(request)]
+    assert [request.broker for request in looks] == [scene.one, scene.one, scene.two]
+    assert scene.pulsar.cluster.applied == []
+    assert {request.method for request, _ in scene.pulsar.calls} == {"GET"}
 
 
 def test_the_last_known_owner_stays_while_ownership_changes_or_the_owner_is_silent(
@@ -243,7 +230,7 @@ def test_many_bundles_are_looked_at_in_several_passes(scene: Scene, at_once: int
 
 def test_a_cluster_that_does_not_list_its_namespaces_keeps_what_is_known(scene: Scene) -> None:
     scene.told()
-    scene.pulsar.fail(lambda request: request.target.endswith("/namespaces/t"), answered(503))
+    scene.pulsar.fail("/namespaces/t", answered(503))
     assert scene.told() == {}
     scene.pulsar.heal()
     scene.owners[X] = scene.two

@@ -14,7 +14,7 @@ from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError, SettingsError
 from tests.control_topic import Control
-from tests.pulsar_fake.model import Answer, Cluster, Request
+from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault, answered
 from tests.unit.command_line import rebalancer
 from tests.unit.test_collector import POLICY, REPORT
@@ -129,10 +129,6 @@ def test_only_pulsars_own_answer_says_that_nothing_is_set(answer: Answer, part: 
 @pytest.mark.parametrize("body", [b"<html>", b"", b'{"message":"Not Found"}', b'{"rea'])
 def test_a_page_of_a_proxy_does_not_say_that_a_bundle_is_gone(status: int, body: bytes) -> None:
     """Such a bundle would count as one without owner."""
-
-    def broken(request: Request) -> Fault | None:
-        return answered(status, body) if "non-persistent" in request.target else None
-
     with (
         FakePulsar(Cluster(), 2) as pulsar,
         closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls))) as admin,
@@ -140,6 +136,6 @@ def test_a_page_of_a_proxy_does_not_say_that_a_bundle_is_gone(status: int, body:
         bundle = "t/ns/0x00000000_0xffffffff"
         pulsar.cluster.owners[bundle] = pulsar.cluster.brokers[0]
         assert admin.owner("t/none/0x00000000_0xffffffff") is None
-        pulsar.faults = broken
+        pulsar.fail("non-persistent", answered(status, body))
         with pytest.raises(AdminError, match=r"not an answer of Pulsar.*webServicePort"):
             admin.owner(bundle)

@@ -33,10 +33,8 @@ def pulsar() -> Iterator[FakePulsar]:
 
 @pytest.fixture
 def settings(pulsar: FakePulsar, control: Control) -> Settings:
-    pulsar_flags = (f"admin_urls={pulsar.admin_urls}", "cluster=c")
-    topics = (f"topics.outcomes={control.uri('outcomes')}",)
-    state = f"executor.state={control.folder / 'state'}"
-    return load(flags=[*(f"pulsar.{one}" for one in pulsar_flags), *topics, state])
+    given = control.settings(pulsar__admin_urls=pulsar.admin_urls)
+    return load(flags=[f"{name}={value}" for name, value in given.items()])
 
 
 @pytest.fixture
@@ -72,18 +70,18 @@ def test_a_broker_that_goes_and_comes_back(pulsar: FakePulsar, observer: Cluster
     assert (one in back.reading, back.started_ms) == (True, {one: 25_000})
 
 
+@pytest.mark.parametrize("drops", [True, False])
 def test_a_broker_that_restarts_and_reads_nothing_yet_is_not_frozen(
-    pulsar: FakePulsar, observer: ClusterObserver
+    pulsar: FakePulsar, observer: ClusterObserver, *, drops: bool
 ) -> None:
     one, *_ = pulsar.cluster.brokers
-    for fault in (answered(500, b"starting"), Fault(drop=True)):
-        pulsar.faults = lambda request, fault=fault: (  # type: ignore[misc]
-            fault if request.broker == one and (fault.drop or reads_metadata(request)) else None
-        )
-        seen = observer.look(phases(pulsar, "restarting", "waiting", "waiting"))
-        assert one in (seen.live or ())
-        assert (seen.frozen, seen.readable) == ((), True)
-        assert one not in seen.reading
+    pulsar.fail(
+        lambda request: request.broker == one and (drops or reads_metadata(request)),
+        Fault(drop=True) if drops else answered(500, b"starting"),
+    )
+    seen = observer.look(phases(pulsar, "restarting", "waiting", "waiting"))
+    assert one in (seen.live or ())
+    assert (seen.frozen, seen.readable, one in seen.reading) == ((), True, False)
 
 
 def test_a_cluster_that_does_not_answer(pulsar: FakePulsar, observer: ClusterObserver) -> None:
@@ -91,18 +89,12 @@ def test_a_cluster_that_does_not_answer(pulsar: FakePulsar, observer: ClusterObs
     pulsar.fail("", Fault(drop=True))
     blind = observer.look(at)
     assert (blind.live, blind.leader, blind.readable) == (None, None, False)
+    pulsar.fail(reads_metadata, Fault(drop=True))
+    seen = observer.look(at)
+    assert seen.live == tuple(sorted(pulsar.cluster.brokers))
+    assert (seen.readable, seen.reading) == (False, ())
     pulsar.heal()
     assert observer.look(at).readable
-
-
-def test_brokers_whose_metadata_does_not_answer(
-    pulsar: FakePulsar, observer: ClusterObserver
-) -> None:
-    pulsar.fail(reads_metadata, Fault(drop=True))
-    seen = observer.look(phases(pulsar, "drained", "waiting", "waiting"))
-    assert seen.live == tuple(sorted(pulsar.cluster.brokers))
-    assert seen.readable is False
-    assert seen.reading == ()
 
 
 def test_a_token_that_is_refused_ends_the_process(
@@ -118,22 +110,16 @@ def test_a_bundle_of_the_roll_without_an_owner(
 ) -> None:
     one, two, three = pulsar.cluster.brokers
     at: dict[str, RollPhase] = {one: "draining", two: "waiting"}
-    lost = replace(
-        outcome(command(BUNDLE, one, two), "applied", "unowned: no broker has owned it"),
-        owner_after=None,
-    )
+    applied = outcome(command(BUNDLE, one, two), "applied", "unowned: no broker has owned it")
+    lost = replace(applied, owner_after=None)
     elsewhere = replace(lost, bundle=OTHER, owner_before=three)
     quiet = replace(lost, bundle=OTHER, reason="not-looked-up: no client looks for it")
     split = replace(lost, bundle=SPLIT)
-    written = (lost, elsewhere, quiet, split)
-    control.write("outcomes", [encode_outcome(item) for item in written])
-    pulsar.cluster.owners[BUNDLE] = None
-    for _ in range(2):
-        assert [*observer.look(at).unowned] == [BUNDLE]
-    pulsar.cluster.owners[BUNDLE] = two
-    assert [*observer.look(at).unowned] == []
-    pulsar.cluster.owners[BUNDLE] = None
-    assert [*observer.look(at).unowned] == [], "later losses are not of this roll's moves"
+    control.write("outcomes", [encode_outcome(one) for one in (lost, elsewhere, quiet, split)])
+    # Later losses are not of this roll's moves.
+    for owner, unowned in ((None, [BUNDLE]), (None, [BUNDLE]), (two, []), (None, [])):
+        pulsar.cluster.owners[BUNDLE] = owner
+        assert [*observer.look(at).unowned] == unowned
 
 
 @pytest.mark.heavy

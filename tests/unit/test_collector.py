@@ -29,20 +29,13 @@ from tests.pulsar_fake.model import Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault, answered
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
+from tests.world.placement import policy
 from tools.processes.set_words import set_words
 
 DATA = Path(__file__).parents[1] / "data"
 REPORT = json.loads((DATA / "load-report-4.2.4.json").read_text("utf-8"))
 Kind = TypeVar("Kind")
-POLICY = {
-    "namespaces": ["t/ns"],
-    "primary": [r"127\.0\.0\.1"],
-    "secondary": [],
-    "auto_failover_policy": {
-        "policy_type": "min_available",
-        "parameters": {"min_limit": "1", "usage_threshold": "80"},
-    },
-}
+POLICY = policy("p", ["t/ns"], [r"127\.0\.0\.1"])
 
 
 @pytest.fixture
@@ -74,17 +67,13 @@ def collector(
 
 @pytest.fixture
 def collecting(pulsar: FakePulsar, control: Control) -> Iterator[Collector]:
-    with collector(pulsar, control) as found:
+    with collector(pulsar, control, policies_interval_ms=100) as found:
         yield found
 
 
 def records(control: Control, kind: type[Kind]) -> list[Kind]:
     found = [decode(value, b"") for value in control.read("telemetry")]
     return [record for record in found if isinstance(record, kind)]
-
-
-def sweeps(control: Control) -> list[Sweep]:
-    return records(control, Sweep)
 
 
 def views(control: Control) -> list[PoliciesView]:
@@ -110,22 +99,20 @@ def test_a_pass_is_every_report_and_then_the_sweep(
 @pytest.mark.parametrize(
     ("configuration", "shedding"),
     [
-        ({"loadBalancerSheddingEnabled": "true"}, True),
-        ({"loadBalancerSheddingEnabled": "false"}, False),
-        ({"loadBalancerSheddingEnabled": "true", "loadBalancerEnabled": "false"}, False),
+        ({"SheddingEnabled": "true"}, True),
+        ({"SheddingEnabled": "false"}, False),
+        ({"SheddingEnabled": "true", "Enabled": "false"}, False),
         ({}, None),
     ],
 )
 def test_a_sweep_says_who_leads_and_whether_the_leader_sheds_by_itself(
-    pulsar: FakePulsar,
-    control: Control,
-    collecting: Collector,
-    configuration: dict[str, str],
-    shedding: bool | None,
+    pulsar: FakePulsar, control: Control, configuration: dict[str, str], shedding: bool | None
 ) -> None:
-    pulsar.cluster.configuration.update(configuration)
-    collecting.step()
-    (sweep,) = sweeps(control)
+    keys = {f"loadBalancer{key}": value for key, value in configuration.items()}
+    pulsar.cluster.configuration.update(keys)
+    with collector(pulsar, control) as collecting:
+        collecting.step()
+    (sweep,) = records(control, Sweep)
     assert (sweep.leader, sweep.shedding) == (pulsar.cluster.leader(), shedding)
 
 
@@ -133,17 +120,15 @@ def test_a_sweep_says_who_leads_and_whether_the_leader_sheds_by_itself(
 def test_without_an_answer_about_the_leader_the_sweep_says_nothing_about_it(
     pulsar: FakePulsar, control: Control, collecting: Collector, status: int
 ) -> None:
-    def asked() -> int:
-        return sum("leaderBroker" in request.target for request, _ in pulsar.calls)
-
     pulsar.fail("leaderBroker", answered(status))
-    collecting.step()
-    before = asked()
-    collecting.step()
-    first, _second = sweeps(control)
+    asked = []
+    for _ in range(2):
+        collecting.step()
+        asked.append(sum("leaderBroker" in request.target for request, _ in pulsar.calls))
+    first = records(control, Sweep)[0]
     assert (first.leader, first.shedding) == (None, None)
     assert b"leader" not in control.read("telemetry")[-1]
-    assert 0 < before == asked(), "a pause of a minute"
+    assert 0 < asked[0] == asked[1], "a pause of a minute"
 
 
 @pytest.mark.heavy
@@ -164,7 +149,7 @@ def test_a_dead_a_silent_and_a_strange_broker_are_named_and_delay_nobody(
     with collector(pulsar, control, deadline_ms=2_000) as collecting:
         done = collecting.step().done
 
-    (sweep,) = sweeps(control)
+    (sweep,) = records(control, Sweep)
     assert sweep.brokers == (one,)
     assert "did not answer" in sweep.missing[two]
     assert "does not accept connections" in sweep.missing[three]
@@ -190,12 +175,12 @@ def test_a_broker_that_keeps_failing_is_asked_ever_more_rarely_and_always_named(
             one.step()
             asked.append(any(asks_bad(call) for call, _ in pulsar.calls))
         assert asked == [True, True, False, True, False, False, True, False, False, True]
-        assert all(bad in sweep.missing for sweep in sweeps(control))
+        assert all(bad in sweep.missing for sweep in records(control, Sweep))
 
         pulsar.heal()
         for _ in range(3):
             one.step()
-    assert bad in sweeps(control)[-1].brokers
+    assert bad in records(control, Sweep)[-1].brokers
 
 
 def test_brokers_of_another_load_manager_than_was_stated_are_named_with_the_remedy(
@@ -203,22 +188,21 @@ def test_brokers_of_another_load_manager_than_was_stated_are_named_with_the_reme
 ) -> None:
     pulsar.cluster.manager = "extensible"
     collecting.step()
-    (sweep,) = sweeps(control)
+    (sweep,) = records(control, Sweep)
     assert len(sweep.missing) == 3
     for reason in sweep.missing.values():
         assert "set pulsar.load_manager to extensible" in reason
 
 
 def test_policies_are_published_when_they_change_and_read_as_they_are_meant(
-    pulsar: FakePulsar, control: Control
+    pulsar: FakePulsar, control: Control, collecting: Collector
 ) -> None:
     brokers = pulsar.cluster.brokers
-    with collector(pulsar, control, policies_interval_ms=100) as one:
-        changed = [one.step().policies, one.step().policies]
-        pulsar.cluster.policies["p"] = POLICY
-        pulsar.cluster.groups["t/ns"] = "g1"
-        pulsar.cluster.domains["d"] = {"brokers": [brokers[0]]}
-        changed.append(one.step().policies)
+    changed = [collecting.step().policies, collecting.step().policies]
+    pulsar.cluster.policies["p"] = POLICY
+    pulsar.cluster.groups["t/ns"] = "g1"
+    pulsar.cluster.domains["d"] = {"brokers": [brokers[0]]}
+    changed.append(collecting.step().policies)
     assert changed == [True, False, True]
 
     last = views(control)[-1]
@@ -234,55 +218,49 @@ def test_policies_that_do_not_change_are_published_again_after_a_while(
     pulsar: FakePulsar, control: Control
 ) -> None:
     """A job that rejected them after an outage, or reads the newest telemetry only, needs them."""
-    every_ms = 30_000
-    with collector(pulsar, control, policies_interval_ms=100, policies_repeat_ms=every_ms) as one:
+    with collector(pulsar, control, policies_interval_ms=100, policies_repeat_ms=30_000) as one:
         results = [one.step() for _ in range(20)]
     assert [result.policies for result in results] == [True] + [False] * 19
     passes = [result.done.ts for result in results if result.done is not None]
-    published = [record.ts for record in records(control, Policies)]
     due = [passes[0]]
     for ts in passes:
-        due += [ts] if ts - due[-1] >= every_ms else []
-    assert published == due
+        due += [ts] if ts - due[-1] >= 30_000 else []
+    assert [record.ts for record in records(control, Policies)] == due
     assert 2 < len(due) < 10
 
 
 def test_policies_that_cannot_be_read_stay_as_they_were_and_are_asked_for_again(
-    pulsar: FakePulsar, control: Control
+    pulsar: FakePulsar, control: Control, collecting: Collector
 ) -> None:
-    with collector(pulsar, control, policies_interval_ms=100) as one:
-        assert one.step().policies
-        pulsar.fail("failureDomains", answered(500))
-        told = one.step()
-        assert not told.policies
-        assert "stay as they were" in told.complaints[0]
-        pulsar.heal()
-        pulsar.cluster.policies["p"] = POLICY
-        assert one.step().policies
+    assert collecting.step().policies
+    pulsar.fail("failureDomains", answered(500))
+    told = collecting.step()
+    assert not told.policies
+    assert "stay as they were" in told.complaints[0]
+    pulsar.heal()
+    pulsar.cluster.policies["p"] = POLICY
+    assert collecting.step().policies
     assert len(views(control)) == 2
 
 
 #: Answers that say nothing about the part of the policies that is asked for.
 UNREAD = {
-    "a broken broker": ("failureDomains", 500, b""),
-    "a page of a proxy": ("namespaceIsolationPolicies", 404, b"<html>404</html>"),
-    "another cluster": (
-        "namespaceIsolationPolicies",
-        404,
-        b'{"reason":"Cluster c does not exist."}',
-    ),
-    "a broken store": ("antiAffinity", 404, b'{"reason":"Couldn\x27t find namespace policies"}'),
-    "a group behind a proxy": ("antiAffinity", 404, b"<html>404</html>"),
+    "a broken broker": ("failureDomains", 500, ""),
+    "a page of a proxy": ("namespaceIsolationPolicies", 404, "<html>404</html>"),
+    "another cluster": ("namespaceIsolationPolicies", 404, "Cluster c does not exist."),
+    "a broken store": ("antiAffinity", 404, "Couldn't find namespace policies"),
+    "a group behind a proxy": ("antiAffinity", 404, "<html>404</html>"),
 }
 
 
 @pytest.mark.parametrize("unread", UNREAD.values(), ids=UNREAD)
 def test_until_policies_have_been_read_they_protect_every_bundle(
-    pulsar: FakePulsar, control: Control, collecting: Collector, unread: tuple[str, int, bytes]
+    pulsar: FakePulsar, control: Control, collecting: Collector, unread: tuple[str, int, str]
 ) -> None:
     """Without a record, rounds would know of no policy and break those that are there."""
-    part, status, body = unread
-    pulsar.fail(part, answered(status, body))
+    part, status, says = unread
+    body = says if "<" in says or not says else json.dumps({"reason": says})
+    pulsar.fail(part, answered(status, body.encode()))
     (complaint,) = collecting.step().complaints
     assert "nothing moves" in complaint
     view = views(control)[-1]
