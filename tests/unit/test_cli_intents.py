@@ -188,7 +188,7 @@ def test_records_are_signed_with_the_key_of_intents_or_rejected(
     file = tmp_path / "key"
     file.write_bytes(KEY.secret.reveal())
     file.chmod(0o600)
-    assert person.drains(A, signing__intents_key_file=str(file)).code == 0
+    assert person.drains(A, "--no-wait", signing__intents_key_file=str(file)).code == 0
     *_, record = (v for v in person.control.read("telemetry") if b'"intent"' in v)
     assert KEY.check(record) == "signed"
     answer = person.drains(B, signing__intents_key_file="/nowhere")

@@ -89,12 +89,17 @@ def test_a_cluster_that_does_not_answer(pulsar: FakePulsar, observer: ClusterObs
     pulsar.fail("", Fault(drop=True))
     blind = observer.look(at)
     assert (blind.live, blind.leader, blind.readable) == (None, None, False)
-    pulsar.fail(reads_metadata, Fault(drop=True))
-    seen = observer.look(at)
-    assert seen.live == tuple(sorted(pulsar.cluster.brokers))
-    assert (seen.readable, seen.reading) == (False, ())
     pulsar.heal()
     assert observer.look(at).readable
+
+
+def test_brokers_whose_metadata_does_not_answer(
+    pulsar: FakePulsar, observer: ClusterObserver
+) -> None:
+    pulsar.fail(reads_metadata, Fault(drop=True))
+    seen = observer.look(phases(pulsar, "drained", "waiting", "waiting"))
+    assert seen.live == tuple(sorted(pulsar.cluster.brokers))
+    assert (seen.readable, seen.reading) == (False, ())
 
 
 def test_a_token_that_is_refused_ends_the_process(
