@@ -1,6 +1,4 @@
-"""An executor on a fake cluster and file topics, one life after the other, each of which may end at
-a chosen moment.
-"""
+"""An executor on a fake cluster, life after life, each of which may end at a chosen moment."""
 
 import sqlite3
 import threading
@@ -46,9 +44,7 @@ NEVER = 10**6
 
 
 class Fuse:
-    """Kills the process at its `at`-th moment, from then on no part of it does anything; or at each
-    moment of a name.
-    """
+    """Kills the process at its `at`-th moment and from then on, or at each moment of a name."""
 
     def __init__(self, at: int = NEVER, name: str = "") -> None:
         self._left, self._name, self._lock = at, name, threading.Lock()
@@ -68,9 +64,7 @@ class Fuse:
 
 @dataclass(frozen=True)
 class Life:
-    """How one life of an executor differs from the usual one; `dies` names the moment of its
-    death, `fuse` counts to it.
-    """
+    """How a life differs from the usual one; `dies`: moment of its death, `fuse` counts to it."""
 
     dies: Literal[
         "", "before the call", "after the call", "before publishing", "before committing"

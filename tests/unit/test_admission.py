@@ -1,6 +1,4 @@
-"""Whether a command may be carried out: every objection has its own code, and they come in a fixed
-order.
-"""
+"""Objections to a command: each has its own code, and they come in a fixed order."""
 
 import json
 from collections.abc import Mapping, Sequence

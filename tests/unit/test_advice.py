@@ -1,6 +1,4 @@
-"""When a dispatch limit is advised: a hot bundle that can be neither moved nor split, and what the
-limit would be.
-"""
+"""When a dispatch limit is advised for a bundle that can be neither moved nor split."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace

@@ -146,9 +146,7 @@ def manifest() -> dict[str, Any]:
 
 
 def test_the_manifest_keeps_to_the_types_of_the_operator() -> None:
-    """A field that the operator does not know is lost in its model; one of another type is an
-    error.
-    """
+    """A field that the operator does not know is lost in its model."""
     model = SparkV1beta2SparkApplication.from_dict(manifest())
     assert model is not None
     assert model.to_dict() == manifest()
@@ -210,9 +208,7 @@ HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def archive(folder: Path, python: str = HERE, **versions: str) -> Path:
-    """An archive that says it holds what is installed here, but for `versions`; it holds
-    nothing.
-    """
+    """Says that it holds what is installed here, but for `versions`; it holds nothing."""
     packages = {name: one.version for name, one in needed_distributions().items()} | versions
     return archive_of(
         folder,

@@ -21,9 +21,7 @@ from tests.unit.executor_lives import ONE, StoryTime
 
 
 class Waits:
-    """Of an applier whose time passes only in them. Says from the `most`-th pause between two calls
-    on that the program is to end.
-    """
+    """Time passes only in them. The `most`-th pause between calls says that the program ends."""
 
     def __init__(self, most: int = 99) -> None:
         self.pauses: list[float] = []

@@ -1,6 +1,4 @@
-"""Averages of bundles: TimeAverageMessageData's arithmetic, one sample a round, and a history that
-follows the bundle.
-"""
+"""Averages of bundles as in TimeAverageMessageData, one sample a round, at every owner."""
 
 import numpy as np
 import pytest

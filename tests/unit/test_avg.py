@@ -1,6 +1,4 @@
-"""AvgShedder: one story per repair, and the plan by bundle name of Pulsar 5.0; the vectors have the
-rest.
-"""
+"""AvgShedder: one story per repair, and the plan of Pulsar 5.0; vectors have the rest."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,6 +1,4 @@
-"""What the processes hold after months besides the state of clusters: connections, answers,
-viewers. Each field that can grow says by what it is bounded; a new one without a bound fails here.
-"""
+"""Each field of a long-lived object that can grow says by what it is bounded."""
 
 import ast
 import re

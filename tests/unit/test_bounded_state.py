@@ -1,6 +1,4 @@
-"""What the state of a cluster holds after months: each field says by what it is bounded, and a
-month in which brokers, bundles, drains, clocks and answers change every day shows that it is.
-"""
+"""Each field of the state says by what it is bounded, and keeps to it for a busy month."""
 
 from collections import abc
 from collections.abc import Callable, Iterator, Mapping
@@ -112,9 +110,7 @@ BOUNDS: Mapping[type, Mapping[str, Bound]] = {
 
 
 class Month:
-    """A cluster in which a broker and two bundles change their names every day, operators drain the
-    broker that goes and sometimes another one, something else moves a bundle, and a clock is wrong.
-    """
+    """A broker and two bundles get new names every day; drains, foreign moves, a wrong clock."""
 
     def __init__(self) -> None:
         self.cluster = LittleCluster(
@@ -287,9 +283,7 @@ def test_a_field_stays_within_its_bound_for_a_month(cls: type, name: str) -> Non
 
 @pytest.mark.heavy
 def test_the_state_is_not_larger_at_the_end_of_the_month_than_at_its_beginning() -> None:
-    """A day's size is that of its peak, which depends on its moves: compared are the usual day and
-    the largest one.
-    """
+    """A day's size is that of its peak: compared are the usual day and the largest one."""
     sizes = month().bytes
     assert median(sizes[-10:]) <= 1.02 * median(sizes[1:11])
     assert max(sizes[-10:]) <= max(sizes[:11])

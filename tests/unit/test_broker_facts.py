@@ -1,6 +1,4 @@
-"""Who leads the cluster, since when a broker runs, and which load manager a cluster runs, as
-brokers say it.
-"""
+"""Who leads, since when a broker runs, and which load manager runs, as brokers say it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing

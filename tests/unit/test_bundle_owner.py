@@ -1,6 +1,4 @@
-"""Who owns a bundle, by the owner's own word and without acquiring it; and who owns all bundles,
-asked in turn and told where it changes.
-"""
+"""Who owns a bundle by its own word, without acquiring it; and who owns all bundles."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -137,9 +135,7 @@ X, Y, Z = (
 
 @dataclass
 class Scene:
-    """Three brokers; X and Y belong to the first, Z to the second. Bundles are asked for one at a
-    time.
-    """
+    """Three brokers; the first has X and Y, the second Z. Bundles are asked for one by one."""
 
     pulsar: FakePulsar
     admin: PulsarAdmin

@@ -1,6 +1,4 @@
-"""A bundle's row and throughput without adding up the whole table, and which are Pulsar's own:
-in parity mode only those that 4.2.4 recognises.
-"""
+"""A bundle's row and throughput, and which bundles are Pulsar's own, in both modes."""
 
 import numpy as np
 import pytest

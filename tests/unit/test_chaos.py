@@ -1,6 +1,4 @@
-"""Random rounds in which everything goes wrong: what must hold holds in all of them. Longer:
-`python -m scripts.chaos`.
-"""
+"""Rounds in which everything goes wrong keep their promises; see scripts/chaos.py."""
 
 import pytest
 

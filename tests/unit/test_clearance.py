@@ -1,6 +1,4 @@
-"""Which picked bundles really leave: limits and filters, exchanges, and what is remembered of a
-broker that was due and gave nothing.
-"""
+"""Which picked bundles really leave, and what is remembered of a broker that gave nothing."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -57,9 +55,7 @@ def left(
     served: tuple[int, int, int] = (4, 1, 1),
     placed: bool = True,
 ) -> Leaving:
-    """b1 at 80 % with bundles 0 to 3 of 10 MiB/s each, b2 at 10 % with bundle 8, b3 at 20 % with
-    bundle 9, unless they have other numbers of bundles. `placed`: by a placement of ours.
-    """
+    """b1 at 80 % has 0 to 3 of 10 MiB/s each, b2 at 10 % has 8, b3 at 20 % has 9, or `served`."""
     full, two, three = served
     seen = view(
         broker("b1", 80.0, 40.0, bundles(*[10] * full)),
@@ -143,9 +139,7 @@ class TestExchanges:
         assert set(stays(found).values()) == codes
 
     def test_what_the_first_changes_may_forbid_the_second_and_then_neither_goes(self) -> None:
-        """Each of two may join the one bundle of the namespace that b2 has, as b1 has three of
-        them; after the first the second may not.
-        """
+        """Either may join the one bundle of its namespace on b2, but not after the other."""
         even: Any = {"settings": EVEN, "served": (3, 1, 0), "placed": False}
         alone = left(leave(0), leave(1), **even)
         assert list(alone.kept) == [ns(0)]

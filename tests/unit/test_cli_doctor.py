@@ -1,6 +1,4 @@
-"""Doctor as a command: it ends in time, asks nothing that cannot answer, and a failure is exit code
-1. What its checks find is in tests/golden.
-"""
+"""Doctor as a command: it ends in time, and its exit code. Findings are in tests/golden."""
 
 import base64
 import socket

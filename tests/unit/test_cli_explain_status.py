@@ -1,6 +1,4 @@
-"""Explain and status as commands: their sources and JSON documents. What they print is in
-tests/golden.
-"""
+"""Explain and status: their sources and JSON. What they print is in tests/golden."""
 
 import json
 from dataclasses import replace
@@ -103,9 +101,7 @@ def test_what_an_executor_would_answer_as_json(job: Path) -> None:
 
 
 def test_a_replay_keeps_the_outcomes_of_its_commands(job: Path, tmp_path: Path) -> None:
-    """Executors feed them back into the telemetry: two of the first command, and one of a command
-    that nobody decides here.
-    """
+    """Telemetry has two of the first command, and one of a command of another job."""
     first, lines = commands(job)[0], uneven(rounds=5)
     dry = outcome(first, "dry-run")
     failed = outcome(first, "failed", "unanswered: the broker did not answer", 6)

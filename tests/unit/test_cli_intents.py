@@ -43,9 +43,7 @@ class Person:
         stop_by: signal.Signals = signal.SIGINT,
         **more: str,
     ) -> Answer:
-        """`stop_after_s`: when the command gets the signal `stop_by`, if it has not ended; `more`:
-        settings, with __ for dots.
-        """
+        """`stop_after_s`: until the signal `stop_by`; `more`: settings, with __ for dots."""
         timer = Timer(stop_after_s or 0, os.kill, (os.getpid(), stop_by))
         if stop_after_s is not None:
             timer.start()
@@ -251,9 +249,7 @@ def test_who_interrupts_before_a_round_learns_what_becomes_of_the_record(
 def test_a_drain_that_a_later_round_refuses_ends_the_command(
     person: Person, job: FoldingJob
 ) -> None:
-    """The broker had no figures in the first round of its drain, so nothing was known of its
-    bundles.
-    """
+    """The broker had no figures in the first round, so its bundles were not known."""
     drained = list[Round]()
 
     def says(done: Round) -> Round:

@@ -1,6 +1,4 @@
-"""`rebalancer notify` from the topics to the webhook: only on change, across restarts, and without
-a secret in what it prints.
-"""
+"""From the topics to the webhook: only changes, across restarts, and no secret is printed."""
 
 import json
 import signal

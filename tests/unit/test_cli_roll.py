@@ -1,6 +1,4 @@
-"""The command line of rolls, on brokers whose admin API is fake and rounds that are real: what the
-person sees, and what is restarted.
-"""
+"""The command line of rolls, on brokers whose admin API is fake and rounds that are real."""
 
 import subprocess
 import sys
@@ -180,9 +178,7 @@ def test_a_command_that_fails_halts_the_roll_and_runs_again_only_if_told(
 
 
 def test_a_roll_by_hand_asks_the_person(person: Person, fleet: RestartingFleet) -> None:
-    """Who restarts a broker here some time after the terminal has asked for it, and another process
-    goes on.
-    """
+    """Who restarts the broker some time after the terminal has asked for it."""
     first = sorted({*fleet.names} - {fleet.leader})[0]
     asked = person.types(*words(fleet, first, "--reason", "x", "--by", "bo"), stop_after_s=4)
     assert (asked.code, "the roll stays as it is" in asked.err) == (130, True), asked.err

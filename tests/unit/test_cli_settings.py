@@ -1,6 +1,4 @@
-"""Settings: who wins, what is refused and how it is said, and the schema that goes with the
-documentation.
-"""
+"""Settings: who wins, what is refused and how it is said, and their schema."""
 
 import dataclasses
 from pathlib import Path

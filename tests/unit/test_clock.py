@@ -71,9 +71,7 @@ NEAR = 300
 
 
 def sure(near: int, far: int) -> bool:
-    """Whether a round may close at a record near the time, after so many others near to it and far
-    from it.
-    """
+    """Whether a round may close after so many records near the time and far from it."""
     return may_close_first_round([EarlyRecord(0, b"", n < far) for n in range(near - 1 + far)])
 
 

@@ -1,6 +1,4 @@
-"""A misspelt `pulsar.cluster`: Pulsar answers most calls for a cluster that does not exist as if it
-had no policies, so every program compares the name before it believes an answer.
-"""
+"""Pulsar answers for a cluster that does not exist, so each program compares the name."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,6 +1,4 @@
-"""What the process of a roll sees of brokers that restart, freeze, or do not answer, and of plans
-that wait for a person.
-"""
+"""What the process of a roll sees of brokers, and of plans that wait for a person."""
 
 import os
 import time

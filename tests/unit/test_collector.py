@@ -1,6 +1,4 @@
-"""The collector on a fake cluster: every report verbatim, a sweep that names who is missing,
-policies when they change.
-"""
+"""The collector: every report verbatim, sweeps that name who is missing, policies."""
 
 import json
 from collections.abc import Iterator

@@ -1,6 +1,4 @@
-"""Many values in few entries: whatever happens to them, the entries that are kept hold exactly the
-newest ones, and little else.
-"""
+"""Whatever happens, the entries that are kept hold the newest values and little else."""
 
 from collections import defaultdict
 from copy import deepcopy

@@ -36,9 +36,7 @@ def destinations(
     on_the_way: Sequence[CountedMove] = (),
     settings: FilterSettings = FilterSettings(distribute_evenly=False),
 ) -> Destinations:
-    """A round of these brokers, with one bundle of a namespace per broker allowed by even
-    distribution unless `settings` says otherwise.
-    """
+    """Even distribution does not count unless `settings` says so."""
     filters = Filters(settings, mode)
     rules = DestinationRules(placer(placement, None, mode), filters, DestinationSettings(), WEIGHTS)
     return Destinations(
@@ -82,9 +80,7 @@ class TestAsInJava:
         )
 
     def test_an_overloaded_first_choice_drops_every_filter_but_isolation(self) -> None:
-        """Only b2 has few enough bundles of the namespace, and it is overloaded: all brokers are
-        candidates again.
-        """
+        """Only b2 has few enough bundles, and it is overloaded: all are candidates again."""
         crowded = {ns(k): Load(mib=1.0, rate=10.0) for k in (8, 9)}
         brokers = [hot(2), cool("b2", 95), cool("b3", 10, crowded)]
         round_ = destinations(

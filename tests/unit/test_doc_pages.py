@@ -1,6 +1,4 @@
-"""The pages of docs about operations, notices, metrics and strategies agree with the program:
-commands, settings, defaults, examples and tables.
-"""
+"""Pages of docs agree with the program: commands, settings, defaults, examples, tables."""
 
 import json
 import re

@@ -1,6 +1,4 @@
-"""Where Pulsar's documentation and its code differ: every row of tests/conformance/README.md names
-a test that shows what we do; some are here.
-"""
+"""Where Pulsar's documentation and code differ: rows of tests/conformance/README.md."""
 
 import re
 from dataclasses import replace

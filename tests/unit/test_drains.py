@@ -1,6 +1,4 @@
-"""A drain from its record to an empty broker, and what may come between; also of brokers with the
-extensible load manager, whose reports list the busiest bundles only.
-"""
+"""A drain from its record to an empty broker, and what may come between."""
 
 from dataclasses import replace
 from typing import Any
@@ -318,9 +316,7 @@ def test_notes_that_are_late() -> None:
 
 
 def test_a_bundle_that_comes_back_from_a_broker_that_died_counts_again() -> None:
-    """Pulsar places it on the draining broker before its owner is looked up, so no new note says
-    so: the one from before the move lists it all along.
-    """
+    """The note from before the move lists it all along, so no new one says that it is back."""
     made = extensible(1, top=0)
     made.notes = False
     assert said(draining(made).passes(3)).state == "drained"
@@ -353,9 +349,7 @@ def test_a_drain_of_a_noted_broker_ends_by_itself_while_another_one_lasts() -> N
 
 
 def test_a_bundle_that_is_among_the_busiest_no_more_gets_no_second_command() -> None:
-    """Its command names no destination, so a report that does not list it looks like a departure;
-    but the report lists only some bundles.
-    """
+    """Its command names no destination, so a report without it looks like a departure."""
     made = extensible(5, top=2, placement="none")
     made.executor = lambda _: None
     draining(made).passes()

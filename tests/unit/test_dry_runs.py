@@ -1,6 +1,4 @@
-"""A dry run changes nothing: the bundles that it answered are free for the next round, and nothing
-of what they would have done counts.
-"""
+"""A dry run frees its bundles for the next round, and nothing of it counts."""
 
 import pytest
 
@@ -135,9 +133,7 @@ def test_beside_an_executor_that_acts_its_word_counts_whichever_comes_first(
 
 
 def test_a_slow_executor_that_acted_after_the_next_round_keeps_the_bundle_at_rest() -> None:
-    """The newer command finds the bundle gone and is refused, which must not free what has just
-    moved.
-    """
+    """The newer command is refused, which must not free what has just moved."""
     cluster = Cluster()
     (first,) = cluster.round()
     cluster.answer(first, "dry-run")

@@ -1,6 +1,4 @@
-"""The fold: when a round closes, whom it trusts, and what a move changes until the reports show
-it.
-"""
+"""The fold: when a round closes, whom it trusts, what a move changes until reports show it."""
 
 from dataclasses import replace
 
@@ -115,9 +113,7 @@ class TestWhoIsTrusted:
 
     @pytest.mark.heavy
     def test_records_that_are_repeated_change_nothing_and_are_no_fault(self) -> None:
-        """As after an outage, when a collector publishes its pass again, and as extensible brokers
-        do within a millisecond.
-        """
+        """A collector repeats its pass after an outage, extensible brokers at once."""
         once = [*skewed(0), *skewed(1)]
         assert rounds(fold_all(engine(), once))
         for start in range(len(once)):
@@ -227,9 +223,7 @@ def test_an_empty_cluster_has_rounds_too() -> None:
 
 @pytest.mark.heavy
 def test_what_an_hour_may_move_is_not_given_twice_when_the_clock_goes_back() -> None:
-    """Nobody knows how long ago the moves before were, so that they count for an hour from now
-    on.
-    """
+    """Nobody knows how long ago the moves were: they count for an hour from now on."""
     settings = EngineSettings(strategy="threshold", limits=LimitSettings(moves_per_hour=1))
     a_year = -365 * 24 * 60
     again = [record for minute in range(40) for record in skewed(a_year + minute)]

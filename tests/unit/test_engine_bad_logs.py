@@ -1,6 +1,4 @@
-"""Logs that begin with broken clocks, or repeat what is no longer true: the decisions are those of
-the log without such records.
-"""
+"""Logs with broken clocks or old records are decided as without such records."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -78,9 +76,7 @@ def test_a_log_may_begin_with_several_broken_clocks_that_do_not_agree(
 def test_a_log_may_begin_with_records_of_another_time_that_agree_with_each_other(
     count: int, hours: int
 ) -> None:
-    """One clock that is ahead, or leftovers: the time of a sweep counts, however many came before
-    it.
-    """
+    """A clock ahead, or leftovers: the time of a sweep counts, however many came before it."""
     wrong = [report("a:1", 3600 * hours + i / 10, 50 + i / 10) for i in range(count)]
     rejected = same_as(three_passes(), *wrong, *three_passes())
     assert rejected == ["clock-ahead" if hours > 0 else "clock-behind"] * count
@@ -113,9 +109,7 @@ def test_without_sweeps_the_time_counts_that_most_records_are_near_to(hours: int
 
 
 def test_what_was_taken_for_wrong_at_the_beginning_is_rejected_once() -> None:
-    """Repetitions, within the part that is told again too, are none; one record of long ago stays
-    alone until the first round closes.
-    """
+    """Repetitions are none; one old record stays alone until the first round closes."""
     ahead, old = report("a:1", 3600), report("b:1", -3600)
     right = three_passes()
     rejected = same_as(right, ahead, ahead, old, right[0], right[0], *right[1:])
@@ -165,17 +159,13 @@ def test_a_broker_whose_bundles_came_before_its_figures_is_not_forgotten_between
 
 
 def test_a_broker_that_withdraws_its_figures_and_then_its_bundles_is_gone() -> None:
-    """The extensible load manager writes two tombstones; the second of them must not look like a
-    newcomer.
-    """
+    """The second of two tombstones must not look like a newcomer."""
     log = report("a:1", 0), report("b:1", 1), Tombstone("c", "b:1", T0 + 3000)
     assert known(*log, tables_only("b:1", 4, {}))[0] == ["a:1"]
 
 
 def test_tombstones_are_never_rejected_in_whatever_order_and_however_often_they_come() -> None:
-    """The leader writes both when a broker dies, in one millisecond, on two topics that nothing
-    keeps in order; messages may come twice.
-    """
+    """A leader writes both in one millisecond, on two topics that nothing keeps in order."""
     figures, bundles = Tombstone("c", "b:1", T0 + 3000), tables_only("b:1", 3, {})
     begin = report("a:1", 0), report("b:1", 1), tables_only("b:1", 2)
     for tombstones in (
@@ -196,8 +186,6 @@ def test_a_tombstone_that_was_overtaken_by_new_figures_withdraws_nothing_and_is_
 
 
 def test_a_tombstone_withdraws_figures_also_where_bundles_were_listed_since() -> None:
-    """A collector repeats the list of bundles that still holds; the broker's own word about its
-    figures is what counts.
-    """
+    """A collector repeats the list that holds; the broker's word about figures counts."""
     log = report("a:1", 0), figures_only("b:1", 1), tables_only("b:1", 4)
     assert known(*log, Tombstone("c", "b:1", T0 + 3000))[0] == ["a:1"]

@@ -1,6 +1,4 @@
-"""The examples run as they stand: on a file topic with everything that may happen to one, and on
-standard input.
-"""
+"""The examples run as they stand, on a file topic and on standard input."""
 
 import shutil
 import subprocess

@@ -1,6 +1,4 @@
-"""The executor on a fake cluster: what it calls, what it leaves alone, the one outcome it gives
-each command, and what it measures of a move.
-"""
+"""The executor: what it calls, what it leaves alone, its outcomes, and what a move costs."""
 
 import json
 import re

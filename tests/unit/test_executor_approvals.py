@@ -1,6 +1,4 @@
-"""An executor that waits for people: what it holds, what it does after a decision, and what it
-answers to records that are late, forged or repeated.
-"""
+"""An executor that waits for people: what it holds, and its answers to their records."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,6 +1,4 @@
-"""An executor that waits for people dies at any moment, again and again: nothing is carried out
-twice, nothing is lost, nothing that no one approved is carried out.
-"""
+"""An executor that waits for people dies at any moment and applies only what was approved."""
 
 import random
 from collections import Counter
@@ -23,9 +21,7 @@ ASKS = replace(APPLY, approvals_key=APPROVALS_KEY, approval_required=True, at_on
 
 @dataclass(frozen=True)
 class Story:
-    """Two plans, one approved and one denied, a forged record, a repeated one and a late command of
-    the approved plan; each life may die after `dies` moments.
-    """
+    """An approved and a denied plan, and records that are forged, repeated or late."""
 
     pulsar: FakePulsar
     control: Control

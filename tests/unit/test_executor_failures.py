@@ -1,6 +1,4 @@
-"""The executor when calls fail and when it dies: retried only where that is safe, applied once,
-told once. A destination that other look-ups took away is repaired once, within a budget.
-"""
+"""When calls fail or the process dies, commands are applied once and told once."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -96,9 +94,7 @@ class TestWhenCallsFail:
     def test_a_transfer_waits_for_the_end_of_another_unload_but_not_without_end(
         self, scene: Scene, release: bool, looks: int, then: int, expected: str
     ) -> None:
-        """It begins just before the first of ours, ends after so many looks at the owner, and
-        leaves the bundle to `then`. A release is not repeated.
-        """
+        """It begins just before ours and leaves the bundle to `then`. A release is not repeated."""
         unloading, seen = scene.cluster.being_unloaded, count()
 
         def under_way(request: Request) -> None:
@@ -169,9 +165,7 @@ class TestWhenCallsFail:
 
 
 class TestAfterADeath:
-    """The process died at some point between reading a command and committing it; the next one
-    makes the best of it.
-    """
+    """At some point between reading a command and committing it."""
 
     @MOMENTS
     def test_a_transfer_is_applied_once_and_told_once(self, scene: Scene, moment: Any) -> None:

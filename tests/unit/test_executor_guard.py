@@ -1,6 +1,4 @@
-"""The executor on a cluster in trouble: no move begins while the gate is closed or the breaker is
-open, and each command says why.
-"""
+"""In a cluster in trouble no move begins, and each command says why."""
 
 import random
 import time

@@ -1,6 +1,4 @@
-"""A pass over extensible brokers: everything they said, once more what still holds, and who has no
-figures and why.
-"""
+"""A pass over extensible brokers: what they said, what still holds, who has no figures."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -24,9 +22,7 @@ A, B = "a:8080", "b:8080"
 
 @dataclass
 class Cluster:
-    """Brokers that publish what a test says, and answer unless they are `silent`; time goes by when
-    it says so.
-    """
+    """Brokers that publish what a test says, and answer unless they are `silent`."""
 
     now_ms: int = 1_000_000
     said: list[Report] = field(default_factory=list)
