@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.costs import CostMeter
@@ -66,9 +66,7 @@ class Fuse:
 class Life:
     """How a life differs from the usual one; `dies`: moment of its death, `fuse` counts to it."""
 
-    dies: Literal[
-        "", "before the call", "after the call", "before publishing", "before committing"
-    ] = ""
+    dies: str = ""
     later_ms: int = 0
     per_minute: int = 0
     limiter: RateLimiter | None = None
@@ -93,9 +91,8 @@ class FusedApplier(Applier):
     """May die before and after a command is carried out."""
 
     def __init__(self, admin: PulsarAdmin, fuse: Fuse, time: StoryTime) -> None:
-        super().__init__(
-            admin, RetryPolicy(300, backoff_ms=0), time.wait, clock=time, sleep=time.wait
-        )
+        retry = RetryPolicy(300, backoff_ms=0)
+        super().__init__(admin, retry, time.wait, clock=time, sleep=time.wait)
         self._fuse = fuse
 
     def apply(self, command: CommandRecord, allowance: Allowance) -> Effect:
@@ -194,15 +191,9 @@ def executor(
         )
         for topic in filter(None, vars(topics).values()):
             stack.callback(topic.close)
-        time = StoryTime()
-        patience_ms = config.guard.gate.facts_ms or 30_000
-        quick = stack.enter_context(
-            closing(
-                PulsarAdmin(
-                    PulsarSettings("c", pulsar.admin_urls, attempts=1, deadline_ms=patience_ms)
-                )
-            )
-        )
+        time, patience_ms = StoryTime(), config.guard.gate.facts_ms or 30_000
+        once = PulsarSettings("c", pulsar.admin_urls, attempts=1, deadline_ms=patience_ms)
+        quick = stack.enter_context(closing(PulsarAdmin(once)))
         yield Executor(
             config,
             topics,

@@ -80,20 +80,10 @@ def test_what_is_known_of_the_command(facts: dict[str, object], expected: str) -
 
 
 def test_forgery_is_told_before_everything_else_and_the_pause_last() -> None:
-    worst = {
-        "now_ms": NOON + 5000,
-        "signature": "wrong",
-        "newest_epoch": 9,
-        "earlier": "applied",
-        "paused": True,
-    }
-    standings = (
-        worst,
-        worst | {"signature": "signed"},
-        worst | {"signature": "signed", "earlier": None},
-        {"paused": True},
-    )
+    late = {"now_ms": NOON + 5000, "newest_epoch": 9, "paused": True, "signature": "signed"}
+    again = late | {"earlier": "applied"}
     nothing_allowed = {"deny": "*", "windows": "01:00-02:00"}
+    standings = again | {"signature": "wrong"}, again, late, {"paused": True}
     codes = [considered(one, rules=nothing_allowed).partition(" ")[2] for one in standings]
     assert codes == ["wrong-signature", "replayed", "older-epoch", "namespace-denied"]
 

@@ -25,13 +25,8 @@ def full(
     name: str = "b1", mib: float = 80.0, rest: float = 20.0, topics: int = 1, bundle: str = ns(0)
 ) -> BrokerLoad:
     """A broker with one hot bundle, all of it dispatched, and a small one beside it."""
-    table = a_table(
-        f"{name}:1",
-        {
-            bundle: (topics, 9, mib * 1024, mib * MIB),
-            f"t/{name}/0x0_0x1": (1, 1, rest * 1024, rest * MIB),
-        },
-    ).bundles
+    small = {f"t/{name}/0x0_0x1": (1, 1, rest * 1024, rest * MIB)}
+    table = a_table(f"{name}:1", {bundle: (topics, 9, mib * 1024, mib * MIB), **small}).bundles
     table = replace(table, short=table.short[:, [1, 0, 3, 2]])
     return replace(a_broker(name, 95.0, mib + rest), load_bundles=lambda: table)
 

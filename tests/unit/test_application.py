@@ -112,31 +112,27 @@ def test_ship_writes_the_application_and_prints_how_to_submit_it(tmp_path: Path)
     shipped = rebalancer("ship", *words, "--json").json
     made = Application(folder, ())
     run = ("run", "--config", str(settings), "--set", "job.driver_memory=800m")
-    assert shipped["spark_submit"] == {
-        "client": client_words(made, JOB, run),
-        "cluster": cluster_words(made, JOB, run),
-    }
+    modes = {"client": client_words(made, JOB, run), "cluster": cluster_words(made, JOB, run)}
+    assert shipped["spark_submit"] == modes
     written = {str(path) for path in folder.iterdir()}
     assert {*shipped["files"]} == written == {str(file) for file in made.files()}
+    unpacked = tmp_path / "unpacked"
     with tarfile.open(folder / "environment.tar.gz") as archive:
-        archive.extractall(tmp_path / "unpacked", filter="data")
+        archive.extractall(unpacked, filter="data")
+    assert {*PACKAGES} < {path.name for path in unpacked.iterdir()}
     # Without the packages that are installed here.
-    program = (sys.executable, "-S", "-m", "pulsar_rebalancer.cli.main", "--version")
-    ran = subprocess.run(
-        program,
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(tmp_path / "unpacked")},
-    )
-    assert ran.stdout == f"rebalancer {VERSION}\n"
-    assert {*PACKAGES} < {path.name for path in (tmp_path / "unpacked").iterdir()}
-    jar = [sys.executable, str(folder / "pulsar-rebalancer.jar")]
-    started = subprocess.run(jar, capture_output=True, text=True, check=False)
+    program = ("-S", "-m", "pulsar_rebalancer.cli.main", "--version")
+    ran = python(*program, cwd=tmp_path, env={"PYTHONPATH": str(unpacked)})
+    assert (ran.returncode, ran.stdout) == (0, f"rebalancer {VERSION}\n")
+    started = python(str(folder / "pulsar-rebalancer.jar"))
     assert started.returncode == 1
     assert "start it with spark-submit" in started.stderr
     assert "Traceback" not in started.stderr
+
+
+def python(*words: str, **given: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **given)
 
 
 def manifest() -> dict[str, Any]:
@@ -210,11 +206,8 @@ HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 def archive(folder: Path, python: str = HERE, **versions: str) -> Path:
     """Says that it holds what is installed here, but for `versions`; it holds nothing."""
     packages = {name: one.version for name, one in needed_distributions().items()} | versions
-    return archive_of(
-        folder,
-        "rebalancer-environment.json",
-        {"v": 1, "python": python, "platform": "any", "packages": packages},
-    )
+    says = {"v": 1, "python": python, "platform": "any", "packages": packages}
+    return archive_of(folder, "rebalancer-environment.json", says)
 
 
 def archive_of(folder: Path, name: str, tree: Mapping[str, object]) -> Path:

@@ -121,7 +121,6 @@ def test_in_no_minute_more_are_begun_than_allowed(most: int, pauses: list[float]
         time.wait(pause)
         assert limiter.acquire()
         begun.append(time())
-
     assert all(
         later - earlier >= 60 - 1e-6 for earlier, later in zip(begun, begun[most:], strict=False)
     )

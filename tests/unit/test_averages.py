@@ -17,12 +17,8 @@ from strategies.errors import StateVersionError
 def stats(**rates: float) -> BundleStats:
     """One bundle per keyword; the number is its rate and throughput, in and out."""
     ones = np.ones(len(rates), dtype=np.int64)
-    return BundleStats(
-        tuple(rates),
-        np.array([[rate] * 4 for rate in rates.values()]).reshape(len(rates), 4),
-        ones,
-        ones,
-    )
+    traffic = np.array([[rate] * 4 for rate in rates.values()]).reshape(len(rates), 4)
+    return BundleStats(tuple(rates), traffic, ones, ones)
 
 
 def short_rate(history: BundleHistory, name: str) -> float:

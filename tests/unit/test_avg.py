@@ -139,7 +139,6 @@ def looked_up(usages: Mapping[str, float | None]) -> Placement:
 
 def test_the_plan_names_source_and_destination_and_is_no_part_of_the_state() -> None:
     (round_,) = play(NEW, two_pairs_with_equal_bundles())
-
     assert round_.memory.plan == {ns(0): ("b4:1", "b1:1"), ns(10): ("b3:1", "b2:1")}
     assert round_.memory.cluster.planned == {}
 
@@ -170,7 +169,6 @@ def test_who_replaces_the_planned_broker(
     usages: dict[str, float | None], best: tuple[str, ...], code: str, text: str
 ) -> None:
     answer = looked_up(usages)
-
     assert (answer.best, answer.code, answer.text) == (best, code, text)
     assert (answer.chosen is None) == (best == ())
 

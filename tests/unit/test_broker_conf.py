@@ -152,15 +152,9 @@ def test_every_key_that_a_setting_names_is_known() -> None:
 
 
 def test_the_printed_file_is_a_settings_file(tmp_path: Path) -> None:
-    result = run(
-        written(
-            tmp_path,
-            AVG,
-            "loadBalancerAvgShedderLowThreshold=20",
-            "loadBalancerSheddingIntervalMinutes=3",
-            "loadBalancerBandwithInResourceWeight=0.25",
-        )
-    )
+    minutes, weight = "SheddingIntervalMinutes=3", "BandwithInResourceWeight=0.25"
+    keys = (f"loadBalancer{key}" for key in ("AvgShedderLowThreshold=20", minutes, weight))
+    result = run(written(tmp_path, AVG, *keys))
     assert result.code == 0
     printed = tmp_path / "settings.toml"
     printed.write_text(result.out, "utf-8")
@@ -243,14 +237,12 @@ def test_origins_name_the_line_of_the_file(tmp_path: Path, form: str) -> None:
     key = "loadBalancerAvgShedderLowThreshold"
     lines = [1 + n for n, line in enumerate(FORMS[form].splitlines()) if key in line]
     first = 1 if form == "docker-run" else lines[0]
-
     assert convert(file).origins["shedding.avg.low_threshold"] == f"{file}:{first}: {key}"
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000], ids=["flow", "block"])
 def test_yaml_that_nests_too_deeply_is_told(tmp_path: Path, text: str) -> None:
     (complaint,) = complaints_about(written(tmp_path, text))
-
     assert complaint.startswith(f"{tmp_path}")
 
 
@@ -258,9 +250,7 @@ def test_names_that_stand_for_one_another_are_read_once(tmp_path: Path) -> None:
     """Ten tables, each with ten times the one before, are not ten thousand million keys."""
     tables = ["a0: &a0 {maxUnloadPercentage: 0.5}"]
     tables += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 11)]
-
     found = read_conf(written(tmp_path, *tables))
-
     assert [(one.key, one.value) for one in found] == [("maxUnloadPercentage", "0.5")]
 
 

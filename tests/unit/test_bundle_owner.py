@@ -50,9 +50,7 @@ def redirecting(to: str) -> Fault:
 
 def test_an_owner_is_found_with_one_call_where_it_is_expected(pulsar: FakePulsar) -> None:
     one, two, _ = pulsar.cluster.brokers
-
     assert owner(pulsar, [two, one], pulsar.cluster.brokers) == two
-
     assert len(pulsar.calls) == 1
     pulsar.cluster.owners[BUNDLE] = None
     pulsar.cluster.lookups = False
@@ -62,11 +60,8 @@ def test_an_owner_is_found_with_one_call_where_it_is_expected(pulsar: FakePulsar
 @pytest.mark.parametrize("manager", ["modular", "extensible"])
 def test_an_owner_is_found_without_a_list_of_what_brokers_own(manager: str) -> None:
     with running(manager=manager) as pulsar:
-        one, two, three = pulsar.cluster.brokers
-
-        owners = [owner(pulsar, [likely]) for likely in (one, two, three)]
-
-        assert owners == [two, two, two]
+        brokers = pulsar.cluster.brokers
+        assert [owner(pulsar, [likely]) for likely in brokers] == [brokers[1]] * 3
         assert pulsar.cluster.applied == []
 
 
@@ -75,7 +70,6 @@ def test_what_another_broker_still_has_in_its_cache_is_not_believed(pulsar: Fake
     pulsar.fail(lambda it: it.broker == three and asks_owner(it), redirecting(to=two))
     pulsar.cluster.owners[BUNDLE], pulsar.cluster.lookups = None, False
     assert owner(pulsar, [three]) is None
-
     pulsar.cluster.owners[BUNDLE] = one
     with pytest.raises(NotOwned, match="ownership is changing"):
         owner(pulsar, [three], [three, two])
@@ -85,13 +79,11 @@ def test_what_another_broker_still_has_in_its_cache_is_not_believed(pulsar: Fake
 def test_other_brokers_know_the_owner_that_does_not_answer(pulsar: FakePulsar) -> None:
     dead = pulsar.cluster.brokers[1]
     pulsar.kill(dead, still_listed=True)
-
     assert owner(pulsar, [dead]) == dead
 
 
 def test_no_broker_says_who_owns_a_bundle(pulsar: FakePulsar) -> None:
     pulsar.fail(asks_owner, Fault(drop=True))
-
     says = f"closed the connection during the owner of {BUNDLE}"
     with pytest.raises(BrokerUnavailable, match=says):
         owner(pulsar)
@@ -99,7 +91,6 @@ def test_no_broker_says_who_owns_a_bundle(pulsar: FakePulsar) -> None:
 
 def test_a_bundle_that_is_being_unloaded_has_no_certain_owner(pulsar: FakePulsar) -> None:
     pulsar.cluster.being_unloaded.add(BUNDLE)
-
     with pytest.raises(NotOwned, match="is being unloaded"):
         owner(pulsar)
 
@@ -109,7 +100,6 @@ def test_a_broker_that_names_itself_and_is_not_the_owner_is_not_believed(
 ) -> None:
     one, two, three = pulsar.cluster.brokers
     pulsar.fail(lambda it: it.broker == three and asks_owner(it), redirecting(to=three))
-
     assert owner(pulsar, [three, one]) == two
     with pytest.raises(NotOwned, match=f"names {three} .*, which does not own it"):
         owner(pulsar, brokers=[three])
@@ -117,7 +107,6 @@ def test_a_broker_that_names_itself_and_is_not_the_owner_is_not_believed(
 
 def test_an_owner_that_the_cluster_does_not_list_is_not_believed(pulsar: FakePulsar) -> None:
     pulsar.fail(asks_owner, redirecting(to="127.0.0.1:1"))
-
     with pytest.raises(Refused, match=r"127\.0\.0\.1:1, which is no broker in the cluster's list"):
         owner(pulsar)
 
@@ -182,11 +171,9 @@ def test_a_bundle_without_owner_a_deleted_one_and_halves(scene: Scene) -> None:
     del scene.owners[Z]
     assert scene.told() == {scene.two: []}
     del scene.owners[Y]
-    scene.owners |= {
-        (low := "t/n/0x80000000_0xc0000000"): scene.one,
-        (high := "t/n/0xc0000000_0xffffffff"): scene.one,
-    }
-    assert scene.told() == {scene.one: [low, high]}
+    halves = ["t/n/0x80000000_0xc0000000", "t/n/0xc0000000_0xffffffff"]
+    scene.owners |= dict.fromkeys(halves, scene.one)
+    assert scene.told() == {scene.one: halves}
 
 
 def test_a_known_owner_costs_one_call_and_no_look_acquires_or_releases_a_bundle(

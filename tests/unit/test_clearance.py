@@ -66,13 +66,8 @@ def left(
     by = placer("avg", None, mode) if placed else None
     rules = DestinationRules(by, filters, DestinationSettings(), WEIGHTS)
     destinations = Destinations(seen, 7, rules, policies=known or PoliciesView(), memory=DUE)
-    refusals = LeavingRules(
-        MODE_RULES[mode].keeps_due,
-        Budget(limits, (), 0),
-        lambda bundle: bundle in excluded,
-        gained or {},
-        closed,
-    )
+    keeps_due, budget = MODE_RULES[mode].keeps_due, Budget(limits, (), 0)
+    refusals = LeavingRules(keeps_due, budget, lambda it: it in excluded, gained or {}, closed)
     known_brokers = {one.broker: one for one in seen.brokers}
     return decide(known_brokers, Shedding(decisions, (), ACTED), destinations, refusals)
 

@@ -42,7 +42,6 @@ def examined(*words: str) -> tuple[int, dict[str, dict[str, str]], str]:
 def test_a_start_that_ended_before_it_wrote_anything_is_no_obstacle(tmp_path: Path) -> None:
     with locked(tmp_path / "checkpoint", timeout_s=0):
         pass
-
     job = JobSettings(checkpoint=f"{tmp_path}/checkpoint")
     assert check_checkpoint(job, EngineSettings()).status == "ok"
 
@@ -76,7 +75,6 @@ def test_all_is_well_but_for_missing_telemetry(tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     given = Control(tmp_path).settings(job__checkpoint=checkpoint, pulsar__cluster="")
     code, found, _ = examined("--no-spark-start", *set_words(given))
-
     findings = {check: finding["status"] for check, finding in found.items()}
     assert findings.pop("topic telemetry") == "warn"
     spark = {findings.pop("java"), findings.pop("pyspark")}
@@ -86,7 +84,6 @@ def test_all_is_well_but_for_missing_telemetry(tmp_path: Path) -> None:
 
 def test_wrong_settings_are_findings_too(tmp_path: Path) -> None:
     answer = rebalancer("doctor", "--set", "a.b=1", "--set", "round.epoch=0", env={"COLUMNS": "80"})
-
     assert (answer.code, answer.err) == (1, "")
     assert "spark start" not in answer.words, "it takes a minute, and needs the settings"
     assert "a.b: unknown setting" in answer.words
@@ -97,12 +94,9 @@ def test_wrong_settings_are_findings_too(tmp_path: Path) -> None:
 def test_commands_that_cannot_be_read_leave_the_key_usable(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("0123456789abcdef")
     (tmp_path / "key").chmod(0o600)
-    connections = Connections(
-        topics=topics_of(commands="kafka://127.0.0.1:1/commands"),
-        kafka=KafkaSettings(timeout_ms=100),
-        signing=SigningSettings(str(tmp_path / "key")),
-    )
-    found = check_signing(connections, wall_clock_ms())
+    signing, kafka = SigningSettings(str(tmp_path / "key")), KafkaSettings(timeout_ms=100)
+    topics = topics_of(commands="kafka://127.0.0.1:1/commands")
+    found = check_signing(Connections(topics, kafka=kafka, signing=signing), wall_clock_ms())
     assert (found.status, found.remedy) == ("warn", "see the finding about topic commands")
 
 

@@ -38,7 +38,6 @@ def explained(folder: Path, *words: object) -> Answer:
 
 def test_explain_as_json(job: Path) -> None:
     answer = explained(job, "hot:1", "--json").json
-
     assert answer["kind"] == "explanation"
     assert answer["v"] == 1
     assert answer["subject"] == {"kind": "broker", "name": "hot:1"}
@@ -56,11 +55,8 @@ def test_without_an_argument_the_newest_round_is_explained(job: Path) -> None:
 def test_from_topics_where_everything_was_published_twice(tmp_path: Path, job: Path) -> None:
     first = commands(job)[0]
     refused = encode_outcome(outcome(first, "refused", "paused: this executor is paused"))
-    records = {
-        "rounds": (job / "rounds.jsonl").read_bytes().splitlines(),
-        "commands": (job / "commands.jsonl").read_bytes().splitlines(),
-        "outcomes": [refused],
-    }
+    made = {kind: (job / f"{kind}.jsonl").read_bytes() for kind in ("rounds", "commands")}
+    records = {kind: lines.splitlines() for kind, lines in made.items()} | {"outcomes": [refused]}
     for kind, lines in records.items():
         with FileTopicWriter(tmp_path / "topics" / kind) as topic:
             for _ in range(2):
@@ -82,18 +78,15 @@ def test_from_topics_where_everything_was_published_twice(tmp_path: Path, job: P
 
 def test_a_topic_of_outcomes_that_is_not_there(job: Path) -> None:
     answer = explained(job, "1", "--outcomes", "file:///nowhere")
-
     assert (answer.code, answer.out) == (1, "")
     assert "no such topic yet" in answer.err
 
 
 def test_what_an_executor_would_answer_as_json(job: Path) -> None:
     limited = ("--set", "executor.actions=transfer", "--json", *NOW)
-    answer = explained(job, commands(job)[0].bundle, *limited).json
-    assert [
-        (one["actions"], one["command"], one["status"], one["code"])
-        for one in answer["executor_limits"]
-    ] == [
+    answer = explained(job, commands(job)[0].bundle, *limited).json["executor_limits"]
+    keys = ("actions", "command", "status", "code")
+    assert [tuple(one[key] for key in keys) for one in answer] == [
         (["unload"], None, "refused", "action-not-allowed"),
         (["transfer"], None, None, None),
         (["split"], None, "refused", "action-not-allowed"),
@@ -146,9 +139,7 @@ def status(folder: Path, *words: object) -> Answer:
 
 def test_several_clusters_and_one_of_them(tmp_path: Path) -> None:
     newest = [decode_round(a_job(tmp_path, name)[-1]) for name in ("east", "west")]
-
     both, one = status(tmp_path), status(tmp_path, "--cluster", "west")
-
     assert [line for line in both.out.splitlines() if line.startswith("cluster")] == [
         f"cluster {one.cluster}: was {one.state.code}" for one in newest if one.state is not None
     ]
@@ -162,9 +153,7 @@ def test_status_as_json(tmp_path: Path) -> None:
     newest = json.loads(a_job(tmp_path)[-1])
     (tmp_path / "executor").mkdir()
     (tmp_path / "executor" / "pause").touch()
-
     answer = status(tmp_path, "--json").json
-
     assert (answer["kind"], answer["v"]) == ("status", 1)
     assert answer["executor"] == {"pause_file": f"{tmp_path}/executor/pause", "paused": True}
     (one,) = answer["clusters"]

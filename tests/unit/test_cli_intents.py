@@ -182,7 +182,6 @@ def test_records_are_signed_with_the_key_of_intents_or_rejected(
     assert answer.code == 1
     assert "refused: The intent has no signature" in answer.err
     assert "[intent-unsigned]" in answer.err
-
     file = tmp_path / "key"
     file.write_bytes(KEY.secret.reveal())
     file.chmod(0o600)

@@ -106,9 +106,7 @@ def test_outcomes_and_foreign_records(stage: Stage) -> None:
     stage.write("outcomes", b"not a record")
     stage.write("outcomes", encode_outcome(failed))
     stage.write("rounds", b"{}")
-
     answer = stage.notify("--once")
-
     assert (answer.code, stage.hook.kinds) == (0, ["failed"])
     assert stage.hook.received[0].json["command"] == failed.command_id
     assert answer.err.count("skipped 1 record") == 2
@@ -130,9 +128,7 @@ def test_rounds_without_our_signature_count_for_nothing(stage: Stage, tmp_path: 
     assert stage.notify("--once", **signed).code == 0
     stage.publish("blind", "blind", "blind", epoch=2**53)
     stage.publish("cannot-help", "cannot-help", key=ours)
-
     answer = stage.notify("--once", **signed)
-
     assert stage.hook.kinds == ["cannot-help"]
     assert "not signed with signing.key_file" in answer.err
 

@@ -41,16 +41,9 @@ class Operator:
 
     def decides(self, *commands: Command, **changes: object) -> None:
         """The job has published a round with these commands."""
-        first = commands[0]
-        done = replace(
-            ROUND,
-            cluster=first.cluster,
-            epoch=first.epoch,
-            round=first.round,
-            ts=first.issued_at_ms,
-            commands=tuple(one.id for one in commands),
-            **changes,  # type: ignore[arg-type]
-        )
+        first, ids = commands[0], tuple(one.id for one in commands)
+        same = {name: getattr(first, name) for name in ("cluster", "epoch", "round")}
+        done = replace(ROUND, **same, ts=first.issued_at_ms, commands=ids, **changes)
         self.control.send(*commands)
         self.control.write("rounds", [encode_round(done)])
 
@@ -74,7 +67,6 @@ def state(answer: Answer) -> list[str]:
 def test_without_a_round_with_commands_there_is_no_plan(operator: Operator) -> None:
     assert operator.types("plans", "approve", "1", "--reason", "x").code == 1
     operator.control.write("rounds", [encode_round(replace(ROUND, commands=()))])
-
     answer = operator.types("plans", "list")
     assert (answer.code, answer.out) == (0, "no plan yet: no round has decided on a command\n")
 
@@ -119,9 +111,7 @@ def test_from_the_plan_to_its_end(operator: Operator, pulsar: FakePulsar) -> Non
     assert held[-1].endswith("no commands; 2 commands wait for approval")
     operator.types("plans", "approve", "1.1", "--reason", "fits", "--by", "anna")
     pulsar.cluster.owners[TWO] = two
-
     assert len(run(pulsar, operator.control, ASKS)) == 2
-
     assert state(operator.types("plans", "list", "--json")) == ["done"]
     shown = operator.types("plans", "show", "1.1").out
     assert f"outcome: applied, now on {two}" in shown
@@ -178,7 +168,6 @@ def test_pause_and_resume_by_record(operator: Operator, pulsar: FakePulsar) -> N
     without_key = operator.types("status", key=False).out
     assert "ago; to resume" in without_key, "the person's reason is on the other topic"
     assert operator.types("status", "--json").json["clusters"][0]["paused_by"]["by"] == "bo"
-
     operator.types("plans", "resume", "--reason", "done", "--by", "bo")
     run(pulsar, operator.control, ASKS)
     assert words not in operator.types("plans", "list").out
@@ -193,7 +182,6 @@ def test_status_and_explain_name_the_plan_that_waits_and_who_approved(operator: 
     explained = operator.types("explain", ONE).out
     assert "outcome: none yet: its plan 1.1-" in explained
     assert "waits for approval; see `rebalancer plans show" in explained
-
     given = approval(*moves)
     give(operator.control, given)
     answer = ApprovalOutcome(given.id, "c", "approve", given.plan, "anna", "accepted", None, 1)
@@ -218,7 +206,6 @@ def test_an_executor_without_a_key_cannot_wait_for_approvals(
     assert answer.code == 2
     assert "signing.approvals_key_file is empty" in answer.err
     assert "openssl rand -hex 32" in answer.err
-
     same = operator.types(*words, "--set", f"signing.key_file={tmp_path / 'approvals-key'}")
     assert same.code == 2
     assert "a job could approve its own plans" in same.err

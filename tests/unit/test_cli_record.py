@@ -35,9 +35,7 @@ def following(folder: Path) -> Reader:
 @pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz", ".jsonl.zst"])
 def test_a_topic_of_several_segments_is_copied_byte_for_byte(tmp_path: Path, ending: str) -> None:
     target = tmp_path / f"copy{ending}"
-
     answer = rebalancer("record", target, "--topic", topic(tmp_path, LINES[:2], LINES[2:]))
-
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == f"{target}: 5 records, 28 bytes uncompressed\n"
     assert list(open_recording(target)) == LINES
@@ -46,11 +44,9 @@ def test_a_topic_of_several_segments_is_copied_byte_for_byte(tmp_path: Path, end
 
 def test_the_telemetry_of_the_settings_is_the_default(tmp_path: Path) -> None:
     uri = topic(tmp_path, LINES)
-
     answer = rebalancer(
         "record", tmp_path / "copy.jsonl", "--json", env={"REBALANCER_TOPICS__TELEMETRY": uri}
     )
-
     assert answer.json == {
         "kind": "recorded",
         "v": 1,
@@ -65,12 +61,10 @@ def test_an_existing_file_is_replaced_only_when_told_so(tmp_path: Path) -> None:
     target = tmp_path / "copy.jsonl"
     target.write_bytes(b"mine\n")
     uri = topic(tmp_path, LINES)
-
     refused = rebalancer("record", target, "--topic", uri)
     assert refused.code == 2
     assert "exists; --force replaces it" in refused.words
     assert target.read_bytes() == b"mine\n"
-
     assert rebalancer("record", target, "--topic", uri, "--force").code == 0
     assert list(open_recording(target)) == LINES
 
@@ -106,11 +100,9 @@ def test_following_until_it_is_stopped_completes_the_file(tmp_path: Path) -> Non
 def test_a_signal_is_a_stop_and_is_remembered(tmp_path: Path, number: signal.Signals) -> None:
     topic(tmp_path, LINES)
     before, target = signal.getsignal(number), tmp_path / "copy.jsonl"
-
     with stopping() as stop:
         reader = following(tmp_path)
         done = record(reader, target, FOLLOW, stop, lambda _: signal.raise_signal(number))
-
     assert (done.records, done.stopped_by) == (5, number.name)
     assert list(open_recording(target)) == LINES
     assert signal.getsignal(number) == before
@@ -137,7 +129,6 @@ class Breaking:
 def test_what_was_recorded_while_waiting_for_more_outlasts_the_topic(tmp_path: Path) -> None:
     source, target = Breaking(LINES[:2], LINES[2:]), tmp_path / "copy.jsonl"
     done = record(source, target, FOLLOW, Stop(), lambda _: None)
-
     assert (done.records, str(done.lost)) == (5, "the topic is gone")
     assert list(open_recording(target)) == LINES
 
@@ -150,5 +141,4 @@ def test_half_a_copy_is_none(
 ) -> None:
     with pytest.raises(SinkError, match="the topic is gone"):
         record(Breaking(*blocks), tmp_path / "copy.jsonl", until, Stop(), lambda _: None)
-
     assert list(tmp_path.iterdir()) == []

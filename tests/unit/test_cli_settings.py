@@ -38,7 +38,6 @@ def complaints_about(file: Path) -> list[str]:
 
 def test_without_any_source_everything_is_at_the_default_of_its_class() -> None:
     made = load()
-
     assert made.engine == EngineSettings(shedding=SHEDDERS["steady"].settings())
     assert made.job == JobSettings()
     assert {entry.kind for entry in made.entries} == {"default"}
@@ -49,9 +48,7 @@ def test_settings_of_the_chosen_strategy_reach_the_engine(tmp_path: Path) -> Non
         '[shedding]\nstrategy = "threshold"\nmode = "parity"\n[shedding.threshold]\nhistory = '
         "0.5\n[shedding.avg]\nlow_threshold = 3"
     )
-
     engine = load(written(tmp_path, text)).engine
-
     assert (engine.strategy, engine.mode) == ("threshold", "parity")
     assert engine.shedding == SHEDDERS["threshold"].settings(history=0.5)
 
@@ -74,7 +71,6 @@ def test_a_file_that_cannot_be_read_is_named_with_its_line(
     file = tmp_path / "settings.toml"
     if content is not None:
         file.write_bytes(content)
-
     assert complaints_about(file) == [f"{file}{told}"]
 
 
@@ -103,7 +99,6 @@ def test_any_file_is_either_read_or_refused_with_complaints(
 ) -> None:
     file = tmp_path_factory.getbasetemp() / "any.toml"
     content = "\n".join(f"{key} = {value}" for key, value in values.items()).encode()
-
     for data in (content, content + b"\n" + noise):
         file.write_bytes(data)
         assert all(": " in complaint for complaint in complaints_about(file))
@@ -132,7 +127,6 @@ def test_the_schema_in_the_documentation_is_up_to_date() -> None:
 def test_the_schema_accepts_and_refuses_as_the_settings_do() -> None:
     schema = json_schema(all_leaves())
     validator = jsonschema.Draft202012Validator(schema)
-
     validator.check_schema(schema)
     right = {"round": {"epoch": 2}, "shedding": {"strategy": "avg", "avg": {"low_threshold": 1.5}}}
     assert validator.is_valid(right)
@@ -148,7 +142,6 @@ def test_the_schema_accepts_and_refuses_as_the_settings_do() -> None:
 def test_config_show_tells_value_and_origin() -> None:
     given = {"REBALANCER_ROUND__EPOCH": "4"}
     shown = rebalancer("config", "show", "--changed", "--json", env=given).json
-
     assert (shown["kind"], shown["v"]) == ("settings", 1)
     (only,) = shown["settings"]
     expected = {"path": "round.epoch", "value": 4, "default": 1, "from": "env"}
@@ -159,7 +152,6 @@ def test_config_show_tells_value_and_origin() -> None:
 @pytest.mark.parametrize("columns", ["80", "120"])
 def test_config_show_fits_the_terminal(columns: str) -> None:
     answer = rebalancer("config", "show", env={"COLUMNS": columns})
-
     assert "interval_ms" in answer.out
     assert "loadBalancerSheddingGracePeriodMinutes" in answer.out
     assert max(len(line) for line in answer.out.splitlines()) <= int(columns)
@@ -170,7 +162,6 @@ def test_config_check_of_a_good_and_a_bad_file(tmp_path: Path) -> None:
     good = rebalancer("config", "check", file, env={"REBALANCER_ROUND__EPOCH": "wrong"})
     assert (good.code, good.err) == (0, "")
     assert "valid, sets 1 of" in good.out
-
     bad = rebalancer("config", "check", written(tmp_path, "[round]\nepoch = 0\nx = 1"))
     assert (bad.code, bad.out) == (2, "")
     assert [line.split(": ")[1] for line in bad.err.splitlines()] == ["round.x", "round.epoch"]

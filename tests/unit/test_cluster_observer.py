@@ -128,12 +128,11 @@ def test_a_bundle_of_the_roll_without_an_owner(
 @pytest.mark.heavy
 def test_a_frozen_broker(pulsar: FakePulsar, settings: Settings) -> None:
     """It answers, and never finishes a read of metadata, while others do."""
-    one, *_ = pulsar.cluster.brokers
-
-    pulsar.fail(lambda request: reads_metadata(request) and request.broker == one, Fault(delay_s=8))
+    frozen, *_ = pulsar.cluster.brokers
+    pulsar.fail(lambda one: reads_metadata(one) and one.broker == frozen, Fault(delay_s=8))
     with closing(ClusterObserver(settings, "c", probe_ms=2_000)) as observer:
         seen = observer.look(phases(pulsar, "waiting", "waiting", "waiting"))
-    assert (seen.frozen, seen.readable, one in seen.reading) == ((one,), True, False)
+    assert (seen.frozen, seen.readable, frozen in seen.reading) == ((frozen,), True, False)
 
 
 @pytest.mark.parametrize(

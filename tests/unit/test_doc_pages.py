@@ -62,15 +62,13 @@ def test_the_settings_of_the_page_are_settings(tmp_path: Path) -> None:
     trial, *others = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     for shown in (*others, trial):
         file.write_text(shown, "utf-8")
-        load(file)
-
-    assert load(file).job.checkpoint == "/tmp/trial/checkpoint"
+        settings = load(file)
+    assert settings.job.checkpoint == "/tmp/trial/checkpoint"
 
 
 def test_the_exit_codes_of_the_page_and_of_the_help_are_those_of_the_program() -> None:
     codes = set(EXIT_CODES.values())
     help_text = rebalancer("--help").words.partition("Exit codes: ")[2].partition(".")[0]
-
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)} == codes
     assert {int(code) for code in re.findall(r"\b(\d+) [a-z]", help_text)} == codes
 
@@ -79,14 +77,12 @@ def test_the_exit_codes_of_the_page_and_of_the_help_are_those_of_the_program() -
 def test_the_help_of_a_command_names_exit_codes_that_exist(command: str) -> None:
     told = r"[Ee]xit code (\d+)|, (\d+) (?:after|when)|; (\d+):"
     found = re.findall(told, rebalancer(command, "--help").words)
-
     codes = {int(code) for groups in found for code in groups if code}
     assert codes <= set(EXIT_CODES.values())
 
 
 def test_an_exit_code_that_nothing_uses_is_gone() -> None:
     code = "".join(path.read_text("utf-8") for path in (ROOT / "pulsar_rebalancer").rglob("*.py"))
-
     assert {name for name in EXIT_CODES if f"exit_codes.{name}" not in code} <= {"OK"}
 
 
@@ -106,7 +102,6 @@ OTHER_LINES = ("spark-defaults", "Kafka's default", "Pulsar's default")
 def test_a_default_that_the_pages_name_is_that_of_the_setting(path: str, claim: str) -> None:
     (found,) = places(claim)
     number, _, unit = found[1].partition(" ")
-
     assert load().value(path) == int(number) * {"": 1, "minutes": 60_000}[unit]
 
 

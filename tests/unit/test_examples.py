@@ -69,7 +69,6 @@ def test_the_examples_stay_short(example: str) -> None:
 
 def test_the_settings_of_a_small_cluster_are_settings() -> None:
     settings = load(EXAMPLES / "pulsar.toml")
-
     uris = [str(topic) for _, topic in settings.connections.topics.named()]
     servers = "pulsar://broker-1:6650,broker-2:6650/ops/rebalancer/"
     assert [uri.startswith(servers) for uri in uris] == [True] * 6
@@ -80,7 +79,6 @@ def test_the_settings_of_a_small_cluster_are_settings() -> None:
 def test_the_settings_for_a_trial_cluster_are_settings(tmp_path: Path) -> None:
     file = tmp_path / "trial.toml"
     file.write_text(for_a_trial((EXAMPLES / "pulsar.toml").read_text("utf-8")), "utf-8")
-
     assert load(file).engine.shedding == UniformSettings(
         throughput_ratio=1.5, max_unload=0.5, min_throughput=10_000, min_msg_rate=10
     )
