@@ -219,8 +219,7 @@ def test_lost_brokers_are_forgotten_when_they_no_longer_hold_moves_back() -> Non
 
 
 def test_connections_to_brokers_that_left_are_closed() -> None:
-    settings = PulsarSettings(cluster="c", admin_urls="http://leader:8080")
-    client = PulsarHttp(settings, frozenset)
+    client = PulsarHttp(PulsarSettings("c", "http://leader:8080"), frozenset)
     for number in range(MOST_ADDRESSES + 50):
         client._pool(f"http://b{number}:8080/admin")
         assert client._pool("http://leader:8080/admin") is client._pool("http://leader:8080/x")

@@ -14,9 +14,8 @@ from tools.waiting import eventually
 
 
 def job(tmp_path: Path, program: str, environment: Mapping[str, str] = os.environ) -> ChildProcess:
-    return ChildProcess(
-        "the job", (sys.executable, "-c", program), tmp_path / "job.log", environment=environment
-    )
+    command = (sys.executable, "-c", program)
+    return ChildProcess("the job", command, tmp_path / "job.log", environment=environment)
 
 
 def said(tmp_path: Path, word: str) -> str:

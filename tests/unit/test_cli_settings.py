@@ -44,10 +44,8 @@ def test_without_any_source_everything_is_at_the_default_of_its_class() -> None:
 
 
 def test_settings_of_the_chosen_strategy_reach_the_engine(tmp_path: Path) -> None:
-    text = (
-        '[shedding]\nstrategy = "threshold"\nmode = "parity"\n[shedding.threshold]\nhistory = '
-        "0.5\n[shedding.avg]\nlow_threshold = 3"
-    )
+    chosen = '[shedding]\nstrategy = "threshold"\nmode = "parity"\n'
+    text = f"{chosen}[shedding.threshold]\nhistory = 0.5\n[shedding.avg]\nlow_threshold = 3"
     engine = load(written(tmp_path, text)).engine
     assert (engine.strategy, engine.mode) == ("threshold", "parity")
     assert engine.shedding == SHEDDERS["threshold"].settings(history=0.5)
@@ -84,8 +82,7 @@ def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
 
 
 VALUES = """1 -1 nan '' 'avg' [] {} {a=1} true 1e400 1979-05-27 [[1]] x"""
-KEYS = """round round.epoch shedding shedding.strategy weights.cpu topics.rounds 'a.b' job ""
-"""
+KEYS = "round round.epoch shedding shedding.strategy weights.cpu topics.rounds 'a.b' job \"\""
 
 
 @pytest.mark.heavy

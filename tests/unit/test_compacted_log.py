@@ -115,9 +115,6 @@ def test_whatever_happens_the_newest_values_are_kept_and_old_ones_do_not_pile_up
     assert kept.written <= 2 * asked
 
 
-# What another journal has written since
-
-
 def follow(behind: CompactedLog[int], kept: Kept) -> tuple[bool, list[int]]:
     """Whether it could, and which entries it had to read."""
     read: list[int] = []

@@ -49,7 +49,9 @@ def test_a_job_that_warms_up_closes_no_round_and_is_well(control: Control) -> No
         begun = found(control)
         assert begun.status == "ok"
         assert "without publishing (warm start)" in begun.text
-        committed(folder, 7, HOUR)
+        (folder / "commits").mkdir()
+        (folder / "commits" / "7").write_text("v1")
+        os.utime(folder / "commits" / "7", times=(now_ms() / 1000 + 3_600,) * 2)
         assert found(control, later_ms=HOUR + MINUTE).status == "ok"
         for expected in (True, False):
             still = found(control, expected=expected, later_ms=HOUR + 5 * MINUTE)
@@ -60,14 +62,6 @@ def test_a_job_that_warms_up_closes_no_round_and_is_well(control: Control) -> No
         warmed_up(folder, held.guard)
         assert found(control).text.endswith("for 60 min); has closed no round yet")
         assert found(control, later_ms=HOUR).status == "fail"
-
-
-def committed(folder: Path, batch: int, later_ms: int) -> None:
-    """A micro-batch that ends later than now."""
-    (folder / "commits").mkdir()
-    (folder / "commits" / str(batch)).write_text("v1")
-    seconds = (now_ms() + later_ms) / 1000
-    os.utime(folder / "commits" / str(batch), (seconds, seconds))
 
 
 def close_round(control: Control, ago_ms: int, number: int = 1, **changes: object) -> None:
