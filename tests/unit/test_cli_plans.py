@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ class Operator:
             given["signing.approvals_key_file"] = file
         return rebalancer(*words, *set_words(given))
 
-    def decides(self, *commands: Command, **changes: object) -> None:
+    def decides(self, *commands: Command, **changes: Any) -> None:
         """The job has published a round with these commands."""
         first, ids = commands[0], tuple(one.id for one in commands)
         same = {name: getattr(first, name) for name in ("cluster", "epoch", "round")}

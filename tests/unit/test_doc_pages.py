@@ -62,8 +62,8 @@ def test_the_settings_of_the_page_are_settings(tmp_path: Path) -> None:
     trial, *others = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     for shown in (*others, trial):
         file.write_text(shown, "utf-8")
-        settings = load(file)
-    assert settings.job.checkpoint == "/tmp/trial/checkpoint"
+        load(file)
+    assert load(file).job.checkpoint == "/tmp/trial/checkpoint"
 
 
 def test_the_exit_codes_of_the_page_and_of_the_help_are_those_of_the_program() -> None:

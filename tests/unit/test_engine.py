@@ -83,8 +83,8 @@ class TestWhenARoundCloses:
 class TestWhoIsTrusted:
     def test_a_broker_nobody_lists_any_more_is_forgotten(self) -> None:
         store = InMemoryStore()
-        both = [report("a:1", 0), report("b:1", 0), sweep(1, "a:1", "b:1")]
-        records = [*both, report("a:1", 60, 20), sweep(61, "a:1")]
+        records: list[TelemetryRecord] = [report("a:1", 0), report("b:1", 0)]
+        records += [sweep(1, "a:1", "b:1"), report("a:1", 60, 20), sweep(61, "a:1")]
         last = rounds(fold_all(engine(), records, store))[-1]
         assert (last.brokers, last.stale) == (("a:1",), {})
         assert [broker.broker for broker in store.brokers()] == ["a:1"]

@@ -168,12 +168,13 @@ def test_tombstones_are_never_rejected_in_whatever_order_and_however_often_they_
     """A leader writes both in one millisecond, on two topics that nothing keeps in order."""
     figures, bundles = Tombstone("c", "b:1", T0 + 3000), tables_only("b:1", 3, {})
     begin = report("a:1", 0), report("b:1", 1), tables_only("b:1", 2)
-    for tombstones in (
+    orders: list[list[TelemetryRecord]] = [
         [figures, bundles],
         [bundles, figures],
         [figures, figures, bundles, bundles],
         [bundles, figures, bundles, figures],
-    ):
+    ]
+    for tombstones in orders:
         assert known(*begin, *tombstones)[0] == ["a:1"]
 
 
