@@ -33,9 +33,7 @@ class Answer:
 def rebalancer(
     *words: object, env: Mapping[str, str] | None = None, stdin: bytes | None = None
 ) -> Answer:
-    """The command line with these words; of the environment's own settings it sees none but
-    `env`.
-    """
+    """The command line with these words; its environment has no settings but `env`."""
     ours: dict[str, str | None] = {
         name: None for name in os.environ if name.startswith("REBALANCER_")
     }

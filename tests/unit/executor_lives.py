@@ -1,6 +1,4 @@
-"""An executor on a fake cluster and file topics, one life after the other, each of which may end at
-a chosen moment.
-"""
+"""An executor on a fake cluster, life after life, each of which may end at a chosen moment."""
 
 import sqlite3
 import threading
@@ -9,7 +7,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from sinks.executor.applier import Applier, RetryPolicy
 from sinks.executor.costs import CostMeter
@@ -46,9 +44,7 @@ NEVER = 10**6
 
 
 class Fuse:
-    """Kills the process at its `at`-th moment, from then on no part of it does anything; or at each
-    moment of a name.
-    """
+    """Kills the process at its `at`-th moment and from then on, or at each moment of a name."""
 
     def __init__(self, at: int = NEVER, name: str = "") -> None:
         self._left, self._name, self._lock = at, name, threading.Lock()
@@ -68,13 +64,9 @@ class Fuse:
 
 @dataclass(frozen=True)
 class Life:
-    """How one life of an executor differs from the usual one; `dies` names the moment of its
-    death, `fuse` counts to it.
-    """
+    """How a life differs from the usual one; `dies`: moment of its death, `fuse` counts to it."""
 
-    dies: Literal[
-        "", "before the call", "after the call", "before publishing", "before committing"
-    ] = ""
+    dies: str = ""
     later_ms: int = 0
     per_minute: int = 0
     limiter: RateLimiter | None = None
@@ -99,9 +91,8 @@ class FusedApplier(Applier):
     """May die before and after a command is carried out."""
 
     def __init__(self, admin: PulsarAdmin, fuse: Fuse, time: StoryTime) -> None:
-        super().__init__(
-            admin, RetryPolicy(300, backoff_ms=0), time.wait, clock=time, sleep=time.wait
-        )
+        retry = RetryPolicy(300, backoff_ms=0)
+        super().__init__(admin, retry, time.wait, clock=time, sleep=time.wait)
         self._fuse = fuse
 
     def apply(self, command: CommandRecord, allowance: Allowance) -> Effect:
@@ -200,15 +191,9 @@ def executor(
         )
         for topic in filter(None, vars(topics).values()):
             stack.callback(topic.close)
-        time = StoryTime()
-        patience_ms = config.guard.gate.facts_ms or 30_000
-        quick = stack.enter_context(
-            closing(
-                PulsarAdmin(
-                    PulsarSettings("c", pulsar.admin_urls, attempts=1, deadline_ms=patience_ms)
-                )
-            )
-        )
+        time, patience_ms = StoryTime(), config.guard.gate.facts_ms or 30_000
+        once = PulsarSettings("c", pulsar.admin_urls, attempts=1, deadline_ms=patience_ms)
+        quick = stack.enter_context(closing(PulsarAdmin(once)))
         yield Executor(
             config,
             topics,

@@ -1,6 +1,4 @@
-"""A job and an executor for tests of commands that wait for rounds: a thread that collects, folds
-the telemetry topic with the plain loop, publishes rounds, and moves what they command.
-"""
+"""A job and an executor in a thread: it collects, folds, publishes rounds, and moves."""
 
 import threading
 import traceback

@@ -23,9 +23,7 @@ def approval(
     later_ms: int = 0,
     expires_at_ms: int | None = None,
 ) -> Approval:
-    """A decision on the plan of these commands; without commands, a pause or a resume. `key`:
-    signed the commands.
-    """
+    """On the plan of these commands; without any a pause or a resume. `key`: signed them."""
     records = [encode_command(one) for one in commands]
     signed = records if key is None else [key.sign(record) for record in records]
     named = tuple(

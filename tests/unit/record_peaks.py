@@ -1,8 +1,6 @@
-"""What hostile records cost their reader: `python -m tests.unit.record_peaks BYTES FAULT…` prints
-name, bytes and peak bytes of each.
+"""Prints what hostile records cost: `python -m tests.unit.record_peaks BYTES FAULT…`.
 
-Every record is read in a process of its own, a fork of this one, so that no memory of the one
-before it is used again.
+Each is read in a fork, so that no memory of the one before is used again.
 """
 
 import os

@@ -1,6 +1,4 @@
-"""docs/STRATEGIES.md and tests/conformance/README.md as tests read them: their text, and the rows
-of the worked examples that are marked in them.
-"""
+"""Two pages as tests read them: their text, and the rows of worked examples."""
 
 import re
 from pathlib import Path

@@ -1,9 +1,8 @@
-"""When a dispatch limit is advised: a hot bundle that can be neither moved nor split, and what the
-limit would be.
-"""
+"""When a dispatch limit is advised for a bundle that can be neither moved nor split."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -26,13 +25,8 @@ def full(
     name: str = "b1", mib: float = 80.0, rest: float = 20.0, topics: int = 1, bundle: str = ns(0)
 ) -> BrokerLoad:
     """A broker with one hot bundle, all of it dispatched, and a small one beside it."""
-    table = a_table(
-        f"{name}:1",
-        {
-            bundle: (topics, 9, mib * 1024, mib * MIB),
-            f"t/{name}/0x0_0x1": (1, 1, rest * 1024, rest * MIB),
-        },
-    ).bundles
+    small = {f"t/{name}/0x0_0x1": (1, 1, rest * 1024, rest * MIB)}
+    table = a_table(f"{name}:1", {bundle: (topics, 9, mib * 1024, mib * MIB), **small}).bundles
     table = replace(table, short=table.short[:, [1, 0, 3, 2]])
     return replace(a_broker(name, 95.0, mib + rest), load_bundles=lambda: table)
 
@@ -69,11 +63,8 @@ def told(found: Collection[Advice]) -> list[str]:
 def test_the_limit_and_what_it_would_do() -> None:
     """Ten points of 95 are 10.53 of 100 MiB/s; the bundle dispatches 80."""
     (one,) = advice(full())
-    assert (one.decision.source, one.decision.destination, one.decision.code) == (
-        "b1:1",
-        None,
-        "hot-bundle",
-    )
+    decided = one.decision
+    assert (decided.source, decided.destination, decided.code) == ("b1:1", None, "hot-bundle")
     assert dict(one.limits) == {
         "level": "topic",
         "dispatchThrottlingRateInMsg": int(1024 * 80 * (80 - 100 * 10 / 95) / 80),
@@ -89,52 +80,50 @@ def test_no_limit_is_below_a_tenth_of_what_is_dispatched() -> None:
 
 
 def test_topics_share_it() -> None:
-    (one,) = advice(full(topics=4), bundles=128)
-    (alone,) = advice(full())
-    assert (
-        int(str(one.limits["dispatchThrottlingRateInByte"]))
-        == int(str(alone.limits["dispatchThrottlingRateInByte"])) // 4
-    )
+    (one,), (alone,) = advice(full(topics=4), bundles=128), advice(full())
+    key = "dispatchThrottlingRateInByte"
+    assert int(str(one.limits[key])) == int(str(alone.limits[key])) // 4
 
 
-class TestWhoNeedsNone:
-    def test_a_bundle_that_could_move(self) -> None:
-        assert advice(full(), relieving=["idle:1"]) == ()
+NO_FIGURES = [float("nan"), float("inf")]
 
-    @pytest.mark.parametrize(
-        ("topics", "bundles", "expected"), [(2, 4, []), (2, 128, [ns(0)]), (1, 4, [ns(0)])]
-    )
-    def test_a_bundle_that_could_be_split(
-        self, topics: int, bundles: int, expected: list[str]
-    ) -> None:
-        assert told(advice(full(topics=topics), bundles=bundles)) == expected
 
-    def test_a_broker_that_other_commands_relieve(self) -> None:
-        assert advice(full(), busy=["b1:1"]) == ()
+@pytest.mark.parametrize(
+    ("broker", "given", "expected"),
+    [
+        (full(), {"relieving": ["idle:1"]}, []),
+        (full(topics=2), {}, []),
+        (full(topics=2), {"bundles": 128}, [ns(0)]),
+        (full(topics=1), {}, [ns(0)]),
+        (full(), {"busy": ["b1:1"]}, []),
+        (full(), {"advised": {ns(0): 0}}, []),
+        (full(), {"usage": {"b1:1": 0.85}}, []),
+        (replace(full(), settling=True), {}, []),
+        (full(bundle="pulsar/system/0x00000000_0x40000000"), {}, []),
+        (full(), {"excluded": ns(0)}, ["t/b1/0x0_0x1"]),
+        *((full(), {"usage": {"b1:1": usage}}, []) for usage in NO_FIGURES),
+    ],
+    ids=(
+        "a bundle that could move",
+        "a bundle that could be split",
+        "but for the number of bundles",
+        "but for the number of topics",
+        "a broker that other commands relieve",
+        "a bundle that was mentioned already",
+        "a broker at the limit exactly",
+        "a broker that settles",
+        "bundles of Pulsar itself",
+        "a namespace that stays is not looked at",
+        *(f"a broker whose usage is {usage}" for usage in NO_FIGURES),
+    ),
+)
+def test_who_needs_none(broker: BrokerLoad, given: dict[str, Any], expected: list[str]) -> None:
+    assert told(advice(broker, **given)) == expected
 
-    def test_a_bundle_that_was_mentioned_already(self) -> None:
-        assert advice(full(), advised={ns(0): 0}) == ()
 
-    def test_a_broker_at_the_limit_exactly(self) -> None:
-        assert advice(full(), usage={"b1:1": 0.85}) == ()
-
-    def test_a_broker_that_settles(self) -> None:
-        assert advice(replace(full(), settling=True)) == ()
-
-    def test_bundles_of_pulsar_itself(self) -> None:
-        assert advice(full(bundle="pulsar/system/0x00000000_0x40000000")) == ()
-
-    def test_a_namespace_that_stays_is_not_looked_at(self) -> None:
-        (one,) = advice(full(), excluded=ns(0))
-        assert one.decision.bundle == "t/b1/0x0_0x1"
-
-    def test_a_single_broker(self) -> None:
-        ways = ReliefOptions(lambda _, __: False, lambda _: 4, ONE_TOPIC, (), {})
-        assert due_advice(view(full()), {"b1:1": 0.95}, ways, AdviceSettings()) == ()
-
-    @pytest.mark.parametrize("usage", [float("nan"), float("inf")])
-    def test_a_broker_whose_usage_nobody_knows(self, usage: float) -> None:
-        assert advice(full(), usage={"b1:1": usage}) == ()
+def test_a_single_broker_needs_none() -> None:
+    ways = ReliefOptions(lambda _, __: False, lambda _: 4, ONE_TOPIC, (), {})
+    assert due_advice(view(full()), {"b1:1": 0.95}, ways, AdviceSettings()) == ()
 
 
 def test_fullest_brokers_first_and_not_too_much_at_once() -> None:

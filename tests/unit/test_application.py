@@ -52,7 +52,7 @@ def value_of(option: str, words: Sequence[str]) -> str:
     return words[words.index(option) + 1]
 
 
-def test_client_mode_starts_the_launcher() -> None:
+def test_client_mode_starts_the_launcher_which_finds_the_archive() -> None:
     words = client_words(MADE, JOB, RUN)
     assert words[0] == "spark-submit"
     assert value_of("--master", words) == "spark://spark-master:7077"
@@ -61,14 +61,11 @@ def test_client_mode_starts_the_launcher() -> None:
         "file:///srv/application/jars/connector.jar,file:///srv/application/jars/clients.jar"
     )
     assert words[-4:] == ["file:///srv/application/rebalancer-submit.py", *RUN]
-
-
-def test_a_folder_with_blanks_is_named_as_spark_reads_it() -> None:
-    words = cluster_words(Application(Path("/srv/our job #2 100%"), ("a.jar",)), JOB, RUN)
-    folder = "file:///srv/our%20job%20%232%20100%25"
-    assert value_of("--archives", words) == f"{folder}/environment.tar.gz#rebalancer-environment"
-    assert value_of("--jars", words) == f"{folder}/jars/a.jar"
-    assert f"{folder}/pulsar-rebalancer.jar" in words
+    other = "file:///other.zip#other"
+    assert shipped_archive(f"{other},{value_of('--archives', words)}") == (
+        "file:///srv/application/environment.tar.gz"
+    )
+    assert shipped_archive(other) == shipped_archive("") == ""
 
 
 @pytest.mark.parametrize(
@@ -82,33 +79,27 @@ def test_a_folder_with_blanks_is_named_as_spark_reads_it() -> None:
 )
 def test_the_job_uses_master_and_archive_of_spark_submit(words: Sequence[str]) -> None:
     """Whatever the words after the program say."""
-    name, *arguments = with_those_of_spark(words, "spark://here:7077", "/e.tar.gz")[
-        words.index("run") :
-    ]
+    those = ("spark://here:7077", "/e.tar.gz")
+    name, *arguments = with_those_of_spark(words, *those)[words.index("run") :]
     given = load(name).make_context(name, arguments).params
-    job = options.settings(
-        None, given["overrides"], *options.flags(job__master=given["master"])
-    ).job
-    assert (job.master, job.environment) == ("spark://here:7077", "/e.tar.gz")
+    flags = options.flags(job__master=given["master"])
+    job = options.settings(None, given["overrides"], *flags).job
+    assert (job.master, job.environment) == those
     other = ["doctor", "--config", "run"]
-    assert with_those_of_spark(other, "spark://here:7077", "/e.tar.gz") == other
+    assert with_those_of_spark(other, *those) == other
 
 
 def test_cluster_mode_on_a_standalone_master_submits_a_java_program_of_spark() -> None:
-    words = cluster_words(MADE, JOB, RUN)
+    """Also from a folder with blanks."""
+    words = cluster_words(Application(Path("/srv/our job #2 100%"), ("a.jar",)), JOB, RUN)
+    folder = "file:///srv/our%20job%20%232%20100%25"
+    assert value_of("--archives", words) == f"{folder}/environment.tar.gz#rebalancer-environment"
+    assert value_of("--jars", words) == f"{folder}/jars/a.jar"
     assert value_of("--deploy-mode", words) == "cluster"
     assert value_of("--class", words) == "org.apache.spark.deploy.PythonRunner"
     # The jar is fetched into the driver's folder, and Python runs it from there.
-    jar = words.index("file:///srv/application/pulsar-rebalancer.jar")
+    jar = words.index(f"{folder}/pulsar-rebalancer.jar")
     assert words[jar + 1 :] == ["pulsar-rebalancer.jar", "", *RUN]
-
-
-def test_the_archive_of_the_command_line_is_the_one_that_the_launcher_looks_for() -> None:
-    archives = value_of("--archives", client_words(MADE, JOB, RUN))
-    assert shipped_archive(f"file:///other.zip#other,{archives}") == (
-        "file:///srv/application/environment.tar.gz"
-    )
-    assert shipped_archive("file:///other.zip#other") == shipped_archive("") == ""
 
 
 @pytest.mark.heavy
@@ -121,31 +112,27 @@ def test_ship_writes_the_application_and_prints_how_to_submit_it(tmp_path: Path)
     shipped = rebalancer("ship", *words, "--json").json
     made = Application(folder, ())
     run = ("run", "--config", str(settings), "--set", "job.driver_memory=800m")
-    assert shipped["spark_submit"] == {
-        "client": client_words(made, JOB, run),
-        "cluster": cluster_words(made, JOB, run),
-    }
+    modes = {"client": client_words(made, JOB, run), "cluster": cluster_words(made, JOB, run)}
+    assert shipped["spark_submit"] == modes
     written = {str(path) for path in folder.iterdir()}
     assert {*shipped["files"]} == written == {str(file) for file in made.files()}
+    unpacked = tmp_path / "unpacked"
     with tarfile.open(folder / "environment.tar.gz") as archive:
-        archive.extractall(tmp_path / "unpacked", filter="data")
+        archive.extractall(unpacked, filter="data")
+    assert {*PACKAGES} < {path.name for path in unpacked.iterdir()}
     # Without the packages that are installed here.
-    program = (sys.executable, "-S", "-m", "pulsar_rebalancer.cli.main", "--version")
-    ran = subprocess.run(
-        program,
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(tmp_path / "unpacked")},
-    )
-    assert ran.stdout == f"rebalancer {VERSION}\n"
-    assert {*PACKAGES} < {path.name for path in (tmp_path / "unpacked").iterdir()}
-    jar = [sys.executable, str(folder / "pulsar-rebalancer.jar")]
-    started = subprocess.run(jar, capture_output=True, text=True, check=False)
+    program = ("-S", "-m", "pulsar_rebalancer.cli.main", "--version")
+    ran = python(*program, cwd=tmp_path, env={"PYTHONPATH": str(unpacked)})
+    assert (ran.returncode, ran.stdout) == (0, f"rebalancer {VERSION}\n")
+    started = python(str(folder / "pulsar-rebalancer.jar"))
     assert started.returncode == 1
     assert "start it with spark-submit" in started.stderr
     assert "Traceback" not in started.stderr
+
+
+def python(*words: str, **given: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **given)
 
 
 def manifest() -> dict[str, Any]:
@@ -155,9 +142,7 @@ def manifest() -> dict[str, Any]:
 
 
 def test_the_manifest_keeps_to_the_types_of_the_operator() -> None:
-    """A field that the operator does not know is lost in its model; one of another type is an
-    error.
-    """
+    """A field that the operator does not know is lost in its model."""
     model = SparkV1beta2SparkApplication.from_dict(manifest())
     assert model is not None
     assert model.to_dict() == manifest()
@@ -200,22 +185,16 @@ def test_a_checkpoint_is_in_use_as_long_as_java_holds_its_lock(tmp_path: Path) -
     guard = guard_of(JobSettings(checkpoint=str(tmp_path)), EngineSettings())
     with guarded(tmp_path, guard):
         (tmp_path / JAVA_LOCK).touch()
-    locking = f"""
-import fcntl, sys
-file = open({str(tmp_path / JAVA_LOCK)!r}, "r+")
-fcntl.lockf(file, fcntl.LOCK_EX)
-print("locked", flush=True)
-sys.stdin.read()
-"""
-    java = subprocess.Popen(
-        [sys.executable, "-c", locking], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    locking = (
+        "import fcntl, sys\nfile = open(sys.argv[1], 'r+')\nfcntl.lockf(file, fcntl.LOCK_EX)\n"
+        "print('locked', flush=True)\nsys.stdin.read()"
     )
-    try:
+    words = [sys.executable, "-c", locking, str(tmp_path / JAVA_LOCK)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as java:
         assert java.stdout is not None
         assert java.stdout.readline() == b"locked\n"
         with pytest.raises(CheckpointInUse), guarded(tmp_path, guard, timeout_s=0):
             pass
-    finally:
         java.communicate()
     with guarded(tmp_path, guard, timeout_s=0):
         pass
@@ -225,15 +204,10 @@ HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def archive(folder: Path, python: str = HERE, **versions: str) -> Path:
-    """An archive that says it holds what is installed here, but for `versions`; it holds
-    nothing.
-    """
+    """Says that it holds what is installed here, but for `versions`; it holds nothing."""
     packages = {name: one.version for name, one in needed_distributions().items()} | versions
-    return archive_of(
-        folder,
-        "rebalancer-environment.json",
-        {"v": 1, "python": python, "platform": "any", "packages": packages},
-    )
+    says = {"v": 1, "python": python, "platform": "any", "packages": packages}
+    return archive_of(folder, "rebalancer-environment.json", says)
 
 
 def archive_of(folder: Path, name: str, tree: Mapping[str, object]) -> Path:
@@ -268,14 +242,12 @@ def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes | None) ->
     file = archive_of(tmp_path, "readme.json", {})
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(
-        SettingsError, match="is not an archive of this program; make one with: rebalancer ship"
+    for named, says in (
+        (file, "is not an archive of this program; make one with: rebalancer ship"),
+        (tmp_path / "gone.tar.gz", r"gone\.tar\.gz does not exist; make it with: rebalancer ship"),
     ):
-        check_environment(file)
-    with pytest.raises(
-        SettingsError, match=r"gone\.tar\.gz does not exist; make it with: rebalancer ship"
-    ):
-        check_environment(tmp_path / "gone.tar.gz")
+        with pytest.raises(SettingsError, match=says):
+            check_environment(named)
 
 
 def test_an_archive_has_a_place_that_can_be_written(tmp_path: Path) -> None:

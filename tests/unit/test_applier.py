@@ -17,13 +17,11 @@ from sinks.wire.contracts.execution import CommandRecord
 from tests.control_topic import command
 from tests.pulsar_fake.model import Request
 from tests.pulsar_fake.server import FakePulsar, Fault, answered, is_put
-from tests.unit.executor_lives import ONE
+from tests.unit.executor_lives import ONE, StoryTime
 
 
 class Waits:
-    """Of an applier whose time passes only in them. Says from the `most`-th pause between two calls
-    on that the program is to end.
-    """
+    """Time passes only in them. The `most`-th pause between calls says that the program ends."""
 
     def __init__(self, most: int = 99) -> None:
         self.pauses: list[float] = []
@@ -56,19 +54,16 @@ def applied(pulsar: FakePulsar, retry: RetryPolicy, waits: Waits) -> tuple[str, 
     return effect.status, (effect.reason or "").partition(":")[0]
 
 
-def test_it_looks_ever_more_rarely_for_the_new_owner(pulsar: FakePulsar) -> None:
+@pytest.mark.parametrize(
+    ("arrival_ms", "looks"), [(60_000, [0.1, 0.2, 0.4, 0.8]), (150, [0.1, pytest.approx(0.05)])]
+)
+def test_it_looks_ever_more_rarely_for_the_new_owner_and_never_past_its_deadline(
+    pulsar: FakePulsar, arrival_ms: int, looks: list[float]
+) -> None:
     pulsar.fail("/non-persistent/", answered(503))
     waits = Waits()
-    assert applied(pulsar, RetryPolicy(arrival_ms=60_000), waits) == ("applied", "unverified")
-    assert waits.looks[:4] == [0.1, 0.2, 0.4, 0.8]
-
-
-def test_it_never_waits_past_its_deadline(pulsar: FakePulsar) -> None:
-    pulsar.fail("/non-persistent/", answered(503))
-    waits = Waits()
-    applied(pulsar, RetryPolicy(arrival_ms=150), waits)
-    assert waits.looks[:1] == [0.1]
-    assert 0.149 < sum(waits.looks) < 0.151
+    assert applied(pulsar, RetryPolicy(arrival_ms=arrival_ms), waits) == ("applied", "unverified")
+    assert waits.looks[:4] == looks
 
 
 def test_a_program_that_ends_looks_for_the_released_bundle_all_the_same(pulsar: FakePulsar) -> None:
@@ -88,27 +83,23 @@ def test_a_program_that_ends_looks_for_the_released_bundle_all_the_same(pulsar: 
     assert applied(pulsar, RetryPolicy(), Waits(0)) == ("applied", "")
 
 
-@pytest.mark.parametrize(("attempts", "pauses"), [(1, []), (2, [0.2]), (4, [0.2, 0.4, 0.8])])
+@pytest.mark.parametrize(
+    ("attempts", "most", "pauses"),
+    [
+        (1, 99, []),
+        (2, 99, [0.2]),
+        (4, 99, [0.2, 0.4, 0.8]),
+        pytest.param(9, 2, [0.2, 0.4], id="a program that ends makes no further call"),
+    ],
+)
 def test_each_pause_between_two_calls_is_twice_the_one_before(
-    pulsar: FakePulsar, attempts: int, pauses: list[float]
+    pulsar: FakePulsar, attempts: int, most: int, pauses: list[float]
 ) -> None:
     pulsar.fail(is_put, answered(503))
-    waits = Waits()
-    assert applied(pulsar, RetryPolicy(attempts=attempts, backoff_ms=200), waits) == (
-        "failed",
-        "broker-unavailable",
-    )
+    waits, retry = Waits(most), RetryPolicy(attempts=attempts, backoff_ms=200)
+    assert applied(pulsar, retry, waits) == ("failed", "broker-unavailable")
     assert waits.pauses == pauses
-    assert len(pulsar.asked("PUT")) == attempts
-
-
-def test_a_program_that_ends_makes_no_further_call(pulsar: FakePulsar) -> None:
-    pulsar.fail(is_put, answered(503))
-    assert applied(pulsar, RetryPolicy(attempts=9, backoff_ms=200), Waits(2)) == (
-        "failed",
-        "broker-unavailable",
-    )
-    assert len(pulsar.asked("PUT")) == 2
+    assert len(pulsar.asked("PUT")) == min(attempts, most)
 
 
 @pytest.mark.parametrize(
@@ -122,44 +113,28 @@ def test_a_bundle_is_without_a_broker_from_its_release_to_the_first_sight_of_an_
     assert move.unowned_ms == unowned_ms
 
 
-class Clock:
-    """Time that passes only when somebody waits."""
-
-    def __init__(self, patience_s: float = float("inf")) -> None:
-        self.now = 0.0
-        self.patience_s = patience_s
-
-    def wait(self, seconds: float) -> bool:
-        self.now += seconds
-        return self.now > self.patience_s
-
-    def read(self) -> float:
-        return self.now
-
-
 @given(st.integers(1, 5), st.lists(st.floats(0, 40), min_size=1, max_size=40))
 def test_in_no_minute_more_are_begun_than_allowed(most: int, pauses: list[float]) -> None:
-    clock, begun = Clock(), []
-    limiter = RateLimiter(most, clock.wait, clock.read)
+    time, begun = StoryTime(), []
+    limiter = RateLimiter(most, time.wait, time)
     for pause in pauses:
-        clock.wait(pause)
+        time.wait(pause)
         assert limiter.acquire()
-        begun.append(clock.now)
-
+        begun.append(time())
     assert all(
         later - earlier >= 60 - 1e-6 for earlier, later in zip(begun, begun[most:], strict=False)
     )
 
 
 def test_whoever_is_within_the_limit_does_not_wait() -> None:
-    clock = Clock()
-    limiter = RateLimiter(3, clock.wait, clock.read)
+    time = StoryTime()
+    limiter = RateLimiter(3, time.wait, time)
     assert [limiter.acquire() for _ in range(3)] == [True] * 3
-    assert clock.now == 0
-    assert RateLimiter(0, clock.wait, clock.read).acquire()
+    assert time() == 0
+    assert RateLimiter(0, time.wait, time).acquire()
 
 
 def test_a_wish_to_stop_ends_the_wait() -> None:
-    clock = Clock(patience_s=30)
-    limiter = RateLimiter(1, clock.wait, clock.read)
+    time = StoryTime()
+    limiter = RateLimiter(1, lambda seconds: time.wait(seconds) or time() > 30, time)
     assert [limiter.acquire(), limiter.acquire()] == [True, False]

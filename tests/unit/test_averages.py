@@ -1,6 +1,4 @@
-"""Averages of bundles: TimeAverageMessageData's arithmetic, one sample a round, and a history that
-follows the bundle.
-"""
+"""Averages of bundles as in TimeAverageMessageData, one sample a round, at every owner."""
 
 import numpy as np
 import pytest
@@ -19,12 +17,8 @@ from strategies.errors import StateVersionError
 def stats(**rates: float) -> BundleStats:
     """One bundle per keyword; the number is its rate and throughput, in and out."""
     ones = np.ones(len(rates), dtype=np.int64)
-    return BundleStats(
-        tuple(rates),
-        np.array([[rate] * 4 for rate in rates.values()]).reshape(len(rates), 4),
-        ones,
-        ones,
-    )
+    traffic = np.array([[rate] * 4 for rate in rates.values()]).reshape(len(rates), 4)
+    return BundleStats(tuple(rates), traffic, ones, ones)
 
 
 def short_rate(history: BundleHistory, name: str) -> float:
@@ -92,14 +86,9 @@ def test_a_table_of_another_format_is_refused_with_a_next_step() -> None:
 def test_a_summary_has_the_newest_figures_in_it() -> None:
     history = first_history(stats(a=1.0, b=7.0), 1).after(stats(a=3.0, b=7.0), 2)
     assert history.summary() == TableSummary(9.0, 9.0, 2, 1, 1, 14.0, 14.0)
-
-
-def test_an_empty_table_comes_to_nothing() -> None:
     assert first_history(stats(), 1).summary() == TableSummary(0.0, 0.0, 0, 0, 0, 0.0, 0.0)
-
-
-def test_figures_that_are_none_do_not_hide_the_largest() -> None:
-    assert first_history(stats(a=float("nan"), b=7.0), 1).summary().most_rate == 14.0
+    nan = first_history(stats(a=float("nan"), b=7.0), 1)
+    assert nan.summary().most_rate == 14.0, "a figure that is none does not hide the largest"
 
 
 def test_equal_rows_share_a_rank_and_names_decide_their_order() -> None:

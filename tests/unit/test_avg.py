@@ -1,6 +1,4 @@
-"""AvgShedder: one story per repair, and the plan by bundle name of Pulsar 5.0; the vectors have the
-rest.
-"""
+"""AvgShedder: one story per repair, and the plan of Pulsar 5.0; vectors have the rest."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,17 +8,17 @@ import pytest
 from pulsar_rebalancer.lab.simulation.leader import Leader
 from sinks.wire.codec import decode
 from strategies.cluster.memory import BrokerMemory, ClusterMemory, Memory
-from strategies.cluster.model import ClusterView, Decision, Skip
+from strategies.cluster.model import ClusterView, Decision
 from strategies.cluster.store import InMemoryStore
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.fold.engine import Engine, EngineSettings, rules_of
 from strategies.java.pulsar_releases import PulsarRelease
 from strategies.placement.avg import AvgPlacementSettings, ParityAvgPlacement50
-from strategies.placement.contract import Candidate, Placement
+from strategies.placement.contract import Placement
 from strategies.placement.destinations import Destinations
 from strategies.shedding.avg.fixed import AvgShedder
-from strategies.shedding.avg.parity import ParityAvgShedder, parity_50
+from strategies.shedding.avg.parity import parity_50
 from strategies.shedding.avg.settings import AvgSettings
 from tests.world.brokers import WEIGHTS, Load, broker, bundles, ns, talking, view
 from tests.world.placement import brokers, policies, policy, request
@@ -38,8 +36,6 @@ def ten_ninety(
 
 
 SHEDDER = AvgShedder(AvgSettings(max_unload=0.5), WEIGHTS)
-
-
 SPARE = {ns(14): Load(), ns(15): Load()}
 
 
@@ -91,14 +87,9 @@ def test_bundles_of_equal_averages_go_where_their_own_pair_sends_them() -> None:
 
 
 def test_the_plan_is_good_for_one_round() -> None:
-    rounds = play(SHEDDER, two_pairs(), two_pairs(), two_pairs())
-    assert rounds[2].memory.cluster.planned == {}
-    assert (
-        play(SHEDDER, view(), memory=Memory(cluster=ClusterMemory(planned={"x": "y"})))[
-            0
-        ].memory.cluster.planned
-        == {}
-    )
+    assert play(SHEDDER, *[two_pairs()] * 3)[2].memory.cluster.planned == {}
+    planned = Memory(cluster=ClusterMemory(planned={"x": "y"}))
+    assert play(SHEDDER, view(), memory=planned)[0].memory.cluster.planned == {}
 
 
 def test_bundles_that_are_resting_idle_or_too_big_stay_with_a_reason() -> None:
@@ -106,12 +97,8 @@ def test_bundles_that_are_resting_idle_or_too_big_stay_with_a_reason() -> None:
     seen = replace(ten_ninety(owned, rate=10_000), cooling=frozenset({ns(1)}))
     last = play(SHEDDER, seen, seen)[1]
     assert picked(last) == {"b2:1": [ns(2)]}
-    assert codes(last) == {
-        ns(0): "does-not-fit",
-        ns(1): "cooling-down",
-        ns(14): "does-not-fit",
-        ns(15): "does-not-fit",
-    }
+    too_big = dict.fromkeys((ns(0), ns(14), ns(15)), "does-not-fit")
+    assert codes(last) == too_big | {ns(1): "cooling-down"}
 
 
 def test_equal_scores_pair_by_name_and_many_waiting_pairs_share_one_sentence() -> None:
@@ -127,18 +114,12 @@ def test_equal_scores_pair_by_name_and_many_waiting_pairs_share_one_sentence() -
 
 
 SETTINGS = AvgSettings(max_unload=0.5, hit_count_high=1)
-
-
-OLD, NEW = ParityAvgShedder(SETTINGS, WEIGHTS), parity_50(SETTINGS, WEIGHTS)
-
-
+NEW = parity_50(SETTINGS, WEIGHTS)
 PLACEMENT = ParityAvgPlacement50(AvgPlacementSettings())
-
-
 X = "t/ns/0x0_0x1"
 
 
-def two_pairs_with_equal_bundles() -> object:
+def two_pairs_with_equal_bundles() -> ClusterView:
     """b4 gives to b1, b3 gives to b2; bundles 0 and 10 have the same averages."""
     return view(
         broker("b1", 5.0),
@@ -148,71 +129,64 @@ def two_pairs_with_equal_bundles() -> object:
     )
 
 
-def looked_up(
-    *candidates: Candidate,
-    source: str = "b1",
-    planned: str = "b2",
-    unknown: Mapping[str, None] | None = None,
-) -> Placement:
-    asked = request(*candidates, bundle=X)
-    asked = replace(asked, candidates={**asked.candidates, **(unknown or {})})
-    return PLACEMENT.place(asked, Memory(plan={X: (source, planned)}))
+def looked_up(usages: Mapping[str, float | None]) -> Placement:
+    """With Pulsar 5.0, of a bundle that b1 gives to b2. A usage may be unknown."""
+    known = {name: percent for name, percent in usages.items() if percent is not None}
+    asked = request(*brokers(**known), bundle=X)
+    asked = replace(asked, candidates={**dict.fromkeys(usages), **asked.candidates})
+    return PLACEMENT.place(asked, Memory(plan={X: ("b1", "b2")}))
 
 
 def test_the_plan_names_source_and_destination_and_is_no_part_of_the_state() -> None:
-    (round_,) = play(NEW, two_pairs_with_equal_bundles())  # type: ignore[arg-type]
-
+    (round_,) = play(NEW, two_pairs_with_equal_bundles())
     assert round_.memory.plan == {ns(0): ("b4:1", "b1:1"), ns(10): ("b3:1", "b2:1")}
     assert round_.memory.cluster.planned == {}
 
 
-def test_a_missing_broker_is_replaced_by_any_but_the_source() -> None:
-    answer = looked_up(*brokers(b1=1, b3=90, b4=90))
+@pytest.mark.parametrize(
+    ("usages", "best", "code", "text"),
+    [
+        (
+            {"b1": 1, "b3": 90, "b4": 90},
+            ("b3", "b4"),
+            "drawn",
+            "was drawn from 2 brokers, because b2 may not take it",
+        ),
+        ({"b1": 1}, (), "only-source", "cannot be placed: b2 may not take it, and b1 gives it up"),
+        (
+            {"b1": 1, "b2": 86, "b3": 85, "b4": 86},
+            ("b3",),
+            "drawn",
+            "was drawn from 1 broker, because b2 is at 86.0 %",
+        ),
+        # A broker without figures is neither overloaded nor healthy.
+        ({"b2": None, "b3": 1}, ("b2",), "planned", "was planned for it"),
+        ({"b2": 86, "b3": None}, ("b2",), "planned", "was planned for it"),
+    ],
+    ids=("missing", "the source alone", "overloaded", "without figures", "nobody is healthy"),
+)
+def test_who_replaces_the_planned_broker(
+    usages: dict[str, float | None], best: tuple[str, ...], code: str, text: str
+) -> None:
+    answer = looked_up(usages)
+    assert (answer.best, answer.code, answer.text) == (best, code, text)
+    assert (answer.chosen is None) == (best == ())
 
-    assert (answer.best, answer.code) == (("b3", "b4"), "drawn")
-    assert answer.text == "was drawn from 2 brokers, because b2 may not take it"
 
-
-def test_the_source_alone_takes_nothing_back() -> None:
-    answer = looked_up(*brokers(b1=1))
-
-    assert (answer.best, answer.chosen, answer.code) == ((), None, "only-source")
-    assert answer.text == "cannot be placed: b2 may not take it, and b1 gives it up"
-
-
-def test_an_overloaded_broker_is_replaced_by_healthy_ones() -> None:
-    answer = looked_up(*brokers(b1=1, b2=86, b3=85, b4=86))
-
-    assert answer.best == ("b3",)
-    assert "because b2 is at 86.0 %" in answer.text
-
-
-def test_a_broker_without_figures_is_neither_overloaded_nor_healthy() -> None:
-    assert looked_up(*brokers(b3=1), unknown={"b2": None}).best == ("b2",)
-    assert looked_up(*brokers(b2=86), unknown={"b3": None}).best == ("b2",)
-
-
-def destinations(release: PulsarRelease) -> list[Decision | Skip]:
+def destinations(release: PulsarRelease) -> set[str | None]:
     """What the rules of a release name for the picks of one round."""
     settings = EngineSettings("avg", "parity", SETTINGS, pulsar_version=release, version="test")
     seen = two_pairs_with_equal_bundles()
-    shedding = settings.shedder().shed(seen, Memory())  # type: ignore[arg-type]
-    named = Destinations(
-        seen,  # type: ignore[arg-type]
-        1,
-        rules_of(settings).destinations,
-        policies=PoliciesView(),
-        memory=shedding.memory,
-    )
-    return [named.name(decision) for decision in shedding.decisions]
+    shedding = settings.shedder().shed(seen, Memory())
+    rules = rules_of(settings).destinations
+    named = Destinations(seen, 1, rules, policies=PoliciesView(), memory=shedding.memory)
+    answers = [named.name(decision) for decision in shedding.decisions]
+    return {one.destination for one in answers if isinstance(one, Decision)}
 
 
 def test_rounds_of_the_release_send_bundles_where_it_sends_them() -> None:
-    assert {one.destination for one in destinations("4.2") if isinstance(one, Decision)} == {"b2:1"}
-    assert {one.destination for one in destinations("5.0") if isinstance(one, Decision)} == {
-        "b1:1",
-        "b2:1",
-    }
+    assert destinations("4.2") == {"b2:1"}
+    assert destinations("5.0") == {"b1:1", "b2:1"}
 
 
 @pytest.mark.parametrize(
@@ -226,30 +200,21 @@ def test_rounds_of_the_release_send_bundles_where_it_sends_them() -> None:
 def test_isolation_policies_of_50_name_brokers_by_id_too(
     primary: list[str], with_42: set[str], with_50: set[str]
 ) -> None:
-    there = ["b1:8080", "b1:8081", "b2:8080"]
-    known = policies(policy("gold", ["t/gold"], primary))
-
-    for by_id, primaries in ((False, with_42), (True, with_50)):
-        seen = replace(known, by_id=by_id)
-        assert set(there) - isolated(seen, "t/gold", there).keys() == primaries
-        assert set(there) - isolated(seen, "t/other", there).keys() == {*there} - primaries
-
-
-def test_brokers_are_named_by_id_from_50_on() -> None:
-    for release, by_id in (("4.2", False), ("5.0", True)):
-        rules = rules_of(EngineSettings(pulsar_version=release))  # type: ignore[arg-type]
-        assert rules.isolation_by_id is by_id
+    there = {"b1:8080", "b1:8081", "b2:8080"}
+    releases: tuple[tuple[PulsarRelease, set[str]], ...] = (("4.2", with_42), ("5.0", with_50))
+    for release, primaries in releases:
+        by_id = rules_of(EngineSettings(pulsar_version=release)).isolation_by_id
+        seen = replace(policies(policy("gold", ["t/gold"], primary)), by_id=by_id)
+        assert there - isolated(seen, "t/gold", [*there]).keys() == primaries
+        assert there - isolated(seen, "t/other", [*there]).keys() == there - primaries
 
 
 def placed_by_leader(release: PulsarRelease, placement: str) -> set[str | None]:
     """Where the leader of a modelled cluster places 40 bundles without an owner."""
-    store = InMemoryStore()
-    engine = Engine(EngineSettings("avg", "parity"))
+    store, rules = InMemoryStore(), EngineSettings("avg", "parity")
     for line in uneven(rounds=2):
-        engine.fold(decode(line, b""), store)
-    leader = Leader(
-        EngineSettings("avg", "parity", placement=placement, pulsar_version=release), "c", store
-    )
+        Engine(rules).fold(decode(line, b""), store)
+    leader = Leader(replace(rules, placement=placement, pulsar_version=release), "c", store)
     return set(leader.places([(ns(k), "hot:1") for k in range(40)], ["hot:1", "idle:1"]))
 
 

@@ -1,10 +1,8 @@
-"""What the state of a cluster holds after months: each field says by what it is bounded, and a
-month in which brokers, bundles, drains, clocks and answers change every day shows that it is.
-"""
+"""Each field of the state says by what it is bounded, and keeps to it for a busy month."""
 
 from collections import abc
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache
 from statistics import median
 from types import UnionType
@@ -37,20 +35,16 @@ ANSWERS: tuple[OutcomeStatus | None, ...] = ("applied", "applied", None, "dry-ru
 class Limits(NamedTuple):
     """Of the month: names that exist at a time, and how much of each there is in a day."""
 
-    #: Brokers that are there, and those that came or went within a day.
+    #: Brokers and bundles that are there, and those that came or went within a day.
     brokers: int = BROKERS + 2
-    #: Bundles that are there, and those that came or went within a day.
     bundles: int = BROKERS * BUNDLES + 4
-    #: Commands of a day.
+    #: Commands and intents of a day, rounds of an hour.
     commands: int = 0
-    #: Rounds of an hour.
-    rounds: int = 60 // STEP + 1
-    #: Intents of a day.
     intents: int = 4
+    rounds: int = 60 // STEP + 1
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     """`by`: what bounds the field; `most`: the number of its entries then."""
 
     by: str
@@ -112,46 +106,41 @@ BOUNDS: Mapping[type, Mapping[str, Bound]] = {
 
 
 class Month:
-    """A cluster in which a broker and two bundles change their names every day, operators drain the
-    broker that goes and sometimes another one, something else moves a bundle, and a clock is wrong.
-    """
+    """A broker and two bundles get new names every day; drains, foreign moves, a wrong clock."""
 
     def __init__(self) -> None:
+        minute_ms = 60_000 * STEP
+        rounds = RoundSettings(
+            interval_ms=minute_ms,
+            stale_after_ms=2 * minute_ms,
+            max_clock_jump_ms=2 * minute_ms,
+            clock_recovery_ms=3 * minute_ms,
+            command_ttl_ms=minute_ms,
+            cool_down_ms=3 * minute_ms,
+        )
         self.cluster = LittleCluster(
             {f"b0-{at}:8080": self._bundles(0, at) for at in range(BROKERS)},
-            settings=EngineSettings(
-                round=RoundSettings(
-                    interval_ms=60_000 * STEP,
-                    stale_after_ms=120_000 * STEP,
-                    max_clock_jump_ms=120_000 * STEP,
-                    clock_recovery_ms=180_000 * STEP,
-                    command_ttl_ms=60_000 * STEP,
-                    cool_down_ms=180_000 * STEP,
-                )
-            ),
+            settings=EngineSettings(round=rounds),
             executor=self._answer,
             cost=MoveCost(unowned_ms=200, first_message_ms=300, topics=5, unloads=1),
         )
-        self.day = 0
-        self._answers = 0
+        self.day = self._answers = 0
 
     def lives(self) -> Iterator[InMemoryStore]:
         """The state after each pass of a day."""
         self.day += 1
         oldest = next(iter(self.cluster.brokers))
+        happens: Mapping[int, Callable[[], object]] = {
+            1: lambda: self.cluster.tell(drain(self.day * 4, self.cluster.seconds, oldest)),
+            6: lambda: self._replace(oldest),
+            10: self._split,
+            13: self._move_something,
+            16: self._drain_for_an_hour,
+            20: self._stray,
+        }
         for at in range(PASSES_A_DAY):
-            if at == 1:
-                self.cluster.tell(drain(self.day * 4, self.cluster.seconds, oldest))
-            if at == 6:
-                self._replace(oldest)
-            if at == 10:
-                self._split()
-            if at == 13:
-                self._move_something()
-            if at == 16:
-                self._drain_for_an_hour()
-            if at == 20:
-                self._stray()
+            if at in happens:
+                happens[at]()
             self._shift_load(at)
             self.cluster.minute += STEP - 1
             self.cluster.passes()
@@ -235,21 +224,12 @@ def size_of(store: InMemoryStore) -> int:
 
 def values(store: InMemoryStore) -> Iterator[tuple[type, str, Any]]:
     """Every field of everything in the state."""
-    state = store.get_cluster()
-    roll = () if state.intents.roll is None else (state.intents.roll,)
-    brokers = list(store.brokers())
-    for one in (
-        store,
-        state,
-        state.memory,
-        state.intents,
-        state.rivals,
-        state.bulkhead,
-        *roll,
-        *state.intents.drains.values(),
-        *brokers,
-        *(broker.memory for broker in brokers),
-    ):
+    state, brokers = store.get_cluster(), list(store.brokers())
+    intents = state.intents
+    rolls = () if intents.roll is None else (intents.roll,)
+    parts = (store, state, state.memory, intents, state.rivals, state.bulkhead, *rolls)
+    of_brokers = (*intents.drains.values(), *brokers, *(broker.memory for broker in brokers))
+    for one in (*parts, *of_brokers):
         for field in fields(one):
             yield type(one), field.name, getattr(one, field.name)
 
@@ -272,12 +252,7 @@ def test_every_collection_says_by_what_it_is_bounded(cls: Any) -> None:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("cls", "name"),
-    [
-        pytest.param(cls, name, id=f"{cls.__name__}.{name}")
-        for cls, bounds in BOUNDS.items()
-        for name in bounds
-    ],
+    ("cls", "name"), [(cls, name) for cls, bounds in BOUNDS.items() for name in bounds]
 )
 def test_a_field_stays_within_its_bound_for_a_month(cls: type, name: str) -> None:
     seen = month()
@@ -287,9 +262,7 @@ def test_a_field_stays_within_its_bound_for_a_month(cls: type, name: str) -> Non
 
 @pytest.mark.heavy
 def test_the_state_is_not_larger_at_the_end_of_the_month_than_at_its_beginning() -> None:
-    """A day's size is that of its peak, which depends on its moves: compared are the usual day and
-    the largest one.
-    """
+    """A day's size is that of its peak: compared are the usual day and the largest one."""
     sizes = month().bytes
     assert median(sizes[-10:]) <= 1.02 * median(sizes[1:11])
     assert max(sizes[-10:]) <= max(sizes[:11])

@@ -1,6 +1,4 @@
-"""Who owns a bundle, by the owner's own word and without acquiring it; and who owns all bundles,
-asked in turn and told where it changes.
-"""
+"""Who owns a bundle by its own word, without acquiring it; and who owns all bundles."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -14,7 +12,8 @@ from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import BrokerUnavailable, NotOwned, Refused, Unauthorized
 from tests.pulsar_fake.model import Answer, Cluster
-from tests.pulsar_fake.server import FakePulsar, Fault, Faults, answered
+from tests.pulsar_fake.server import FakePulsar, Fault, answered
+from tests.world.services import asks_owner
 
 BUNDLE = "t/ns/0x00000000_0x80000000"
 
@@ -43,23 +42,15 @@ def owner(
         return admin.owner(bundle, likely, brokers)
 
 
-def redirecting(broker: str, to: str) -> Faults:
-    """`broker` names `to` as the owner of every bundle."""
-    redirect = Answer(
-        307, location=f"http://{to}/admin/v2/non-persistent/{BUNDLE}?authoritative=false"
-    )
-    return lambda request: (
-        Fault(instead=redirect)
-        if request.broker == broker and "/non-persistent/" in request.target
-        else None
-    )
+def redirecting(to: str) -> Fault:
+    """Names `to` as the owner of the bundle."""
+    location = f"http://{to}/admin/v2/non-persistent/{BUNDLE}?authoritative=false"
+    return Fault(instead=Answer(307, location=location))
 
 
 def test_an_owner_is_found_with_one_call_where_it_is_expected(pulsar: FakePulsar) -> None:
     one, two, _ = pulsar.cluster.brokers
-
     assert owner(pulsar, [two, one], pulsar.cluster.brokers) == two
-
     assert len(pulsar.calls) == 1
     pulsar.cluster.owners[BUNDLE] = None
     pulsar.cluster.lookups = False
@@ -69,20 +60,16 @@ def test_an_owner_is_found_with_one_call_where_it_is_expected(pulsar: FakePulsar
 @pytest.mark.parametrize("manager", ["modular", "extensible"])
 def test_an_owner_is_found_without_a_list_of_what_brokers_own(manager: str) -> None:
     with running(manager=manager) as pulsar:
-        one, two, three = pulsar.cluster.brokers
-
-        owners = [owner(pulsar, [likely]) for likely in (one, two, three)]
-
-        assert owners == [two, two, two]
+        brokers = pulsar.cluster.brokers
+        assert [owner(pulsar, [likely]) for likely in brokers] == [brokers[1]] * 3
         assert pulsar.cluster.applied == []
 
 
 def test_what_another_broker_still_has_in_its_cache_is_not_believed(pulsar: FakePulsar) -> None:
     one, two, three = pulsar.cluster.brokers
-    pulsar.faults = redirecting(three, to=two)
+    pulsar.fail(lambda it: it.broker == three and asks_owner(it), redirecting(to=two))
     pulsar.cluster.owners[BUNDLE], pulsar.cluster.lookups = None, False
     assert owner(pulsar, [three]) is None
-
     pulsar.cluster.owners[BUNDLE] = one
     with pytest.raises(NotOwned, match="ownership is changing"):
         owner(pulsar, [three], [three, two])
@@ -92,22 +79,18 @@ def test_what_another_broker_still_has_in_its_cache_is_not_believed(pulsar: Fake
 def test_other_brokers_know_the_owner_that_does_not_answer(pulsar: FakePulsar) -> None:
     dead = pulsar.cluster.brokers[1]
     pulsar.kill(dead, still_listed=True)
-
     assert owner(pulsar, [dead]) == dead
 
 
 def test_no_broker_says_who_owns_a_bundle(pulsar: FakePulsar) -> None:
-    pulsar.faults = lambda request: Fault(drop="/non-persistent/" in request.target)
-
-    with pytest.raises(
-        BrokerUnavailable, match=f"closed the connection during the owner of {BUNDLE}"
-    ):
+    pulsar.fail(asks_owner, Fault(drop=True))
+    says = f"closed the connection during the owner of {BUNDLE}"
+    with pytest.raises(BrokerUnavailable, match=says):
         owner(pulsar)
 
 
 def test_a_bundle_that_is_being_unloaded_has_no_certain_owner(pulsar: FakePulsar) -> None:
     pulsar.cluster.being_unloaded.add(BUNDLE)
-
     with pytest.raises(NotOwned, match="is being unloaded"):
         owner(pulsar)
 
@@ -116,19 +99,14 @@ def test_a_broker_that_names_itself_and_is_not_the_owner_is_not_believed(
     pulsar: FakePulsar,
 ) -> None:
     one, two, three = pulsar.cluster.brokers
-    pulsar.faults = redirecting(three, to=three)
-
+    pulsar.fail(lambda it: it.broker == three and asks_owner(it), redirecting(to=three))
     assert owner(pulsar, [three, one]) == two
     with pytest.raises(NotOwned, match=f"names {three} .*, which does not own it"):
         owner(pulsar, brokers=[three])
 
 
 def test_an_owner_that_the_cluster_does_not_list_is_not_believed(pulsar: FakePulsar) -> None:
-    strange = Fault(
-        instead=Answer(307, location=f"http://127.0.0.1:1/admin/v2/non-persistent/{BUNDLE}")
-    )
-    pulsar.fail("/non-persistent/", strange)
-
+    pulsar.fail(asks_owner, redirecting(to="127.0.0.1:1"))
     with pytest.raises(Refused, match=r"127\.0\.0\.1:1, which is no broker in the cluster's list"):
         owner(pulsar)
 
@@ -146,9 +124,7 @@ X, Y, Z = (
 
 @dataclass
 class Scene:
-    """Three brokers; X and Y belong to the first, Z to the second. Bundles are asked for one at a
-    time.
-    """
+    """Three brokers; the first has X and Y, the second Z. Bundles are asked for one by one."""
 
     pulsar: FakePulsar
     admin: PulsarAdmin
@@ -195,27 +171,21 @@ def test_a_bundle_without_owner_a_deleted_one_and_halves(scene: Scene) -> None:
     del scene.owners[Z]
     assert scene.told() == {scene.two: []}
     del scene.owners[Y]
-    scene.owners |= {
-        (low := "t/n/0x80000000_0xc0000000"): scene.one,
-        (high := "t/n/0xc0000000_0xffffffff"): scene.one,
-    }
-    assert scene.told() == {scene.one: [low, high]}
+    halves = ["t/n/0x80000000_0xc0000000", "t/n/0xc0000000_0xffffffff"]
+    scene.owners |= dict.fromkeys(halves, scene.one)
+    assert scene.told() == {scene.one: halves}
 
 
-def test_no_look_acquires_or_releases_a_bundle(scene: Scene) -> None:
-    scene.told()
-    assert scene.pulsar.cluster.applied == []
-    assert {request.method for request, _ in scene.pulsar.calls} == {"GET"}
-
-
-def test_a_known_owner_costs_one_call(scene: Scene) -> None:
+def test_a_known_owner_costs_one_call_and_no_look_acquires_or_releases_a_bundle(
+    scene: Scene,
+) -> None:
     scene.told()
     scene.pulsar.calls.clear()
     scene.told()
-    asked = [
-        request.broker for request, _ in scene.pulsar.calls if "/non-persistent/" in request.target
-    ]
-    assert asked == [scene.one, scene.one, scene.two]
+    looks = [request for request, _ in scene.pulsar.calls if asks_owner(request)]
+    assert [request.broker for request in looks] == [scene.one, scene.one, scene.two]
+    assert scene.pulsar.cluster.applied == []
+    assert {request.method for request, _ in scene.pulsar.calls} == {"GET"}
 
 
 def test_the_last_known_owner_stays_while_ownership_changes_or_the_owner_is_silent(
@@ -243,7 +213,7 @@ def test_many_bundles_are_looked_at_in_several_passes(scene: Scene, at_once: int
 
 def test_a_cluster_that_does_not_list_its_namespaces_keeps_what_is_known(scene: Scene) -> None:
     scene.told()
-    scene.pulsar.fail(lambda request: request.target.endswith("/namespaces/t"), answered(503))
+    scene.pulsar.fail("/namespaces/t", answered(503))
     assert scene.told() == {}
     scene.pulsar.heal()
     scene.owners[X] = scene.two

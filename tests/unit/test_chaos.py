@@ -1,6 +1,4 @@
-"""Random rounds in which everything goes wrong: what must hold holds in all of them. Longer:
-`python -m scripts.chaos`.
-"""
+"""Rounds in which everything goes wrong keep their promises; see scripts/chaos.py."""
 
 import pytest
 
@@ -27,13 +25,10 @@ def test_the_promises_hold_whatever_happens(strategy: str, seed: int) -> None:
     assert done.refused < done.reports / 5
 
 
-@pytest.mark.parametrize(
-    ("seed", "steadiness"),
-    [
-        (4, "default"),
-        *(pytest.param(*one, marks=pytest.mark.heavy) for one in ((3, "default"), (5, "tight"))),
-    ],
-)
+HEAVY = [pytest.param(*one, marks=pytest.mark.heavy) for one in ((3, "default"), (5, "tight"))]
+
+
+@pytest.mark.parametrize(("seed", "steadiness"), [(4, "default"), *HEAVY])
 def test_the_promises_hold_with_a_wrong_clock_and_commands_that_end_elsewhere(
     seed: int, steadiness: Steadiness
 ) -> None:

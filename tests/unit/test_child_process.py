@@ -10,21 +10,19 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli.child_process import ChildFailed, ChildProcess
+from tools.waiting import eventually
 
 
 def job(tmp_path: Path, program: str, environment: Mapping[str, str] = os.environ) -> ChildProcess:
-    return ChildProcess(
-        "the job", (sys.executable, "-c", program), tmp_path / "job.log", environment=environment
-    )
+    command = (sys.executable, "-c", program)
+    return ChildProcess("the job", command, tmp_path / "job.log", environment=environment)
 
 
-def said(tmp_path: Path, word: str, seconds: float = 300.0) -> str:
+def said(tmp_path: Path, word: str) -> str:
     """Waits until the job has said a word, and gives all it said."""
-    gives_up = time.monotonic() + seconds
-    while word not in (text := (tmp_path / "job.log").read_text()):
-        assert time.monotonic() < gives_up, text
-        time.sleep(0.01)
-    return text
+    log = tmp_path / "job.log"
+    eventually(lambda: word in log.read_text(), 300, word)
+    return log.read_text()
 
 
 def is_alive(pid: int) -> bool:
@@ -32,11 +30,8 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return (
-        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        if Path("/proc").is_dir()
-        else True
-    )
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def test_it_is_asked_to_stop_and_waited_for(tmp_path: Path) -> None:
@@ -58,29 +53,26 @@ def test_what_it_started_goes_with_it(tmp_path: Path) -> None:
     with job(tmp_path, parent):
         child = int(said(tmp_path, "up").split()[0])
         assert is_alive(child)
-    gives_up = time.monotonic() + 300
-    while is_alive(child) and time.monotonic() < gives_up:
-        time.sleep(0.01)
-    assert not is_alive(child)
+    eventually(lambda: not is_alive(child), 300)
 
 
-def test_a_job_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path) -> None:
-    with job(
-        tmp_path,
-        "import sys\nprint('starting')\nprint('error: no Java here.')\nprint('bye')\nsys.exit(1)",
-    ) as running:
-        said(tmp_path, "bye")
-        with pytest.raises(
-            ChildFailed, match=r"exit code 1\): no Java here; its log is .*job\.log"
-        ):
-            wait_for_failure(running)
-
-
-def test_a_job_that_says_nothing_is_told_too(tmp_path: Path) -> None:
-    with (
-        job(tmp_path, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)") as running,
-        pytest.raises(ChildFailed, match=r"killed by SIGKILL\): its log is empty"),
-    ):
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (
+            "print('starting'); print('error: no Java here.'); print('bye'); exit(1)",
+            r"exit code 1\): no Java here; its log is .*job\.log",
+        ),
+        (
+            "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+            r"killed by SIGKILL\): its log is empty",
+        ),
+    ],
+)
+def test_a_job_that_ends_by_itself_is_told_with_its_last_words(
+    tmp_path: Path, program: str, told: str
+) -> None:
+    with job(tmp_path, program) as running, pytest.raises(ChildFailed, match=told):
         wait_for_failure(running)
 
 
@@ -109,14 +101,10 @@ def test_a_demo_that_is_killed_takes_the_job_along(tmp_path: Path) -> None:
         "flush=True); signal.pause()')\n"
         "with ChildProcess('the job', job, Path(sys.argv[1])):\n    time.sleep(600)\n"
     )
-    (tmp_path / "job.log").touch()
-    pid = os.spawnv(
-        os.P_NOWAIT, sys.executable, [sys.executable, "-c", demo, str(tmp_path / "job.log")]
-    )
+    log = tmp_path / "job.log"
+    log.touch()
+    pid = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", demo, str(log)])
     child = int(said(tmp_path, "up").split()[0])
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    gives_up = time.monotonic() + 300
-    while is_alive(child) and time.monotonic() < gives_up:
-        time.sleep(0.01)
-    assert not is_alive(child)
+    eventually(lambda: not is_alive(child), 300)

@@ -1,6 +1,4 @@
-"""Which picked bundles really leave: limits and filters, exchanges, and what is remembered of a
-broker that was due and gave nothing.
-"""
+"""Which picked bundles really leave, and what is remembered of a broker that gave nothing."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,6 +33,8 @@ DUE = Memory(
     {name: BrokerMemory(hit_high=2, hit_low=5) for name in ("b1:1", "b2:1")}, ClusterMemory(hits=4)
 )
 ACTED = Memory({name: BrokerMemory(hit_high=0, hit_low=0) for name in ("b1:1", "b2:1")})
+#: Hits of both brokers then.
+STILL_DUE, ANEW = (dict.fromkeys(("b1:1", "b2:1"), hits) for hits in ((2, 5), (0, 0)))
 
 
 def leave(
@@ -55,9 +55,7 @@ def left(
     served: tuple[int, int, int] = (4, 1, 1),
     placed: bool = True,
 ) -> Leaving:
-    """b1 at 80 % with bundles 0 to 3 of 10 MiB/s each, b2 at 10 % with bundle 8, b3 at 20 % with
-    bundle 9, unless they have other numbers of bundles. `placed`: by a placement of ours.
-    """
+    """b1 at 80 % has 0 to 3 of 10 MiB/s each, b2 at 10 % has 8, b3 at 20 % has 9, or `served`."""
     full, two, three = served
     seen = view(
         broker("b1", 80.0, 40.0, bundles(*[10] * full)),
@@ -68,19 +66,10 @@ def left(
     by = placer("avg", None, mode) if placed else None
     rules = DestinationRules(by, filters, DestinationSettings(), WEIGHTS)
     destinations = Destinations(seen, 7, rules, policies=known or PoliciesView(), memory=DUE)
-    refusals = LeavingRules(
-        MODE_RULES[mode].keeps_due,
-        Budget(limits, (), 0),
-        lambda bundle: bundle in excluded,
-        gained or {},
-        closed,
-    )
-    return decide(
-        {one.broker: one for one in seen.brokers},
-        Shedding(decisions, (), ACTED),
-        destinations,
-        refusals,
-    )
+    keeps_due, budget = MODE_RULES[mode].keeps_due, Budget(limits, (), 0)
+    refusals = LeavingRules(keeps_due, budget, lambda it: it in excluded, gained or {}, closed)
+    known_brokers = {one.broker: one for one in seen.brokers}
+    return decide(known_brokers, Shedding(decisions, (), ACTED), destinations, refusals)
 
 
 def stays(found: Leaving) -> dict[str, str]:
@@ -96,37 +85,26 @@ def test_what_nobody_minds_leaves() -> None:
     found = left(leave(0), leave(1))
     assert list(found.kept) == [ns(0), ns(1)]
     assert (stays(found), found.rules.budget.spent is not None) == ({}, True)
-    assert hits(found) == {"b1:1": (0, 0), "b2:1": (0, 0)}
+    assert hits(found) == ANEW
 
 
 class TestOutsideOfWindows:
-    def test_every_bundle_that_was_picked_is_told(self) -> None:
+    def test_every_bundle_that_was_picked_is_told_and_brokers_that_were_due_still_are(self) -> None:
         found = left(leave(0), leave(1), closed=CLOSED)
-        assert (dict(found.kept), stays(found)) == (
-            {},
-            {ns(0): "outside-window", ns(1): "outside-window"},
-        )
+        assert (found.kept, stays(found)) == ({}, dict.fromkeys((ns(0), ns(1)), "outside-window"))
         assert [skip.text for skip in found.skips] == ["it would be moved, but not now"] * 2
-
-    def test_brokers_that_were_due_still_are_in_fixed_mode(self) -> None:
-        assert hits(left(leave(0), closed=CLOSED)) == {"b1:1": (2, 5), "b2:1": (2, 5)}
-        assert left(leave(0), closed=CLOSED).memory.cluster.hits == 4
+        assert (hits(found), found.memory.cluster.hits) == (STILL_DUE, 4)
 
     def test_java_counts_anew_whatever_came_of_it(self) -> None:
-        assert hits(left(leave(0), closed=CLOSED, mode="parity")) == {
-            "b1:1": (0, 0),
-            "b2:1": (0, 0),
-        }
+        assert hits(left(leave(0), closed=CLOSED, mode="parity")) == ANEW
 
 
-class TestNamespacesThatStay:
-    @pytest.mark.parametrize("mode", ["fixed", "parity"])
-    def test_their_bundles_stay_in_both_modes(self, mode: Mode) -> None:
-        found = left(leave(0), leave(1), excluded=[ns(0)], mode=mode)
-        assert (list(found.kept), stays(found)) == ([ns(1)], {ns(0): "excluded-namespace"})
-
-    def test_a_broker_that_gave_something_else_has_had_its_turn(self) -> None:
-        assert hits(left(leave(0), leave(1), excluded=[ns(0)])) == {"b1:1": (0, 0), "b2:1": (0, 0)}
+@pytest.mark.parametrize("mode", ["fixed", "parity"])
+def test_bundles_of_namespaces_that_stay_do_so_in_both_modes(mode: Mode) -> None:
+    """A broker that gives something else has had its turn."""
+    found = left(leave(0), leave(1), excluded=[ns(0)], mode=mode)
+    assert (list(found.kept), stays(found)) == ([ns(1)], {ns(0): "excluded-namespace"})
+    assert hits(found) == ANEW
 
 
 class TestExchanges:
@@ -146,28 +124,17 @@ class TestExchanges:
 
     def test_a_destination_that_may_not_take_its_part_keeps_both(self) -> None:
         draining = policies(brokers={"b2:1": BrokerFacts(draining=True)})
-        assert stays(left(*self.exchange(), known=draining, settings=EXTENSIBLE)) == {
-            ns(0): "draining",
-            ns(8): "exchange",
-        }
+        found = left(*self.exchange(), known=draining, settings=EXTENSIBLE)
+        assert stays(found) == {ns(0): "draining", ns(8): "exchange"}
 
-    def test_the_budget_is_asked_for_both(self) -> None:
-        assert set(
-            stays(
-                left(*self.exchange(), limits=LimitSettings(moves_per_round=1), settings=EXTENSIBLE)
-            ).values()
-        ) == {"budget"}
-        assert (
-            stays(
-                left(*self.exchange(), limits=LimitSettings(moves_per_round=2), settings=EXTENSIBLE)
-            )
-            == {}
-        )
+    @pytest.mark.parametrize(("moves", "codes"), [(1, {"budget"}), (2, set())])
+    def test_the_budget_is_asked_for_both(self, moves: int, codes: set[str]) -> None:
+        limits = LimitSettings(moves_per_round=moves)
+        found = left(*self.exchange(), limits=limits, settings=EXTENSIBLE)
+        assert set(stays(found).values()) == codes
 
     def test_what_the_first_changes_may_forbid_the_second_and_then_neither_goes(self) -> None:
-        """Each of two may join the one bundle of the namespace that b2 has, as b1 has three of
-        them; after the first the second may not.
-        """
+        """Either may join the one bundle of its namespace on b2, but not after the other."""
         even: Any = {"settings": EVEN, "served": (3, 1, 0), "placed": False}
         alone = left(leave(0), leave(1), **even)
         assert list(alone.kept) == [ns(0)]
@@ -196,8 +163,5 @@ class TestBundlesOfTwoBrokers:
 def test_a_bundle_that_a_filter_keeps_spends_nothing() -> None:
     nowhere = policies(brokers={name: BrokerFacts(draining=True) for name in ("b2:1", "b3:1")})
     found = left(leave(0), known=nowhere)
-    assert (stays(found), found.rules.budget.spent, hits(found)["b1:1"]) == (
-        {ns(0): "no-destination"},
-        None,
-        (2, 5),
-    )
+    assert (stays(found), found.rules.budget.spent) == ({ns(0): "no-destination"}, None)
+    assert hits(found) == STILL_DUE

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,10 @@ from pulsar_rebalancer.settings.load import load
 from sinks.wire.codec import decode_approval, encode_approval_outcome, encode_round
 from strategies.cluster.model import Command
 from strategies.executor.approvals import ApprovalOutcome
-from tests.control_topic import TOPICS, Control, command, now_ms, outcome
+from tests.control_topic import TOPICS, Control, command, now_ms
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.command_line import Answer, rebalancer
-from tests.unit.executor_lives import APPLY, ONE, THREE, TWO, run
+from tests.unit.executor_lives import APPLY, ONE, TWO, run
 from tests.unit.plan_builders import APPROVALS_KEY, approval, give
 from tests.unit.test_wire_encoding import ROUND
 from tools.processes.set_words import set_words
@@ -39,18 +40,11 @@ class Operator:
             given["signing.approvals_key_file"] = file
         return rebalancer(*words, *set_words(given))
 
-    def decides(self, *commands: Command, **changes: object) -> None:
+    def decides(self, *commands: Command, **changes: Any) -> None:
         """The job has published a round with these commands."""
-        first = commands[0]
-        done = replace(
-            ROUND,
-            cluster=first.cluster,
-            epoch=first.epoch,
-            round=first.round,
-            ts=first.issued_at_ms,
-            commands=tuple(one.id for one in commands),
-            **changes,  # type: ignore[arg-type]
-        )
+        first, ids = commands[0], tuple(one.id for one in commands)
+        same = {name: getattr(first, name) for name in ("cluster", "epoch", "round")}
+        done = replace(ROUND, **same, ts=first.issued_at_ms, commands=ids, **changes)
         self.control.send(*commands)
         self.control.write("rounds", [encode_round(done)])
 
@@ -71,27 +65,18 @@ def state(answer: Answer) -> list[str]:
     return [plan["state"] for plan in answer.json["plans"]]
 
 
-def test_without_a_round_there_is_no_plan(operator: Operator) -> None:
-    nothing = operator.types("plans", "list")
-    assert (nothing.code, nothing.out) == (1, "")
-    assert "no round, command or pause on file://" in nothing.words
+def test_without_a_round_with_commands_there_is_no_plan(operator: Operator) -> None:
     assert operator.types("plans", "approve", "1", "--reason", "x").code == 1
-
     operator.control.write("rounds", [encode_round(replace(ROUND, commands=()))])
-
     answer = operator.types("plans", "list")
     assert (answer.code, answer.out) == (0, "no plan yet: no round has decided on a command\n")
 
 
 def test_the_list_has_one_line_per_plan_the_newest_first(operator: Operator) -> None:
     operator.decides(*a_plan())
-    operator.decides(
-        *[replace(one, issued_at_ms=now_ms() + 1_000) for one in a_plan("other", round_=2)]
-    )
+    later = now_ms() + 1_000
+    operator.decides(*[replace(one, issued_at_ms=later) for one in a_plan("other", round_=2)])
     lines = operator.types("plans", "list").out.splitlines()
-    assert lines[0].split() == [
-        "plan", "cluster", "age", "expires", "in", "commands", "spread", "state",
-    ]  # fmt: skip
     assert [line.split()[1] for line in lines[2:]] == ["other", "c"]
     assert lines[2].endswith("4 min          2   25.0 → 5.0   waiting")
     (only,) = operator.types("plans", "list", "--cluster", "c", "--json").json["plans"]
@@ -99,39 +84,14 @@ def test_the_list_has_one_line_per_plan_the_newest_first(operator: Operator) -> 
     assert state(operator.types("plans", "list", "--last", "1", "--json")) == ["waiting"]
 
 
-def test_a_plan_is_shown_with_reasons_and_effect(operator: Operator) -> None:
-    move, release = a_plan()
-    move = replace(move, expected=replace(move.expected, source_before=0.8, source_after=0.7))
-    operator.decides(move, release)
-
-    lines = operator.types("plans", "show", "1.1-").out.splitlines()
-
-    assert lines[0].endswith("of cluster c: waiting, expires in 4 min")
-    assert lines[2] == "  spread 25.0 points before, 5.0 expected after its commands"
-    assert lines[3:9] == [
-        f"  transfer {ONE} from a:1 to b:1",
-        "    why: a test wants it [test]",
-        "    expected: a:1 from 80.0 % to 70.0 %",
-        "    outcome: none yet",
-        f"  unload {TWO} from a:1",
-        "    why: a test wants it [test]",
-    ]
-    assert lines[-1].startswith("  to decide: rebalancer plans approve 1.1-")
-
-
 def test_an_approval_is_signed_and_names_person_reason_and_bytes(operator: Operator) -> None:
     operator.decides(*(moves := a_plan()))
     answer = operator.types("plans", "approve", "1.1", "--reason", "fits", "--by", "anna")
-    assert answer.code == 0
-    assert "approved plan 1.1-" in answer.words
+    assert (answer.code, "approved plan 1.1-" in answer.words) == (0, True)
     (record,) = operator.control.read("approvals")
     assert APPROVALS_KEY.check(record) == "signed"
-    given, expected = decode_approval(record), approval(*moves)
-    assert given.plan == expected.plan
-    assert given.commands == expected.commands
-    assert given.by == "anna"
-    assert given.reason == "fits"
-    assert given.expires_at_ms == expected.expires_at_ms
+    given, expected = decode_approval(record), approval(*moves, by="anna", reason="fits")
+    assert given == replace(expected, id=given.id, ts=given.ts)
     listed = operator.types("plans", "list").words
     assert "waiting, approved by anna, not answered" in listed
 
@@ -146,36 +106,29 @@ def test_the_login_is_the_person_and_json_is_the_record(operator: Operator) -> N
 
 def test_from_the_plan_to_its_end(operator: Operator, pulsar: FakePulsar) -> None:
     one, two, _ = pulsar.cluster.brokers
-    moves = [command(bundle, one, two) for bundle in (ONE, TWO)]
-    operator.decides(*moves)
-    run(pulsar, operator.control, ASKS)
+    operator.decides(*(command(bundle, one, two) for bundle in (ONE, TWO)))
+    execute = ("execute", "--once", "--apply", "--set", f"pulsar.admin_urls={pulsar.admin_urls}")
+    held = operator.types(*execute).err.splitlines()
+    assert held[-1].endswith("no commands; 2 commands wait for approval")
     operator.types("plans", "approve", "1.1", "--reason", "fits", "--by", "anna")
     pulsar.cluster.owners[TWO] = two
-
     assert len(run(pulsar, operator.control, ASKS)) == 2
-
     assert state(operator.types("plans", "list", "--json")) == ["done"]
     shown = operator.types("plans", "show", "1.1").out
     assert f"outcome: applied, now on {two}" in shown
     assert "outcome: already-done (at-destination:" in shown
     assert "approved by anna" in shown
     assert shown.rstrip().endswith(": fits; accepted")
-    again = operator.types("plans", "approve", "1.1", "--reason", "again", "--by", "bo")
-    assert again.code == 1
-    assert again.err.endswith("is done; anna approved it: fits\n")
 
 
-def test_a_forged_answerless_record_is_not_shown_as_a_decision(operator: Operator) -> None:
-    operator.decides(*(moves := a_plan()))
-    give(operator.control, approval(*moves, by="mallory"), key=None)
-    assert "mallory" not in operator.types("plans", "list").out
-    assert "mallory" in operator.types("plans", "list", key=False).out, "without the key, unchecked"
-
-
-def test_a_refused_record_is_shown_with_the_reason(operator: Operator) -> None:
+def test_a_forged_record_is_shown_as_a_decision_only_where_nobody_can_check_it(
+    operator: Operator,
+) -> None:
     operator.decides(*(moves := a_plan()))
     forged = approval(*moves, by="mallory")
     give(operator.control, forged, key=None)
+    assert "mallory" not in operator.types("plans", "list").out
+    assert "mallory" in operator.types("plans", "list", key=False).out, "without the key, unchecked"
     answer = ApprovalOutcome(
         forged.id, "c", "approve", forged.plan, "mallory", "refused", "unsigned: no key", now_ms()
     )
@@ -216,7 +169,6 @@ def test_pause_and_resume_by_record(operator: Operator, pulsar: FakePulsar) -> N
     without_key = operator.types("status", key=False).out
     assert "ago; to resume" in without_key, "the person's reason is on the other topic"
     assert operator.types("status", "--json").json["clusters"][0]["paused_by"]["by"] == "bo"
-
     operator.types("plans", "resume", "--reason", "done", "--by", "bo")
     run(pulsar, operator.control, ASKS)
     assert words not in operator.types("plans", "list").out
@@ -231,7 +183,6 @@ def test_status_and_explain_name_the_plan_that_waits_and_who_approved(operator: 
     explained = operator.types("explain", ONE).out
     assert "outcome: none yet: its plan 1.1-" in explained
     assert "waits for approval; see `rebalancer plans show" in explained
-
     given = approval(*moves)
     give(operator.control, given)
     answer = ApprovalOutcome(given.id, "c", "approve", given.plan, "anna", "accepted", None, 1)
@@ -240,20 +191,12 @@ def test_status_and_explain_name_the_plan_that_waits_and_who_approved(operator: 
 
 
 def test_readers_of_outcomes_pass_over_answers_to_approvals(operator: Operator) -> None:
-    operator.decides(*(moves := a_plan()))
+    operator.decides(*a_plan())
     answer = ApprovalOutcome("x", "c", "pause", None, "bo", "accepted", None, now_ms())
     operator.control.write("outcomes", [encode_approval_outcome(answer)])
     for words in (("status",), ("explain",), ("explain", ONE), ("plans", "list")):
         said = operator.types(*words)
         assert (said.code, "skipped" in said.err) == (0, False), words
-    assert outcome(moves[0], "applied").command_id in {one.id for one in moves}
-
-
-def test_hostile_names_are_text(operator: Operator) -> None:
-    hostile = replace(a_plan()[0], cluster="c\x1b[31m", text="\x1b[2Jgone\n", strategy="\x07")
-    operator.decides(hostile)
-    for words in (("list",), ("show", "1")):
-        assert not {"\x1b", "\x07"} & set(operator.types("plans", *words).out)
 
 
 def test_an_executor_without_a_key_cannot_wait_for_approvals(
@@ -264,7 +207,6 @@ def test_an_executor_without_a_key_cannot_wait_for_approvals(
     assert answer.code == 2
     assert "signing.approvals_key_file is empty" in answer.err
     assert "openssl rand -hex 32" in answer.err
-
     same = operator.types(*words, "--set", f"signing.key_file={tmp_path / 'approvals-key'}")
     assert same.code == 2
     assert "a job could approve its own plans" in same.err
@@ -276,29 +218,3 @@ def test_an_executor_without_an_approvals_key_leaves_that_topic_alone() -> None:
     assert [str(one).rpartition("/")[2] for one in without] == list(TOPICS[:5])
     with_key = used_topics(load(flags=["signing.approvals_key_file=/a/key"]))
     assert {*with_key} - {*without} == {load().connections.topics.approvals}
-
-
-def lines_of(answer: Answer) -> list[str]:
-    """What was printed, without the times."""
-    return [line.partition("Z ")[2] for line in answer.out.splitlines()]
-
-
-def test_execute_says_what_it_holds_and_what_it_answers(
-    operator: Operator, pulsar: FakePulsar
-) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    words = ("execute", "--once", "--apply", "--set", f"pulsar.admin_urls={pulsar.admin_urls}")
-    operator.decides(command(ONE, one, two), command(THREE, one, two))
-
-    held = operator.types(*words)
-    assert held.err.splitlines()[1].endswith("each plan waits for approval")
-    assert lines_of(held)[0] == (
-        f"waiting       transfer {ONE}: {one} → {two} [round 1 of epoch 1 waits for approval]"
-    )
-    assert held.err.splitlines()[-1].endswith("no commands; 2 commands wait for approval")
-
-    operator.types("plans", "approve", "1", "--reason", "x", "--by", "anna")
-    done = operator.types(*words)
-    assert lines_of(done)[0].startswith("accepted      approve plan 1.1-")
-    assert lines_of(done)[0].endswith("by anna")
-    assert sum(line.startswith("applied") for line in lines_of(done)) == 2

@@ -1,6 +1,4 @@
-"""The command line of rolls, on brokers whose admin API is fake and rounds that are real: what the
-person sees, and what is restarted.
-"""
+"""The command line of rolls, on brokers whose admin API is fake and rounds that are real."""
 
 import subprocess
 import sys
@@ -17,6 +15,7 @@ from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.folding_job import FoldingJob
 from tests.unit.test_cli_intents import Person
+from tools.processes.set_words import set_words
 from tools.waiting import eventually
 
 pytestmark = pytest.mark.heavy
@@ -83,11 +82,11 @@ def person(control: Control) -> Person:
 
 
 def words(fleet: RestartingFleet, *more: object) -> list[object]:
-    state = fleet.file.parent / "state"
-    return [
-        "roll", *more, "--no-even",
-        "--set", f"pulsar.admin_urls={fleet.pulsar.admin_urls}", "--set", f"executor.state={state}",
-    ]  # fmt: skip
+    places = {
+        "pulsar.admin_urls": fleet.pulsar.admin_urls,
+        "executor.state": fleet.file.parent / "state",
+    }
+    return ["roll", *more, "--no-even", *set_words(places)]
 
 
 def the_roll(fleet: RestartingFleet) -> IntentStatus:
@@ -171,7 +170,6 @@ def test_a_command_that_fails_halts_the_roll_and_runs_again_only_if_told(
     other = next(name for name in fleet.names if name != first)
     wrong = person.types(*words(fleet, "--resume", "--restart-again", other))
     assert (wrong.code, f"--restart-again {other}: it is waiting" in wrong.err) == (1, True)
-
     again = person.types(
         *words(fleet, "--resume", "--restart-again", first, "--restart-command", fleet.command)
     )
@@ -180,9 +178,7 @@ def test_a_command_that_fails_halts_the_roll_and_runs_again_only_if_told(
 
 
 def test_a_roll_by_hand_asks_the_person(person: Person, fleet: RestartingFleet) -> None:
-    """Who restarts a broker here some time after the terminal has asked for it, and another process
-    goes on.
-    """
+    """Who restarts the broker some time after the terminal has asked for it."""
     first = sorted({*fleet.names} - {fleet.leader})[0]
     asked = person.types(*words(fleet, first, "--reason", "x", "--by", "bo"), stop_after_s=4)
     assert (asked.code, "the roll stays as it is" in asked.err) == (130, True), asked.err

@@ -12,71 +12,47 @@ from strategies.fold.start_fold import corrected_time, may_close_first_round
 JUMP, RECOVERY = 300_000, 900_000
 
 
-def judge_all(clock: Clock, *timestamps: int) -> tuple[Clock, list[ClockVerdict]]:
-    verdicts: list[ClockVerdict] = []
+def minutes(*numbers: int, after_ms: int = 1_000_000 + 3_600_000) -> list[int]:
+    """So many minutes after an hour has passed."""
+    return [after_ms + 60_000 * number for number in numbers]
+
+
+AHEAD = minutes(*range(15))
+
+
+@pytest.mark.parametrize(
+    ("timestamps", "expected", "now_ms"),
+    [
+        ([1_010_000, 1_005_000], ["believed"] * 2, 1_010_000),
+        ([1_300_000], ["believed"], 1_300_000),
+        ([1_300_001], ["ahead"], 1_000_000),
+        (minutes(*range(17)), ["ahead"] * 15 + ["moved-on", "believed"], 5_560_000),
+        ([*AHEAD, 1_000_500, *AHEAD], ["ahead"] * 15 + ["believed"] + ["ahead"] * 15, 1_000_500),
+        (minutes(*range(16), after_ms=-9_000_000), ["behind"] * 15 + ["moved-back"], -8_100_000),
+        # Part of the log comes twice: it spans as much as a log that has moved on, and falls.
+        (minutes(0, 4, 8, 12, 8, 12, 16, 20), ["ahead"] * 8, 1_000_000),
+        (minutes(0, 5, 5, 10, 15), ["ahead"] * 4 + ["moved-on"], 5_500_000),
+        ([4_000_000, 4_300_000, 4_600_001, 4_900_001], ["ahead"] * 4, 1_000_000),
+    ],
+    ids=(
+        "time is the largest believed timestamp",
+        "the bound itself is believed",
+        "a record from the future moves nothing",
+        "after an outage the log is believed when nothing else came for long enough",
+        "a single good record ends the run of bad ones",
+        "a clock that was set back is believed in the end",
+        "records that go back and forth prove nothing",
+        "records of one moment and those as far apart as is believed go on with the run",
+        "a gap that is not believed begins another run",
+    ),
+)
+def test_how_time_moves(timestamps: list[int], expected: list[ClockVerdict], now_ms: int) -> None:
+    clock, verdicts = Clock(1_000_000), []
     for ts in timestamps:
         clock, verdict = judge_clock(clock, ts, JUMP, RECOVERY)
         verdicts.append(verdict)
-    return clock, verdicts
-
-
-def test_time_is_the_largest_believed_timestamp() -> None:
-    clock, verdicts = judge_all(Clock(1_000_000), 1_010_000, 1_005_000)
-    assert clock == Clock(1_010_000)
-    assert verdicts == ["believed", "believed"]
-
-
-def test_a_record_from_the_future_is_not_believed_and_moves_nothing() -> None:
-    clock, verdicts = judge_all(Clock(1_000_000), 1_300_001)
-    assert (clock.now_ms, verdicts) == (1_000_000, ["ahead"])
-
-
-def test_the_bound_itself_is_believed() -> None:
-    assert judge_all(Clock(1_000_000), 1_300_000)[1] == ["believed"]
-
-
-def test_after_an_outage_the_log_is_believed_when_nothing_else_came_for_long_enough() -> None:
-    hour = 3_600_000
-    steps = [1_000_000 + hour + i * 60_000 for i in range(17)]
-    clock, verdicts = judge_all(Clock(1_000_000), *steps)
-    assert verdicts == ["ahead"] * 15 + ["moved-on", "believed"]
-    assert clock.now_ms == steps[-1]
-
-
-def test_a_single_good_record_ends_the_run_of_bad_ones() -> None:
-    hour = 3_600_000
-    bad = [1_000_000 + hour + i * 60_000 for i in range(15)]
-    clock, verdicts = judge_all(Clock(1_000_000), *bad, 1_000_500, *bad)
-    assert verdicts == ["ahead"] * 15 + ["believed"] + ["ahead"] * 15
-    assert clock.now_ms == 1_000_500
-
-
-def test_a_clock_that_was_set_back_is_believed_in_the_end() -> None:
-    steps = [i * 60_000 for i in range(16)]
-    assert judge_all(Clock(10_000_000), *steps)[1] == ["behind"] * 15 + ["moved-back"]
-
-
-def test_records_that_are_not_believed_and_go_back_and_forth_prove_nothing() -> None:
-    """A part of the log that is delivered twice spans as much as a log that has moved on, but it
-    does not ascend.
-    """
-    minutes = [0, 4, 8, 12, 8, 12, 16, 20]
-    clock, verdicts = judge_all(
-        Clock(1_000_000), *(1_000_000 + 60_000 * (60 + minute) for minute in minutes)
-    )
-    assert (clock.now_ms, verdicts) == (1_000_000, ["ahead"] * 8)
-
-
-def test_records_of_one_moment_and_those_as_far_apart_as_is_believed_go_on_with_the_run() -> None:
-    minutes = [0, 5, 5, 10, 15]
-    assert judge_all(Clock(1_000_000), *(1_000_000 + 60_000 * (60 + minute) for minute in minutes))[
-        1
-    ] == ["ahead"] * 4 + ["moved-on"]
-
-
-def test_a_gap_that_is_not_believed_begins_another_run() -> None:
-    steps = [4_000_000, 4_300_000, 4_600_001, 4_900_001]
-    assert judge_all(Clock(1_000_000), *steps)[1] == ["ahead"] * 4
+    assert (verdicts, clock.now_ms) == (expected, now_ms)
+    assert clock == Clock(now_ms) or expected[-1] != "believed", "no run goes on"
 
 
 @given(st.lists(st.integers(0, 2**53), max_size=30))
@@ -95,9 +71,7 @@ NEAR = 300
 
 
 def sure(near: int, far: int) -> bool:
-    """Whether a round may close at a record near the time, after so many others near to it and far
-    from it.
-    """
+    """Whether a round may close after so many records near the time and far from it."""
     return may_close_first_round([EarlyRecord(0, b"", n < far) for n in range(near - 1 + far)])
 
 

@@ -1,6 +1,4 @@
-"""A misspelt `pulsar.cluster`: Pulsar answers most calls for a cluster that does not exist as if it
-had no policies, so every program compares the name before it believes an answer.
-"""
+"""Pulsar answers for a cluster that does not exist, so each program compares the name."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,7 +12,7 @@ from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError, SettingsError
 from tests.control_topic import Control
-from tests.pulsar_fake.model import Answer, Cluster, Request
+from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault, answered
 from tests.unit.command_line import rebalancer
 from tests.unit.test_collector import POLICY, REPORT
@@ -82,11 +80,8 @@ def test_the_right_name_and_a_broker_that_names_no_cluster_pass(
 def test_no_record_of_one_of_several_clusters_has_a_misspelt_name(
     pulsar: FakePulsar, tmp_path: Path
 ) -> None:
-    file = tmp_path / "settings.toml"
-    tables = "".join(
-        f'[clusters.{name}]\nadmin_urls = "{pulsar.admin_urls}"\n' for name in ("prod", "prod-eu-1")
-    )
-    file.write_text(tables, "utf-8")
+    url, file = f'admin_urls = "{pulsar.admin_urls}"', tmp_path / "settings.toml"
+    file.write_text(f"[clusters.prod]\n{url}\n[clusters.prod-eu-1]\n{url}\n", "utf-8")
     answer = rebalancer("collect", "--once", "--config", file)
     assert answer.code == 1
     assert "pulsar.cluster: is prod, but" in answer.words
@@ -129,10 +124,6 @@ def test_only_pulsars_own_answer_says_that_nothing_is_set(answer: Answer, part: 
 @pytest.mark.parametrize("body", [b"<html>", b"", b'{"message":"Not Found"}', b'{"rea'])
 def test_a_page_of_a_proxy_does_not_say_that_a_bundle_is_gone(status: int, body: bytes) -> None:
     """Such a bundle would count as one without owner."""
-
-    def broken(request: Request) -> Fault | None:
-        return answered(status, body) if "non-persistent" in request.target else None
-
     with (
         FakePulsar(Cluster(), 2) as pulsar,
         closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls))) as admin,
@@ -140,6 +131,6 @@ def test_a_page_of_a_proxy_does_not_say_that_a_bundle_is_gone(status: int, body:
         bundle = "t/ns/0x00000000_0xffffffff"
         pulsar.cluster.owners[bundle] = pulsar.cluster.brokers[0]
         assert admin.owner("t/none/0x00000000_0xffffffff") is None
-        pulsar.faults = broken
+        pulsar.fail("non-persistent", answered(status, body))
         with pytest.raises(AdminError, match=r"not an answer of Pulsar.*webServicePort"):
             admin.owner(bundle)

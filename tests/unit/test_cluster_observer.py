@@ -1,6 +1,4 @@
-"""What the process of a roll sees of brokers that restart, freeze, or do not answer, and of plans
-that wait for a person.
-"""
+"""What the process of a roll sees of brokers, and of plans that wait for a person."""
 
 import os
 import time
@@ -16,8 +14,9 @@ from sinks.wire.codec import encode_outcome
 from strategies.cluster.intent_contract import RollPhase
 from strategies.errors import Unauthorized
 from tests.control_topic import TOPICS, Control, command, outcome
-from tests.pulsar_fake.model import Cluster, Request
+from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault, answered
+from tests.world.services import reads_metadata
 
 BUNDLE, OTHER = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"
 SPLIT = "t/ns/0x00000000_0xffffffff"
@@ -32,10 +31,8 @@ def pulsar() -> Iterator[FakePulsar]:
 
 @pytest.fixture
 def settings(pulsar: FakePulsar, control: Control) -> Settings:
-    pulsar_flags = (f"admin_urls={pulsar.admin_urls}", "cluster=c")
-    topics = (f"topics.outcomes={control.uri('outcomes')}",)
-    state = f"executor.state={control.folder / 'state'}"
-    return load(flags=[*(f"pulsar.{one}" for one in pulsar_flags), *topics, state])
+    given = control.settings(pulsar__admin_urls=pulsar.admin_urls)
+    return load(flags=[f"{name}={value}" for name, value in given.items()])
 
 
 @pytest.fixture
@@ -71,22 +68,18 @@ def test_a_broker_that_goes_and_comes_back(pulsar: FakePulsar, observer: Cluster
     assert (one in back.reading, back.started_ms) == (True, {one: 25_000})
 
 
-def reads_metadata(request: Request) -> bool:
-    return "tenants" in request.path or "racks" in request.path
-
-
+@pytest.mark.parametrize("drops", [True, False])
 def test_a_broker_that_restarts_and_reads_nothing_yet_is_not_frozen(
-    pulsar: FakePulsar, observer: ClusterObserver
+    pulsar: FakePulsar, observer: ClusterObserver, *, drops: bool
 ) -> None:
     one, *_ = pulsar.cluster.brokers
-    for fault in (answered(500, b"starting"), Fault(drop=True)):
-        pulsar.faults = lambda request, fault=fault: (  # type: ignore[misc]
-            fault if request.broker == one and (fault.drop or reads_metadata(request)) else None
-        )
-        seen = observer.look(phases(pulsar, "restarting", "waiting", "waiting"))
-        assert one in (seen.live or ())
-        assert (seen.frozen, seen.readable) == ((), True)
-        assert one not in seen.reading
+    pulsar.fail(
+        lambda request: request.broker == one and (drops or reads_metadata(request)),
+        Fault(drop=True) if drops else answered(500, b"starting"),
+    )
+    seen = observer.look(phases(pulsar, "restarting", "waiting", "waiting"))
+    assert one in (seen.live or ())
+    assert (seen.frozen, seen.readable, one in seen.reading) == ((), True, False)
 
 
 def test_a_cluster_that_does_not_answer(pulsar: FakePulsar, observer: ClusterObserver) -> None:
@@ -104,8 +97,7 @@ def test_brokers_whose_metadata_does_not_answer(
     pulsar.fail(reads_metadata, Fault(drop=True))
     seen = observer.look(phases(pulsar, "drained", "waiting", "waiting"))
     assert seen.live == tuple(sorted(pulsar.cluster.brokers))
-    assert seen.readable is False
-    assert seen.reading == ()
+    assert (seen.readable, seen.reading) == (False, ())
 
 
 def test_a_token_that_is_refused_ends_the_process(
@@ -121,33 +113,26 @@ def test_a_bundle_of_the_roll_without_an_owner(
 ) -> None:
     one, two, three = pulsar.cluster.brokers
     at: dict[str, RollPhase] = {one: "draining", two: "waiting"}
-    lost = replace(
-        outcome(command(BUNDLE, one, two), "applied", "unowned: no broker has owned it"),
-        owner_after=None,
-    )
+    applied = outcome(command(BUNDLE, one, two), "applied", "unowned: no broker has owned it")
+    lost = replace(applied, owner_after=None)
     elsewhere = replace(lost, bundle=OTHER, owner_before=three)
     quiet = replace(lost, bundle=OTHER, reason="not-looked-up: no client looks for it")
     split = replace(lost, bundle=SPLIT)
-    written = (lost, elsewhere, quiet, split)
-    control.write("outcomes", [encode_outcome(item) for item in written])
-    pulsar.cluster.owners[BUNDLE] = None
-    for _ in range(2):
-        assert [*observer.look(at).unowned] == [BUNDLE]
-    pulsar.cluster.owners[BUNDLE] = two
-    assert [*observer.look(at).unowned] == []
-    pulsar.cluster.owners[BUNDLE] = None
-    assert [*observer.look(at).unowned] == [], "later losses are not of this roll's moves"
+    control.write("outcomes", [encode_outcome(one) for one in (lost, elsewhere, quiet, split)])
+    # Later losses are not of this roll's moves.
+    for owner, unowned in ((None, [BUNDLE]), (None, [BUNDLE]), (two, []), (None, [])):
+        pulsar.cluster.owners[BUNDLE] = owner
+        assert [*observer.look(at).unowned] == unowned
 
 
 @pytest.mark.heavy
 def test_a_frozen_broker(pulsar: FakePulsar, settings: Settings) -> None:
     """It answers, and never finishes a read of metadata, while others do."""
-    one, *_ = pulsar.cluster.brokers
-
-    pulsar.fail(lambda request: reads_metadata(request) and request.broker == one, Fault(delay_s=8))
+    frozen, *_ = pulsar.cluster.brokers
+    pulsar.fail(lambda one: reads_metadata(one) and one.broker == frozen, Fault(delay_s=8))
     with closing(ClusterObserver(settings, "c", probe_ms=2_000)) as observer:
         seen = observer.look(phases(pulsar, "waiting", "waiting", "waiting"))
-    assert (seen.frozen, seen.readable, one in seen.reading) == ((one,), True, False)
+    assert (seen.frozen, seen.readable, frozen in seen.reading) == ((frozen,), True, False)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,4 @@
-"""The collector on a fake cluster: every report verbatim, a sweep that names who is missing,
-policies when they change.
-"""
+"""The collector: every report verbatim, sweeps that name who is missing, policies."""
 
 import json
 from collections.abc import Iterator
@@ -29,20 +27,13 @@ from tests.pulsar_fake.model import Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault, answered
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
+from tests.world.placement import policy
 from tools.processes.set_words import set_words
 
 DATA = Path(__file__).parents[1] / "data"
 REPORT = json.loads((DATA / "load-report-4.2.4.json").read_text("utf-8"))
 Kind = TypeVar("Kind")
-POLICY = {
-    "namespaces": ["t/ns"],
-    "primary": [r"127\.0\.0\.1"],
-    "secondary": [],
-    "auto_failover_policy": {
-        "policy_type": "min_available",
-        "parameters": {"min_limit": "1", "usage_threshold": "80"},
-    },
-}
+POLICY = policy("p", ["t/ns"], [r"127\.0\.0\.1"])
 
 
 @pytest.fixture
@@ -74,17 +65,13 @@ def collector(
 
 @pytest.fixture
 def collecting(pulsar: FakePulsar, control: Control) -> Iterator[Collector]:
-    with collector(pulsar, control) as found:
+    with collector(pulsar, control, policies_interval_ms=100) as found:
         yield found
 
 
 def records(control: Control, kind: type[Kind]) -> list[Kind]:
     found = [decode(value, b"") for value in control.read("telemetry")]
     return [record for record in found if isinstance(record, kind)]
-
-
-def sweeps(control: Control) -> list[Sweep]:
-    return records(control, Sweep)
 
 
 def views(control: Control) -> list[PoliciesView]:
@@ -96,7 +83,6 @@ def test_a_pass_is_every_report_and_then_the_sweep(
     pulsar: FakePulsar, control: Control, collecting: Collector
 ) -> None:
     collecting.step()
-
     values, brokers = control.read("telemetry"), sorted(pulsar.cluster.brokers)
     *reports, policies, sweep = (decode(value, b"") for value in values)
     assert isinstance(policies, Policies)
@@ -110,22 +96,20 @@ def test_a_pass_is_every_report_and_then_the_sweep(
 @pytest.mark.parametrize(
     ("configuration", "shedding"),
     [
-        ({"loadBalancerSheddingEnabled": "true"}, True),
-        ({"loadBalancerSheddingEnabled": "false"}, False),
-        ({"loadBalancerSheddingEnabled": "true", "loadBalancerEnabled": "false"}, False),
+        ({"SheddingEnabled": "true"}, True),
+        ({"SheddingEnabled": "false"}, False),
+        ({"SheddingEnabled": "true", "Enabled": "false"}, False),
         ({}, None),
     ],
 )
 def test_a_sweep_says_who_leads_and_whether_the_leader_sheds_by_itself(
-    pulsar: FakePulsar,
-    control: Control,
-    collecting: Collector,
-    configuration: dict[str, str],
-    shedding: bool | None,
+    pulsar: FakePulsar, control: Control, configuration: dict[str, str], shedding: bool | None
 ) -> None:
-    pulsar.cluster.configuration.update(configuration)
-    collecting.step()
-    (sweep,) = sweeps(control)
+    keys = {f"loadBalancer{key}": value for key, value in configuration.items()}
+    pulsar.cluster.configuration.update(keys)
+    with collector(pulsar, control) as collecting:
+        collecting.step()
+    (sweep,) = records(control, Sweep)
     assert (sweep.leader, sweep.shedding) == (pulsar.cluster.leader(), shedding)
 
 
@@ -133,17 +117,15 @@ def test_a_sweep_says_who_leads_and_whether_the_leader_sheds_by_itself(
 def test_without_an_answer_about_the_leader_the_sweep_says_nothing_about_it(
     pulsar: FakePulsar, control: Control, collecting: Collector, status: int
 ) -> None:
-    def asked() -> int:
-        return sum("leaderBroker" in request.target for request, _ in pulsar.calls)
-
     pulsar.fail("leaderBroker", answered(status))
-    collecting.step()
-    before = asked()
-    collecting.step()
-    first, _second = sweeps(control)
+    asked = []
+    for _ in range(2):
+        collecting.step()
+        asked.append(sum("leaderBroker" in request.target for request, _ in pulsar.calls))
+    first = records(control, Sweep)[0]
     assert (first.leader, first.shedding) == (None, None)
     assert b"leader" not in control.read("telemetry")[-1]
-    assert 0 < before == asked(), "a pause of a minute"
+    assert 0 < asked[0] == asked[1], "a pause of a minute"
 
 
 @pytest.mark.heavy
@@ -153,18 +135,14 @@ def test_a_dead_a_silent_and_a_strange_broker_are_named_and_delay_nobody(
     one, two, three = pulsar.cluster.brokers
     strange, gone = pulsar.join(), pulsar.join()
     pulsar.kill(three, still_listed=True)
-    wrong = {
-        two: Fault(delay_s=600),
-        strange: answered(200, b"<html>"),
-        gone: answered(404, b'{"reason":"so"}'),
-    }
+    wrong = {two: Fault(delay_s=600), strange: answered(200, b"<html>")}
+    wrong[gone] = answered(404, b'{"reason":"so"}')
     pulsar.faults = lambda request: (
         wrong.get(request.broker) if "load-report" in request.target else None
     )
     with collector(pulsar, control, deadline_ms=2_000) as collecting:
         done = collecting.step().done
-
-    (sweep,) = sweeps(control)
+    (sweep,) = records(control, Sweep)
     assert sweep.brokers == (one,)
     assert "did not answer" in sweep.missing[two]
     assert "does not accept connections" in sweep.missing[three]
@@ -177,25 +155,23 @@ def test_a_dead_a_silent_and_a_strange_broker_are_named_and_delay_nobody(
 def test_a_broker_that_keeps_failing_is_asked_ever_more_rarely_and_always_named(
     pulsar: FakePulsar, control: Control
 ) -> None:
-    bad = pulsar.cluster.brokers[2]
+    bad, asked = pulsar.cluster.brokers[2], []
 
     def asks_bad(request: Request) -> bool:
         return request.broker == bad and "load-report" in request.target
 
     pulsar.fail(asks_bad, answered(503))
     with collector(pulsar, control, most_passes_off=2) as one:
-        asked = []
         for _ in range(10):
             pulsar.calls.clear()
             one.step()
-            asked.append(any(asks_bad(call) for call, _ in pulsar.calls))
-        assert asked == [True, True, False, True, False, False, True, False, False, True]
-        assert all(bad in sweep.missing for sweep in sweeps(control))
-
+            asked.append(int(any(asks_bad(call) for call, _ in pulsar.calls)))
+        assert asked == [1, 1, 0, 1, 0, 0, 1, 0, 0, 1]
+        assert all(bad in sweep.missing for sweep in records(control, Sweep))
         pulsar.heal()
         for _ in range(3):
             one.step()
-    assert bad in sweeps(control)[-1].brokers
+    assert bad in records(control, Sweep)[-1].brokers
 
 
 def test_brokers_of_another_load_manager_than_was_stated_are_named_with_the_remedy(
@@ -203,24 +179,22 @@ def test_brokers_of_another_load_manager_than_was_stated_are_named_with_the_reme
 ) -> None:
     pulsar.cluster.manager = "extensible"
     collecting.step()
-    (sweep,) = sweeps(control)
+    (sweep,) = records(control, Sweep)
     assert len(sweep.missing) == 3
     for reason in sweep.missing.values():
         assert "set pulsar.load_manager to extensible" in reason
 
 
 def test_policies_are_published_when_they_change_and_read_as_they_are_meant(
-    pulsar: FakePulsar, control: Control
+    pulsar: FakePulsar, control: Control, collecting: Collector
 ) -> None:
     brokers = pulsar.cluster.brokers
-    with collector(pulsar, control, policies_interval_ms=100) as one:
-        changed = [one.step().policies, one.step().policies]
-        pulsar.cluster.policies["p"] = POLICY
-        pulsar.cluster.groups["t/ns"] = "g1"
-        pulsar.cluster.domains["d"] = {"brokers": [brokers[0]]}
-        changed.append(one.step().policies)
+    changed = [collecting.step().policies, collecting.step().policies]
+    pulsar.cluster.policies["p"] = POLICY
+    pulsar.cluster.groups["t/ns"] = "g1"
+    pulsar.cluster.domains["d"] = {"brokers": [brokers[0]]}
+    changed.append(collecting.step().policies)
     assert changed == [True, False, True]
-
     last = views(control)[-1]
     assert last.complaints == ()
     assert (last.groups, last.domains) == ({"t/ns": "g1"}, {brokers[0]: "d"})
@@ -234,55 +208,49 @@ def test_policies_that_do_not_change_are_published_again_after_a_while(
     pulsar: FakePulsar, control: Control
 ) -> None:
     """A job that rejected them after an outage, or reads the newest telemetry only, needs them."""
-    every_ms = 30_000
-    with collector(pulsar, control, policies_interval_ms=100, policies_repeat_ms=every_ms) as one:
+    with collector(pulsar, control, policies_interval_ms=100, policies_repeat_ms=30_000) as one:
         results = [one.step() for _ in range(20)]
     assert [result.policies for result in results] == [True] + [False] * 19
     passes = [result.done.ts for result in results if result.done is not None]
-    published = [record.ts for record in records(control, Policies)]
     due = [passes[0]]
     for ts in passes:
-        due += [ts] if ts - due[-1] >= every_ms else []
-    assert published == due
+        due += [ts] if ts - due[-1] >= 30_000 else []
+    assert [record.ts for record in records(control, Policies)] == due
     assert 2 < len(due) < 10
 
 
 def test_policies_that_cannot_be_read_stay_as_they_were_and_are_asked_for_again(
-    pulsar: FakePulsar, control: Control
+    pulsar: FakePulsar, control: Control, collecting: Collector
 ) -> None:
-    with collector(pulsar, control, policies_interval_ms=100) as one:
-        assert one.step().policies
-        pulsar.fail("failureDomains", answered(500))
-        told = one.step()
-        assert not told.policies
-        assert "stay as they were" in told.complaints[0]
-        pulsar.heal()
-        pulsar.cluster.policies["p"] = POLICY
-        assert one.step().policies
+    assert collecting.step().policies
+    pulsar.fail("failureDomains", answered(500))
+    told = collecting.step()
+    assert not told.policies
+    assert "stay as they were" in told.complaints[0]
+    pulsar.heal()
+    pulsar.cluster.policies["p"] = POLICY
+    assert collecting.step().policies
     assert len(views(control)) == 2
 
 
 #: Answers that say nothing about the part of the policies that is asked for.
 UNREAD = {
-    "a broken broker": ("failureDomains", 500, b""),
-    "a page of a proxy": ("namespaceIsolationPolicies", 404, b"<html>404</html>"),
-    "another cluster": (
-        "namespaceIsolationPolicies",
-        404,
-        b'{"reason":"Cluster c does not exist."}',
-    ),
-    "a broken store": ("antiAffinity", 404, b'{"reason":"Couldn\x27t find namespace policies"}'),
-    "a group behind a proxy": ("antiAffinity", 404, b"<html>404</html>"),
+    "a broken broker": ("failureDomains", 500, ""),
+    "a page of a proxy": ("namespaceIsolationPolicies", 404, "<html>404</html>"),
+    "another cluster": ("namespaceIsolationPolicies", 404, "Cluster c does not exist."),
+    "a broken store": ("antiAffinity", 404, "Couldn't find namespace policies"),
+    "a group behind a proxy": ("antiAffinity", 404, "<html>404</html>"),
 }
 
 
 @pytest.mark.parametrize("unread", UNREAD.values(), ids=UNREAD)
 def test_until_policies_have_been_read_they_protect_every_bundle(
-    pulsar: FakePulsar, control: Control, collecting: Collector, unread: tuple[str, int, bytes]
+    pulsar: FakePulsar, control: Control, collecting: Collector, unread: tuple[str, int, str]
 ) -> None:
     """Without a record, rounds would know of no policy and break those that are there."""
-    part, status, body = unread
-    pulsar.fail(part, answered(status, body))
+    part, status, says = unread
+    body = says if "<" in says or not says else json.dumps({"reason": says})
+    pulsar.fail(part, answered(status, body.encode()))
     (complaint,) = collecting.step().complaints
     assert "nothing moves" in complaint
     view = views(control)[-1]
@@ -337,11 +305,8 @@ def test_many_brokers_are_asked_at_a_time_but_no_more_than_allowed(pulsar: FakeP
 
 def test_one_look_is_a_table_and_publishes_nothing(pulsar: FakePulsar, control: Control) -> None:
     pulsar.kill(pulsar.cluster.brokers[1], still_listed=True)
-    given = set_words({"pulsar.cluster": "c", "pulsar.admin_urls": pulsar.admin_urls})
-
-    table = rebalancer("collect", "--once", *given, "--telemetry", control.uri("telemetry"))
-    document = rebalancer("collect", "--once", *given, "--json")
-
+    given = set_words(control.settings(pulsar__admin_urls=pulsar.admin_urls))
+    table, document = (rebalancer("collect", "--once", *given, *more) for more in ((), ("--json",)))
     assert table.code == 0
     assert all(broker in table.out for broker in pulsar.cluster.brokers)
     assert "does not accept" in table.words

@@ -19,7 +19,7 @@ from strategies.placement.ledger import CountedMove, Ledger
 from strategies.placement.registry import placer
 from strategies.reason_codes import Refusal
 from strategies.settings import Mode
-from tests.world.brokers import WEIGHTS, Load, broker, loads, ns, view
+from tests.world.brokers import WEIGHTS, Load, broker, bundles, loads, ns, view
 from tests.world.placement import policies
 
 
@@ -31,36 +31,28 @@ def destinations(
     *brokers: BrokerLoad,
     placement: str = "least_resource_usage",
     mode: Mode = "fixed",
-    known: PoliciesView | None = None,
-    memory: Memory | None = None,
+    known: PoliciesView = PoliciesView(),
+    memory: Memory = Memory(),
     on_the_way: Sequence[CountedMove] = (),
-    settings: FilterSettings | None = None,
+    settings: FilterSettings = FilterSettings(distribute_evenly=False),
 ) -> Destinations:
-    """A round of these brokers, with one bundle of a namespace per broker allowed by even
-    distribution unless `settings` says otherwise.
-    """
-    rules = DestinationRules(
-        placer(placement, None, mode),
-        Filters(settings or FilterSettings(distribute_evenly=False), mode),
-        DestinationSettings(),
-        WEIGHTS,
-    )
-    seen = view(*brokers)
+    """Even distribution does not count unless `settings` says so."""
+    filters = Filters(settings, mode)
+    rules = DestinationRules(placer(placement, None, mode), filters, DestinationSettings(), WEIGHTS)
     return Destinations(
-        seen,
-        7,
-        rules,
-        policies=known or PoliciesView(),
-        memory=memory or Memory(),
-        on_the_way=on_the_way,
+        view(*brokers), 7, rules, policies=known, memory=memory, on_the_way=on_the_way
     )
+
+
+def draining(name: str) -> PoliciesView:
+    return policies(brokers={name: BrokerFacts(draining=True)})
 
 
 def named(round_: Destinations, *decisions: Decision) -> list[str]:
     """Where the bundles go, or the code of the reason why they stay."""
-    answers = [round_.name(decision) for decision in decisions]
     return [
-        answer.code if isinstance(answer, Skip) else str(answer.destination) for answer in answers
+        one.code if isinstance(one, Skip) else str(one.destination)
+        for one in map(round_.name, decisions)
     ]
 
 
@@ -78,24 +70,17 @@ def cool(name: str, percent: float, owned: Mapping[str, Load] | None = None) -> 
 
 class TestAsInJava:
     def test_a_bundle_that_would_be_placed_where_it_is_stays(self) -> None:
-        round_ = destinations(
-            broker("b1", 10.0, owned={ns(0): Load()}),
-            cool("b2", 80),
-            placement="least_long_term_rate",
-            mode="parity",
-        )
+        brokers = broker("b1", 10.0, owned={ns(0): Load()}), cool("b2", 80)
+        round_ = destinations(*brokers, placement="least_long_term_rate", mode="parity")
         answer = round_.name(leave(ns(0)))
         assert isinstance(answer, Skip)
-        assert answer.code == "placed-on-source"
-        assert (
-            answer.text
-            == "it would be placed where it is: b1:1 has the lowest long-term message rate, 0 msg/s"
+        assert (answer.code, answer.text) == (
+            "placed-on-source",
+            "it would be placed where it is: b1:1 has the lowest long-term message rate, 0 msg/s",
         )
 
     def test_an_overloaded_first_choice_drops_every_filter_but_isolation(self) -> None:
-        """Only b2 has few enough bundles of the namespace, and it is overloaded: all brokers are
-        candidates again.
-        """
+        """Only b2 has few enough bundles, and it is overloaded: all are candidates again."""
         crowded = {ns(k): Load(mib=1.0, rate=10.0) for k in (8, 9)}
         brokers = [hot(2), cool("b2", 95), cool("b3", 10, crowded)]
         round_ = destinations(
@@ -104,74 +89,53 @@ class TestAsInJava:
         assert named(round_, leave(ns(0))) == ["b3:1"]
 
     def test_the_extensible_load_manager_keeps_its_choice_or_the_bundle(self) -> None:
-        known = policies(brokers={"b3:1": BrokerFacts(draining=True)})
         rules = FilterSettings(load_manager="extensible")
-        round_ = destinations(
-            hot(), cool("b2", 10), cool("b3", 10), mode="parity", known=known, settings=rules
-        )
-        assert named(
-            round_, leave(ns(0), destination="b2:1"), leave(ns(1), destination="b3:1"), leave(ns(2))
-        ) == [
-            "b2:1",
-            "draining",
-            "None",
-        ]
+        brokers = hot(), cool("b2", 10), cool("b3", 10)
+        round_ = destinations(*brokers, mode="parity", known=draining("b3:1"), settings=rules)
+        chosen = leave(ns(0), destination="b2:1"), leave(ns(1), destination="b3:1"), leave(ns(2))
+        assert named(round_, *chosen) == ["b2:1", "draining", "None"]
         assert named(round_, leave(ns(0), destination="b9:1")) == ["not-there"]
 
 
 class TestEveryMoveCounts:
     def test_a_round_does_not_send_everything_to_one_broker(self) -> None:
         round_ = destinations(hot(), cool("b2", 10), cool("b3", 20), placement="avg")
-        assert named(round_, leave(ns(0)), leave(ns(1)), leave(ns(2))) == [
-            "b2:1",
-            "b3:1",
-            "no-relief",
-        ]
+        leaving = [leave(ns(k)) for k in range(3)]
+        assert named(round_, *leaving) == ["b2:1", "b3:1", "no-relief"]
 
     def test_moves_of_earlier_rounds_count_as_well(self) -> None:
-        before = CountedMove("t/x/0x0_0x1", "b9:1", "b2:1", UNKNOWN, shown=True)
-        round_ = destinations(
-            hot(),
-            cool("b2", 10),
-            cool("b3", 10),
-            placement="least_long_term_rate",
-            on_the_way=[before],
-        )
+        before = [CountedMove("t/x/0x0_0x1", "b9:1", "b2:1", UNKNOWN, shown=True)]
+        brokers = hot(), cool("b2", 10), cool("b3", 10)
+        round_ = destinations(*brokers, placement="least_long_term_rate", on_the_way=before)
         assert named(round_, leave(ns(0))) == ["b3:1"]
 
-    def test_a_destination_that_shedding_named_is_kept(self) -> None:
-        round_ = destinations(hot(), cool("b2", 10), cool("b3", 40))
-        assert named(round_, leave(ns(0), destination="b3:1")) == ["b3:1"]
-
-    def test_unless_it_may_not_take_the_bundle(self) -> None:
-        known = policies(brokers={"b3:1": BrokerFacts(draining=True)})
-        round_ = destinations(hot(), cool("b2", 10), cool("b3", 40), known=known)
-        answer = round_.name(leave(ns(0), destination="b3:1"))
+    def test_a_destination_that_shedding_named_is_kept_unless_it_may_not_take_the_bundle(
+        self,
+    ) -> None:
+        brokers, leaves = (hot(), cool("b2", 10), cool("b3", 40)), leave(ns(0), destination="b3:1")
+        assert named(destinations(*brokers), leaves) == ["b3:1"]
+        answer = destinations(*brokers, known=draining("b3:1")).name(leaves)
         assert isinstance(answer, Decision)
         assert answer.destination == "b2:1"
         assert (
             "; b3:1 is being drained, but b2:1 is at 10.0 % with all moves counted" in answer.text
         )
 
-    def test_a_broker_that_the_bundle_would_overload_is_passed_over(self) -> None:
-        known = Memory(cluster=ClusterMemory(rotation=("b1:1",)))
-        round_ = destinations(
-            hot(2), cool("b2", 70), cool("b3", 30), placement="round_robin", memory=known
-        )
+    def test_a_broker_that_the_bundle_would_overload_is_passed_over_or_the_bundle_stays(
+        self,
+    ) -> None:
+        first = Memory(cluster=ClusterMemory(rotation=("b1:1",)))
+        brokers = hot(2), cool("b2", 70), cool("b3", 30)
+        round_ = destinations(*brokers, placement="round_robin", memory=first)
         assert named(round_, leave(ns(0))) == ["b3:1"]
-
-    def test_and_the_bundle_stays_when_that_is_true_of_all(self) -> None:
-        round_ = destinations(hot(2), cool("b2", 70), cool("b3", 75))
-        assert named(round_, leave(ns(0))) == ["no-relief"]
+        nobody = destinations(hot(2), cool("b2", 70), cool("b3", 75))
+        assert named(nobody, leave(ns(0))) == ["no-relief"]
 
     def test_nobody_may_take_it(self) -> None:
-        known = policies(brokers={"b2:1": BrokerFacts(draining=True)})
-        answer = destinations(hot(), cool("b2", 10), known=known).name(leave(ns(0)))
+        answer = destinations(hot(), cool("b2", 10), known=draining("b2:1")).name(leave(ns(0)))
         assert isinstance(answer, Skip)
-        assert (answer.code, answer.text) == (
-            "no-destination",
-            "it may go to no broker: 1 draining, 1 source",
-        )
+        text = "it may go to no broker: 1 draining, 1 source"
+        assert (answer.code, answer.text) == ("no-destination", text)
 
     def test_one_reason_of_all_brokers_is_the_reason_of_the_bundle(self) -> None:
         full = Refusal("full", "has no room")
@@ -184,47 +148,32 @@ class TestEveryMoveCounts:
 
     def test_a_bundle_stays_evenly_spread_as_the_round_goes_on(self) -> None:
         """b2 is used less, even with the first bundle, but b3 has none of the namespace yet."""
-        full = broker(
-            "b1",
-            80.0,
-            40.0,
-            {ns(0): Load(mib=10.0), ns(1): Load(mib=10.0), "t/other/0x0_0x1": Load(mib=20.0)},
-        )
-        round_ = destinations(
-            full, cool("b2", 1), cool("b3", 25), placement="avg", settings=FilterSettings()
-        )
+        owned = {ns(0): Load(mib=10.0), ns(1): Load(mib=10.0), "t/other/0x0_0x1": Load(mib=20.0)}
+        brokers = broker("b1", 80.0, 40.0, owned), cool("b2", 1), cool("b3", 25)
+        round_ = destinations(*brokers, placement="avg", settings=FilterSettings())
         assert named(round_, leave(ns(0)), leave(ns(1))) == ["b2:1", "b3:1"]
 
-    @pytest.mark.parametrize("destination", ["b2:1", "b9:1"])
-    def test_why_a_broker_may_not_take_a_bundle(self, destination: str) -> None:
-        known = policies(brokers={"b2:1": BrokerFacts(draining=True)})
-        leaves = leave(ns(0))
-        refusal = destinations(hot(), cool("b2", 10), known=known).refusal(leaves, destination)
+    @pytest.mark.parametrize(("destination", "code"), [("b2:1", "draining"), ("b9:1", "not-there")])
+    def test_why_a_broker_may_not_take_a_bundle(self, destination: str, code: str) -> None:
+        brokers, leaves = (hot(), cool("b2", 10)), leave(ns(0))
+        refusal = destinations(*brokers, known=draining("b2:1")).refusal(leaves, destination)
         assert refusal is not None
-        assert refusal.code == {"b2:1": "draining", "b9:1": "not-there"}[destination]
-        assert destinations(hot(), cool("b2", 10)).refusal(leaves, "b2:1") is None
+        assert refusal.code == code
+        assert destinations(*brokers).refusal(leaves, "b2:1") is None
 
 
 def test_what_a_bundle_brings_counts_wherever_a_broker_is_asked_about() -> None:
     """b2 has room for a bundle without topics, not for one of five."""
-    table = loads({ns(0): Load(mib=10.0), ns(1): Load(mib=10.0)})
-    table = replace(table, topics=np.array([5, 0]))
-    full = replace(
-        broker("b1", 80.0, 20.0, {ns(0): Load(mib=10.0), ns(1): Load(mib=10.0)}),
-        load_bundles=lambda: table,
-    )
-    round_ = destinations(
-        full, cool("b2", 10), settings=FilterSettings(distribute_evenly=False, max_topics=4)
-    )
+    owned, few = bundles(10, 10), FilterSettings(distribute_evenly=False, max_topics=4)
+    table = replace(loads(owned), topics=np.array([5, 0]))
+    full = replace(broker("b1", 80.0, 20.0, owned), load_bundles=lambda: table)
+    round_ = destinations(full, cool("b2", 10), settings=few)
     refusal = round_.refusal(leave(ns(0)), "b2:1")
     assert refusal is not None
     assert refusal.code == "too-many-topics"
     assert round_.refusal(leave(ns(1)), "b2:1") is None
-    assert (round_.takers(ns(0), "b1:1"), round_.takers(ns(1), "b1:1")) == ((), ("b2:1",))
-    assert (round_.may_be_relieved(ns(0), "b1:1"), round_.may_be_relieved(ns(1), "b1:1")) == (
-        False,
-        True,
-    )
+    assert [round_.takers(one, "b1:1") for one in owned] == [(), ("b2:1",)]
+    assert [round_.may_be_relieved(one, "b1:1") for one in owned] == [False, True]
 
 
 def test_a_ledger_moves_figures_bundles_and_topics() -> None:

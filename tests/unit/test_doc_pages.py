@@ -1,6 +1,4 @@
-"""The pages of docs about operations, notices, metrics and strategies agree with the program:
-commands, settings, defaults, examples and tables.
-"""
+"""Pages of docs agree with the program: commands, settings, defaults, examples, tables."""
 
 import json
 import re
@@ -8,7 +6,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +40,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = ("OPERATIONS", "DEPLOYMENT", "TOPICS", "PULSAR_CLUSTER", "TROUBLESHOOTING")
 #: All five pages; the trial of OPERATIONS.md is the first settings file.
 PAGE = "\n".join((ROOT / f"docs/{page}.md").read_text("utf-8") for page in PAGES)
-COMMANDS_THERE_ARE = [name for name in COMMAND_NAMES if name not in ("config", "topics", "jars")]
+GROUPS = ("config", "topics", "jars")
+EXIT_CODES = {name: value for name, value in vars(exit_codes).items() if name.isupper()}
 COMMANDS = [
     part
     for shown in shown_commands(PAGE)
@@ -55,10 +53,8 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_page_knows_its_options(command: str) -> None:
     words = tuple(shlex.split(command))
-
-    assert (
-        unknown_options(words, positions=3 if words[1] in ("config", "topics", "jars") else 2) == []
-    )
+    positions = 3 if words[1] in GROUPS else 2
+    assert unknown_options(words, positions=positions) == []
 
 
 def test_the_settings_of_the_page_are_settings(tmp_path: Path) -> None:
@@ -67,34 +63,27 @@ def test_the_settings_of_the_page_are_settings(tmp_path: Path) -> None:
     for shown in (*others, trial):
         file.write_text(shown, "utf-8")
         load(file)
-
     assert load(file).job.checkpoint == "/tmp/trial/checkpoint"
 
 
 def test_the_exit_codes_of_the_page_and_of_the_help_are_those_of_the_program() -> None:
-    codes = {value for name, value in vars(exit_codes).items() if name.isupper()}
+    codes = set(EXIT_CODES.values())
     help_text = rebalancer("--help").words.partition("Exit codes: ")[2].partition(".")[0]
-
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)} == codes
     assert {int(code) for code in re.findall(r"\b(\d+) [a-z]", help_text)} == codes
 
 
-@pytest.mark.parametrize("command", COMMANDS_THERE_ARE)
+@pytest.mark.parametrize("command", [name for name in COMMAND_NAMES if name not in GROUPS])
 def test_the_help_of_a_command_names_exit_codes_that_exist(command: str) -> None:
-    told = re.findall(
-        r"[Ee]xit code (\d+)|, (\d+) (?:after|when)|; (\d+):", rebalancer(command, "--help").words
-    )
-
-    assert {int(code) for found in told for code in found if code} <= {
-        value for name, value in vars(exit_codes).items() if name.isupper()
-    }
+    told = r"[Ee]xit code (\d+)|, (\d+) (?:after|when)|; (\d+):"
+    found = re.findall(told, rebalancer(command, "--help").words)
+    codes = {int(code) for groups in found for code in groups if code}
+    assert codes <= set(EXIT_CODES.values())
 
 
 def test_an_exit_code_that_nothing_uses_is_gone() -> None:
-    names = {name for name in vars(exit_codes) if name.isupper()} - {"OK"}
     code = "".join(path.read_text("utf-8") for path in (ROOT / "pulsar_rebalancer").rglob("*.py"))
-
-    assert {name for name in names if f"exit_codes.{name}" not in code} == set()
+    assert {name for name in EXIT_CODES if f"exit_codes.{name}" not in code} <= {"OK"}
 
 
 #: How the pages name the default of a setting; the first group is the value. A blank is any white
@@ -113,32 +102,24 @@ OTHER_LINES = ("spark-defaults", "Kafka's default", "Pulsar's default")
 def test_a_default_that_the_pages_name_is_that_of_the_setting(path: str, claim: str) -> None:
     (found,) = places(claim)
     number, _, unit = found[1].partition(" ")
-
     assert load().value(path) == int(number) * {"": 1, "minutes": 60_000}[unit]
 
 
-@pytest.mark.parametrize("strategy", ["threshold", "steady"])
-def test_the_hours_of_a_warm_start_are_those_of_the_page(strategy: str) -> None:
-    found = re.search(
-        r"that\s+is\s+([\d.]+)\s+hours,\s+and\s+([\d.]+)\s+hours\s+for\s+SteadyShedder", PAGE
-    )
-    assert found is not None
-    hours = warm_window_ms(load(flags=[f"shedding.strategy={strategy}"]).engine) / HOUR_MS
-    assert f"{hours:.1f}" == found[1 if strategy == "threshold" else 2]
+def test_the_hours_of_a_warm_start_are_those_of_the_page() -> None:
+    (found,) = places(r"that is ([\d.]+) hours, and ([\d.]+) hours for SteadyShedder")
+    engines = [load(flags=[f"shedding.strategy={one}"]).engine for one in ("threshold", "steady")]
+    hours = [f"{warm_window_ms(engine) / HOUR_MS:.1f}" for engine in engines]
+    assert hours == [*found.groups()]
 
 
 def test_every_figure_that_the_pages_call_a_default_is_compared() -> None:
     compared = [found.span() for claim in CLAIMS.values() for found in places(claim)]
-    left = []
-    for found in re.finditer(r"^.*default.*$", PAGE, re.MULTILINE):
-        is_compared = any(start < found.end() and end > found.start() for start, end in compared)
-        if (
-            re.search(r"\d", found[0])
-            and not is_compared
-            and not any(one in found[0] for one in OTHER_LINES)
-        ):
-            left.append(found[0])
-
+    left = [
+        line[0]
+        for line in re.finditer(r"^(?=.*\d).*default.*$", PAGE, re.MULTILINE)
+        if not any(start < line.end() and end > line.start() for start, end in compared)
+        and not any(one in line[0] for one in OTHER_LINES)
+    ]
     assert left == []
 
 
@@ -146,7 +127,9 @@ def places(claim: str) -> list[re.Match[str]]:
     return list(re.finditer(claim.replace(" ", r"\s+"), PAGE, re.DOTALL))
 
 
-NOTICES = (ROOT / "docs" / "NOTICES.md").read_text("utf-8")
+NOTICES, METRICS = (
+    (ROOT / f"docs/{page}.md").read_text("utf-8") for page in ("NOTICES", "METRICS")
+)
 RECORDING = ROOT / "tests/data/recordings/modular-broker-joins.jsonl.gz"
 LINK = "notices.link=http://rebalancer.example:8080/"
 
@@ -155,19 +138,14 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", NOTICES, re.MULTILINE | re.DOTALL)
 
 
-@cache
-def example(folder: Path) -> Notice:
-    """The only notice of the recording with UniformLoadShedder."""
-    out = folder / "replayed"
-    rebalancer("replay", RECORDING, "--set", "shedding.strategy=uniform", "--out", out)
-    rounds = [decode_round(line) for line in (out / "rounds.jsonl").read_bytes().splitlines()]
-    _, (notice,) = after_records(NoticeMemory(begun=0), rounds, rules_of(load(None, {}, [LINK])))
-    return notice
-
-
 @pytest.fixture(scope="module")
 def notice(tmp_path_factory: pytest.TempPathFactory) -> Notice:
-    return example(tmp_path_factory.mktemp("notices"))
+    """The only notice of the recording with UniformLoadShedder."""
+    out = tmp_path_factory.mktemp("notices") / "replayed"
+    rebalancer("replay", RECORDING, "--set", "shedding.strategy=uniform", "--out", out)
+    rounds = [decode_round(line) for line in (out / "rounds.jsonl").read_bytes().splitlines()]
+    _, (found,) = after_records(NoticeMemory(begun=0), rounds, rules_of(load(None, {}, [LINK])))
+    return found
 
 
 def test_the_examples_are_the_notice_in_both_forms(notice: Notice) -> None:
@@ -210,19 +188,22 @@ def test_the_ways_to_verify_a_signature(
     assert said.stdout.split()[-1] == ("bad" if forged else "good")
 
 
-def test_the_tables_list_every_setting_and_kind() -> None:
-    rows = dict(re.findall(r"^\| `notices\.(\w+)` \| ([^|]+) \|", NOTICES, re.MULTILINE))
-    assert {key: value.strip("`").replace(",", "") for key, value in rows.items()} == {
-        leaf.key: str(leaf.default).replace(",", "") or "none"
+@pytest.mark.parametrize(("section", "page"), [("notices", NOTICES), ("metrics", METRICS)])
+def test_the_tables_list_every_setting_with_its_default(section: str, page: str) -> None:
+    found = dict(re.findall(rf"^\| `{section}\.(\w+)` \| ([^|]+) \|", page, re.MULTILINE))
+    assert {key: value.strip("`").replace(",", "") for key, value in found.items()} == {
+        leaf.key: str(leaf.default).lower().replace(",", "") or "none"
         for leaf in all_leaves()
-        if leaf.section == "notices"
+        if leaf.section == section
     }
+
+
+def test_the_table_lists_every_kind() -> None:
     named = NOTICES.split("\n## What is sent\n")[1].split("\n## ")[0]
     kinds = re.findall(r"^\| `([\w-]+)`", named, re.MULTILINE)
     assert {*kinds} >= {*KINDS, "ended", "test"} - {"balanced", "acting", "waiting"}
 
 
-METRICS = (ROOT / "docs" / "METRICS.md").read_text("utf-8")
 LIVENESS = Liveness(60, "a test")
 SUFFIXES = {"counter": "_total", "info": "_info"}
 
@@ -247,6 +228,12 @@ def registered(registry: CollectorRegistry) -> list[Row]:
     )
 
 
+def of_all_processes(_: CollectorRegistry) -> CollectorRegistry:
+    registry = process_registry("0.1.0")
+    DiskMetrics(registry, {"executor.state": Path("/")})
+    return registry
+
+
 @pytest.mark.parametrize(
     ("heading", "register"),
     [
@@ -255,43 +242,26 @@ def registered(registry: CollectorRegistry) -> list[Row]:
         ("Notifier", lambda registry: NotifierMetrics(registry, LIVENESS)),
         ("Executor", lambda registry: ExecutorMetrics(registry, "c", LIVENESS)),
         ("Live page", lambda registry: PageMetrics(registry, LIVENESS)),
+        ("All processes", of_all_processes),
     ],
 )
 def test_the_page_lists_every_metric(
     heading: str, register: Callable[[CollectorRegistry], object]
 ) -> None:
     registry = CollectorRegistry()
-    register(registry)
-    assert listed(heading) == registered(registry)
-
-
-def test_the_page_lists_the_metrics_of_all_processes() -> None:
-    registry = process_registry("0.1.0")
-    DiskMetrics(registry, {"executor.state": Path("/")})
-    assert listed("All processes") == registered(registry)
+    made = register(registry)
+    assert listed(heading) == registered(made if isinstance(made, CollectorRegistry) else registry)
 
 
 def test_the_page_lists_the_alerts_of_the_rules_with_a_section_each() -> None:
-    rules = yaml.safe_load((ROOT / "docker/prometheus/rules.yml").read_text("utf-8"))
+    file = yaml.safe_load((ROOT / "docker/prometheus/rules.yml").read_text("utf-8"))
+    rules = file["groups"][0]["rules"]
     section = METRICS.split("\n## Alerts")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| `(PulsarRebalancer\w+)` \| (\w+) \| (\w+) \|", section, re.MULTILINE)
-    assert rows == [
-        (rule["alert"], rule["labels"]["severity"], rule["for"])
-        for rule in rules["groups"][0]["rules"]
-    ]
+    found = re.findall(r"^\| `(PulsarRebalancer\w+)` \| (\w+) \| (\w+) \|", section, re.MULTILINE)
+    assert found == [(one["alert"], one["labels"]["severity"], one["for"]) for one in rules]
     headings = re.findall(r"^### (.+)$", section, re.MULTILINE)
-    assert [f"docs/METRICS.md#{heading.lower().replace(' ', '-')}" for heading in headings] == [
-        rule["annotations"]["runbook"] for rule in rules["groups"][0]["rules"]
-    ]
-
-
-def test_the_page_lists_the_settings_with_their_defaults() -> None:
-    rows = dict(re.findall(r"^\| `(metrics\.\w+)` \| (\w+) \|", METRICS, re.MULTILINE))
-    assert rows == {
-        leaf.path: str(leaf.default).lower() or "none"
-        for leaf in all_leaves()
-        if leaf.section == "metrics"
-    }
+    anchors = [f"docs/METRICS.md#{heading.lower().replace(' ', '-')}" for heading in headings]
+    assert anchors == [rule["annotations"]["runbook"] for rule in rules]
 
 
 SECTIONS = {
@@ -310,10 +280,8 @@ LEAVES = [leaf for leaf in all_leaves() if leaf.section in SECTIONS]
 def told(leaf: Leaf) -> tuple[str, str]:
     """Default and Pulsar's key in the row of a setting."""
     section = STRATEGIES.split(f"\n{SECTIONS[leaf.section]}\n")[1].split("\n## ")[0]
-    (row,) = [
-        row for row in rows(section) if re.search(rf"`{leaf.key}`", row[0]) and len(row) == 4
-    ][:1]
-    return row[1], row[2]
+    rows_of_it = [row for row in rows(section) if f"`{leaf.key}`" in row[0] and len(row) == 4]
+    return rows_of_it[0][1], rows_of_it[0][2]
 
 
 def shown_newer(leaf: Leaf) -> str:
@@ -343,12 +311,8 @@ def test_a_setting_stands_in_its_table(leaf: Leaf) -> None:
 
 @pytest.mark.parametrize("strategy", ["avg", "uniform"])
 def test_the_tables_of_strategies_have_the_default_of_the_newest_release(strategy: str) -> None:
-    changed = [
-        leaf for leaf in all_leaves() if leaf.section == f"shedding.{strategy}" and leaf.defaults
-    ]
-
-    assert [leaf.key for leaf in changed] == ["max_unload"]
-    for leaf in changed:
-        assert [row[1] for row in rows(STRATEGIES) if row[:1] == [f"`{leaf.key}`"]] == [
-            f"{leaf.default:g}{shown_newer(leaf)}"
-        ] * 2
+    of_it = [leaf for leaf in all_leaves() if leaf.section == f"shedding.{strategy}"]
+    (leaf,) = [leaf for leaf in of_it if leaf.defaults]
+    assert leaf.key == "max_unload"
+    defaults = [row[1] for row in rows(STRATEGIES) if row[:1] == ["`max_unload`"]]
+    assert defaults == [f"{leaf.default:g}{shown_newer(leaf)}"] * 2

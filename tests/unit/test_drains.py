@@ -1,6 +1,4 @@
-"""A drain from its record to an empty broker, and what may come between; also of brokers with the
-extensible load manager, whose reports list the busiest bundles only.
-"""
+"""A drain from its record to an empty broker, and what may come between."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,14 +14,25 @@ from tests.world.intents import drain, id_of, of_roll, roll
 from tests.world.little_cluster import LittleCluster, applies, spread_out
 
 NAMES = ("a:1", "b:1", "c:1", "d:1")
-
-
 PACE = EngineSettings(drains=DrainSettings(bundles_at_a_time=4))
+#: Bundles that a broker got after its drain.
+NEW = {"t/ns/0xff000000_0xff800000": 1.0}
 
 
-def cluster(settings: EngineSettings = PACE, bundles: int = 10) -> LittleCluster:
-    made = LittleCluster(spread_out(NAMES, bundles), settings)
+def cluster(
+    settings: EngineSettings = PACE,
+    bundles: int = 10,
+    brokers: dict[str, dict[str, float]] | None = None,
+) -> LittleCluster:
+    """After its first round. `brokers`: others than four with so many bundles each."""
+    made = LittleCluster(brokers or spread_out(NAMES, bundles), settings)
     made.passes()
+    return made
+
+
+def draining(made: LittleCluster, broker: str = "a:1") -> LittleCluster:
+    """The cluster after the record of a drain."""
+    made.tell(drain(1, made.seconds + 5, broker))
     return made
 
 
@@ -33,25 +42,27 @@ def said(done: Round, number: int = 1) -> IntentStatus:
     return status
 
 
-def test_a_broker_is_drained() -> None:
-    made = cluster()
-    made.tell(drain(1, made.seconds + 5, "a:1"))
-    states = [said(made.passes()) for _ in range(5)]
+def states(made: LittleCluster, passes: int) -> list[tuple[str, int | None]]:
+    """State of the drain and bundles left, in each of the next rounds."""
+    found = [said(made.passes()) for _ in range(passes)]
+    return [(one.state, one.left) for one in found]
 
-    assert [(one.state, one.left) for one in states] == [
-        ("draining", 10),
-        ("draining", 6),
-        ("draining", 2),
-        ("drained", 0),
-        ("drained", 0),
-    ]
+
+EMPTIED = [("draining", 10), ("draining", 6), ("draining", 2), ("drained", 0), ("drained", 0)]
+
+
+def test_a_broker_is_drained() -> None:
+    made = draining(cluster())
+    assert states(made, 2) == EMPTIED[:2]
+    third = said(made.passes())
+    assert (third.state, third.left, third.left_ms) == ("draining", 2, 30_000)
+    assert third.text == "2 of 10 bundles are left, 2 on their way"
+    assert states(made, 2) == EMPTIED[3:]
     assert made.brokers["a:1"] == {}
     assert len(made.commands) == 10
     assert {(one.code, one.action, one.source) for one in made.commands} == {
         ("drain", "transfer", "a:1")
     }
-    assert states[2].left_ms == 30_000
-    assert states[2].text == "2 of 10 bundles are left, 2 on their way"
     assert made.commands[0].text.startswith("Ann drains a:1 (new disks); ")
     assert made.store.get_cluster().cooling == {}
 
@@ -67,7 +78,7 @@ def test_a_roll_of_one_broker() -> None:
     made.down = {"a:1"}
     assert said(made.passes()).phases == {"a:1": "restarting", "b:1": "waiting"}
     made.down = set()
-    made.brokers["a:1"] = {"t/ns/0xff000000_0xff800000": 1.0}
+    made.brokers["a:1"] = dict(NEW)
     before = len(made.commands)
     assert said(made.passes()).phases["a:1"] == "restarting"
     assert len(made.commands) == before, "what it got meanwhile stays"
@@ -77,20 +88,13 @@ def test_a_roll_of_one_broker() -> None:
     assert (said(done).record, said(done, 2).state) == (id_of(4), "done")
 
 
-def draining(made: LittleCluster, broker: str = "a:1") -> LittleCluster:
-    """The cluster after the record of a drain."""
-    made.tell(drain(1, made.seconds + 5, broker))
-    return made
+CLASSIC = ("threshold", "avg", "uniform", "overload")
 
 
-CLASSIC = [
-    (strategy, mode)
-    for strategy in ("threshold", "avg", "uniform", "overload")
-    for mode in ("fixed", "parity")
-]
-
-
-@pytest.mark.parametrize(("strategy", "mode"), [("steady", "fixed"), *CLASSIC])
+@pytest.mark.parametrize(
+    ("strategy", "mode"),
+    [("steady", "fixed"), *((one, mode) for one in CLASSIC for mode in ("fixed", "parity"))],
+)
 def test_every_strategy_drains(strategy: str, mode: Mode) -> None:
     made = draining(cluster(replace(PACE, strategy=strategy, mode=mode)))
     assert said(made.passes(6)).state == "drained"
@@ -104,23 +108,19 @@ def test_without_a_placement_pulsar_places_the_bundles() -> None:
 
 
 def test_the_lightest_disturbance_goes_first() -> None:
-    brokers = spread_out(NAMES, 2)
-    brokers["a:1"] = {"t/ns/0x10000000_0x20000000": 3.0, "t/ns/0x20000000_0x30000000": 0.5}
-    made = LittleCluster(brokers, EngineSettings(drains=DrainSettings(bundles_at_a_time=1)))
-    made.passes()
+    heavy, light = "t/ns/0x10000000_0x20000000", "t/ns/0x20000000_0x30000000"
+    brokers = spread_out(NAMES, 2) | {"a:1": {heavy: 3.0, light: 0.5}}
+    made = cluster(EngineSettings(drains=DrainSettings(bundles_at_a_time=1)), brokers=brokers)
     draining(made).passes(2)
-    assert [one.bundle for one in made.commands] == [
-        "t/ns/0x20000000_0x30000000",
-        "t/ns/0x10000000_0x20000000",
-    ]
+    assert [one.bundle for one in made.commands] == [light, heavy]
 
 
-def test_the_pace_by_throughput_lets_one_bundle_go() -> None:
+@pytest.mark.parametrize(("limit", "at_a_time"), [(5.0, 2), (1.0, 1)])
+def test_the_pace_by_throughput_lets_one_bundle_go(limit: float, at_a_time: int) -> None:
     """Of 2 MiB/s each: two within 5 MiB/s, and one even if the limit is lower than its traffic."""
-    for limit, at_a_time in ((5.0, 2), (1.0, 1)):
-        made = draining(cluster(EngineSettings(drains=DrainSettings(100, limit))))
-        made.passes()
-        assert len(made.commands) == at_a_time
+    made = draining(cluster(EngineSettings(drains=DrainSettings(100, limit))))
+    made.passes()
+    assert len(made.commands) == at_a_time
 
 
 @pytest.mark.parametrize("outcome", ["refused", "failed", "expired"])
@@ -142,11 +142,8 @@ def test_namespaces_that_stay_when_brokers_are_balanced_leave_a_drained_one() ->
     brokers = spread_out(NAMES, 2)
     brokers["a:1"]["ops/rebalancer/0x00000000_0x80000000"] = 1.0
     limits = LimitSettings(excluded_namespaces="ops/rebalancer")
-    made = LittleCluster(brokers, replace(PACE, limits=limits))
-    made.passes()
-
-    status = said(draining(made).passes(4))
-
+    made = draining(cluster(replace(PACE, limits=limits), brokers=brokers))
+    status = said(made.passes(4))
     assert (status.state, status.left, status.total) == ("drained", 0, 3)
     assert not made.brokers["a:1"]
 
@@ -160,9 +157,8 @@ def test_a_broker_that_leaves_and_comes_back_stays_drained() -> None:
     assert "has left the cluster" in status.text
     made.down, made.brokers["a:1"] = set(), {}
     assert said(made.passes(2)).state == "drained"
-    made.brokers["a:1"] = {"t/ns/0xff000000_0xff800000": 1.0}
-    assert said(made.passes()).state == "draining"
-    assert said(made.passes(2)).state == "drained"
+    made.brokers["a:1"] = dict(NEW)
+    assert states(made, 3) == [("draining", 1), ("drained", 0), ("drained", 0)]
     assert made.brokers["a:1"] == {}
 
 
@@ -180,16 +176,13 @@ def test_a_split_bundle_leaves_as_its_parts() -> None:
 
 def test_a_bundle_on_its_way_to_the_broker_is_waited_for() -> None:
     """A command of before the drain: the broker is not drained until it has come and gone."""
-    made = LittleCluster(
-        {"a:1": {}, "b:1": spread_out(["b:1"], 8, 9.0)["b:1"], "c:1": {}},
-        replace(PACE, strategy="threshold"),
-    )
+    full = spread_out(["b:1"], 8, 9.0)["b:1"]
+    made = LittleCluster({"a:1": {}, "b:1": full, "c:1": {}}, replace(PACE, strategy="threshold"))
     made.executor = lambda _: None
     made.passes(4)
     there = [one for one in made.commands if one.destination == "a:1"]
     assert there
-    draining(made)
-    assert said(made.passes()).state == "draining"
+    assert said(draining(made).passes()).state == "draining"
     for command in there:
         made.move(command.bundle, "b:1", "a:1")
     made.executor = applies
@@ -199,23 +192,23 @@ def test_a_bundle_on_its_way_to_the_broker_is_waited_for() -> None:
 
 def test_a_bundle_without_clients_is_not_waited_for() -> None:
     """Its new owner loads no topic of it, so that no report lists it again."""
-    made = LittleCluster({**spread_out(NAMES, 3), "a:1": {"t/idle/0x00000000_0xffffffff": 0.0}})
-    made.passes()
+    idle = "t/idle/0x00000000_0xffffffff"
+    made = cluster(EngineSettings(), brokers={**spread_out(NAMES, 3), "a:1": {idle: 0.0}})
     draining(made).passes()
     (command,) = [one for one in made.commands if one.source == "a:1"]
     assert command.destination is not None
-    del made.brokers[command.destination][command.bundle]
-    assert command.bundle in made.store.get_cluster().in_flight
+    del made.brokers[command.destination][idle]
+    assert idle in made.store.get_cluster().in_flight
     done = made.passes()
-    assert command.bundle not in made.store.get_cluster().in_flight
+    assert idle not in made.store.get_cluster().in_flight
     assert said(done).state == "drained"
-    assert len([one for one in made.commands if one.bundle == command.bundle]) == 1
+    assert [one.bundle for one in made.commands].count(idle) == 1
 
 
 def test_a_bundle_that_comes_back_leaves_again() -> None:
     """Its destination dies before it has reported the bundle, and Pulsar chooses the old owner."""
-    made = LittleCluster({"a:1": {"t/n/0x00000000_0xffffffff": 3.0}, "b:1": {}, "c:1": {}})
-    made.passes()
+    brokers = {"a:1": {"t/n/0x00000000_0xffffffff": 3.0}, "b:1": dict[str, float](), "c:1": {}}
+    made = cluster(EngineSettings(), brokers=brokers)
     draining(made).passes()
     (first,) = made.commands
     assert first.destination is not None
@@ -256,12 +249,9 @@ def test_balancing_of_the_others_goes_on() -> None:
     """A hot broker sheds while another one is drained, and never to that one."""
     brokers = spread_out(NAMES, 6, 1.0)
     brokers["b:1"] = dict.fromkeys(brokers["b:1"], 12.0)
-    made = LittleCluster(brokers, replace(PACE, drains=DrainSettings(bundles_at_a_time=1)))
-    made.passes()
+    made = cluster(replace(PACE, drains=DrainSettings(bundles_at_a_time=1)), brokers=brokers)
     draining(made).passes(12)
-    balanced = [one for one in made.commands if one.code != "drain"]
-    assert balanced
-    assert {one.source for one in balanced} == {"b:1"}
+    assert {one.source for one in made.commands if one.code != "drain"} == {"b:1"}
     assert "a:1" not in {one.destination for one in made.commands}
 
 
@@ -280,6 +270,7 @@ def test_what_has_left_is_not_moved_again_and_is_no_move_of_steadyshedder() -> N
 def extensible(
     bundles: int = 10, top: int = 3, *, notes: bool = True, **changes: Any
 ) -> LittleCluster:
+    """Brokers whose reports list the busiest bundles only."""
     settings = replace(PACE, strategy="transfer", **changes)
     made = LittleCluster(spread_out(NAMES, bundles), settings, top=top, notes=notes)
     made.passes()
@@ -293,14 +284,7 @@ def test_brokers_that_report_their_busiest_bundles_only(mode: Mode, withdraws: b
     """The collector's notes list the others, also while figures are withdrawn."""
     made = extensible(mode=mode)
     made.withdraws = withdraws
-    states = [said(draining(made).passes())] + [said(made.passes()) for _ in range(4)]
-    assert [(one.state, one.left) for one in states] == [
-        ("draining", 10),
-        ("draining", 6),
-        ("draining", 2),
-        ("drained", 0),
-        ("drained", 0),
-    ]
+    assert states(draining(made), 5) == EMPTIED
     assert len(made.commands) == 10
 
 
@@ -321,9 +305,7 @@ def test_notes_that_are_late() -> None:
     """Owners are looked up in turn: the outcome is newer, and says where the bundle is."""
     made = extensible(top=0)
     made.notes = False
-    states = [said(draining(made).passes())] + [said(made.passes()) for _ in range(3)]
-    assert [one.left for one in states] == [10, 6, 2, 0]
-    assert states[-1].state == "drained"
+    assert states(draining(made), 4) == EMPTIED[:4]
     assert len(made.commands) == 10
     made.notes = True
     made.passes(2)
@@ -332,19 +314,15 @@ def test_notes_that_are_late() -> None:
 
 
 def test_a_bundle_that_comes_back_from_a_broker_that_died_counts_again() -> None:
-    """Pulsar places it on the draining broker before its owner is looked up, so no new note says
-    so: the one from before the move lists it all along.
-    """
+    """The note from before the move lists it all along, so no new one says that it is back."""
     made = extensible(1, top=0)
     made.notes = False
     assert said(draining(made).passes(3)).state == "drained"
     (command,) = made.commands
     assert command.destination is not None
-
     made.move(command.bundle, command.destination, "a:1")
     made.down = {command.destination}
-    states = [said(made.passes()) for _ in range(2)]
-    assert [(one.state, one.left) for one in states] == [("draining", 1), ("drained", 0)]
+    assert states(made, 2) == [("draining", 1), ("drained", 0)]
     assert made.brokers["a:1"] == {}
 
 
@@ -354,7 +332,7 @@ def test_without_notes_no_broker_of_that_kind_is_called_drained() -> None:
     assert status.state in ("draining", "drained")
     assert made.brokers["a:1"] == {}
     made.top = 0
-    made.brokers["a:1"] = {"t/ns/0xff000000_0xff800000": 1.0}
+    made.brokers["a:1"] = dict(NEW)
     status = said(made.passes(2))
     assert status.state == "blocked"
     assert "[bundles-unknown]" in status.text
@@ -368,9 +346,7 @@ def test_a_drain_of_a_noted_broker_ends_by_itself_while_another_one_lasts() -> N
 
 
 def test_a_bundle_that_is_among_the_busiest_no_more_gets_no_second_command() -> None:
-    """Its command names no destination, so a report that does not list it looks like a departure;
-    but the report lists only some bundles.
-    """
+    """Its command names no destination, so a report without it looks like a departure."""
     made = extensible(5, top=2, placement="none")
     made.executor = lambda _: None
     draining(made).passes()

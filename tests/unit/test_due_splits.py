@@ -32,15 +32,10 @@ def due(
     excluded: Collection[str] = (),
     closed: Refusal | None = None,
 ) -> Splits:
-    seen = ClusterView(
-        "c", 0, brokers, frozenset(cooling), is_excluded=lambda bundle: bundle in excluded
-    )
-    return due_splits(
-        seen,
-        leaving,
-        hits or {},
-        SplitRules(settings, manager, SPLITTERS[mode], lambda _: 4, closed),
-    )
+    rules = SplitRules(settings, manager, SPLITTERS[mode], lambda _: 4, closed)
+    cold = frozenset(cooling)
+    seen = ClusterView("c", 0, brokers, cold, is_excluded=lambda bundle: bundle in excluded)
+    return due_splits(seen, leaving, hits or {}, rules)
 
 
 def split(found: Splits) -> list[str]:
@@ -59,10 +54,9 @@ def test_nothing_is_split_or_counted_unless_it_is_switched_on() -> None:
 def test_the_modular_manager_splits_what_is_too_big_hottest_first() -> None:
     found = due(broker("b1:1", {ns(0): HOT, ns(1): COLD}), broker("b2:1", {ns(2): HOTTER}))
     assert split(found) == [ns(2), ns(0)]
-    assert [(decision.source, decision.destination, decision.code) for decision in found.decisions][
-        1
-    ] == ("b1:1", None, "topics")
-    assert found.decisions[1].text == "it holds 1001 topics, more than 1000"
+    decided = found.decisions[1]
+    assert (decided.source, decided.destination, decided.code) == ("b1:1", None, "topics")
+    assert decided.text == "it holds 1001 topics, more than 1000"
     assert found.hits == {}
 
 
@@ -85,21 +79,13 @@ class TestExtensibleManager:
 
     @pytest.mark.parametrize(("mode", "hits"), [("fixed", {ns(0): 4}), ("parity", {})])
     def test_a_bundle_that_was_due_still_is(self, mode: Mode, hits: dict[str, int]) -> None:
-        found = due(
-            broker("b1:1", {ns(0): HOT}),
-            manager="extensible",
-            mode=mode,
-            hits={ns(0): 3},
-            cooling=[ns(0)],
-        )
+        one, cooling = broker("b1:1", {ns(0): HOT}), [ns(0)]
+        found = due(one, manager="extensible", mode=mode, hits={ns(0): 3}, cooling=cooling)
         assert (split(found), stays(found), found.hits) == ([], {ns(0): "cooling-down"}, hits)
 
     def test_a_bundle_that_two_brokers_report_is_split_once(self) -> None:
-        found = due(
-            *(broker(name, {ns(0): HOT}) for name in ("b1:1", "b2:1")),
-            manager="extensible",
-            hits={ns(0): 3},
-        )
+        both = [broker(name, {ns(0): HOT}) for name in ("b1:1", "b2:1")]
+        found = due(*both, manager="extensible", hits={ns(0): 3})
         assert [decision.source for decision in found.decisions] == ["b1:1"]
         assert stays(found) == {ns(0): "on-two-brokers"}
 
@@ -107,9 +93,8 @@ class TestExtensibleManager:
 @pytest.mark.parametrize("manager", ["modular", "extensible"])
 class TestWhatStaysWholeForNow:
     def test_with_its_reason(self, manager: LoadManager) -> None:
-        one = broker("b1:1", {ns(k): HOT for k in range(4)})
         found = due(
-            one,
+            broker("b1:1", {ns(k): HOT for k in range(4)}),
             manager=manager,
             hits={ns(k): 3 for k in range(4)},
             leaving=[ns(0)],
@@ -122,10 +107,8 @@ class TestWhatStaysWholeForNow:
             ns(1): "cooling-down",
             ns(2): "excluded-namespace",
         }
-        assert (
-            found.skips[0].text
-            == "it holds 1001 topics, more than 1000, but it leaves its broker in this round"
-        )
+        text = "it holds 1001 topics, more than 1000, but it leaves its broker in this round"
+        assert found.skips[0].text == text
 
     def test_outside_of_windows_all(self, manager: LoadManager) -> None:
         closed = Refusal("outside-window", "this is not the time")
@@ -133,14 +116,8 @@ class TestWhatStaysWholeForNow:
         assert (split(found), stays(found)) == ([], {ns(0): "outside-window"})
 
     def test_a_namespace_with_enough_bundles(self, manager: LoadManager) -> None:
-        found = due(
-            broker("b1:1", {ns(0): HOT}),
-            manager=manager,
-            hits={ns(0): 3},
-            settings=replace(ON, max_bundles=4),
-        )
+        full, hits = replace(ON, max_bundles=4), {ns(0): 3}
+        found = due(broker("b1:1", {ns(0): HOT}), manager=manager, hits=hits, settings=full)
         assert stays(found) == {ns(0): "namespace-full"}
-        assert (
-            found.skips[0].text
-            == "it is too hot, and its namespace already has splitting.max_bundles = 4 bundles"
-        )
+        text = "it is too hot, and its namespace already has splitting.max_bundles = 4 bundles"
+        assert found.skips[0].text == text

@@ -1,8 +1,6 @@
-"""Logs that begin with broken clocks, or repeat what is no longer true: the decisions are those of
-the log without such records.
-"""
+"""Logs with broken clocks or old records are decided as without such records."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 
@@ -24,6 +22,20 @@ def decided(events: Iterable[Event]) -> list[Event]:
     return [event for event in events if not isinstance(event, Rejection)]
 
 
+def same_as(expected: Sequence[TelemetryRecord], *log: TelemetryRecord) -> list[str]:
+    """Codes of what the log rejects; what it decides is what the expected one does."""
+    events = fold_all(engine(), log)
+    assert decided(events) == decided(fold_all(engine(), expected))
+    return codes(events)
+
+
+def known(*log: TelemetryRecord) -> tuple[list[str], InMemoryStore]:
+    """The brokers that are known after the log, which closes no round."""
+    store = InMemoryStore()
+    assert fold_all(engine(), log, store) == []
+    return [broker.broker for broker in store.brokers()], store
+
+
 def codes(events: Iterable[Event]) -> list[str]:
     return [event.code for event in events if isinstance(event, Rejection)]
 
@@ -40,8 +52,11 @@ def one_pass(seconds: int) -> list[TelemetryRecord]:
     ]
 
 
-def tables_only(broker: str, seconds: float) -> LoadReport:
-    return replace(report(broker, seconds), figures=None)
+def tables_only(
+    broker: str, seconds: float, bundles: Mapping[str, float] | None = None
+) -> LoadReport:
+    """Without bundles it is a tombstone."""
+    return replace(report(broker, seconds, bundles=bundles), figures=None)
 
 
 def figures_only(broker: str, seconds: float) -> LoadReport:
@@ -52,10 +67,8 @@ def figures_only(broker: str, seconds: float) -> LoadReport:
 def test_a_log_may_begin_with_several_broken_clocks_that_do_not_agree(
     years: tuple[int, ...],
 ) -> None:
-    broken: list[TelemetryRecord] = [report("a:1", n * YEAR_S, 99) for n in years]
-    events = fold_all(engine(), [*broken, *three_passes()])
-    assert decided(events) == decided(fold_all(engine(), three_passes()))
-    assert codes(events) == ["clock-ahead"] * 3
+    broken = [report("a:1", n * YEAR_S, 99) for n in years]
+    assert same_as(three_passes(), *broken, *three_passes()) == ["clock-ahead"] * 3
 
 
 @pytest.mark.parametrize("hours", [1, -1, 24 * 365])
@@ -63,15 +76,10 @@ def test_a_log_may_begin_with_several_broken_clocks_that_do_not_agree(
 def test_a_log_may_begin_with_records_of_another_time_that_agree_with_each_other(
     count: int, hours: int
 ) -> None:
-    """One clock that is ahead, or leftovers: the time of a sweep counts, however many came before
-    it.
-    """
-    wrong: list[TelemetryRecord] = [
-        report("a:1", 3600 * hours + i / 10, 50 + i / 10) for i in range(count)
-    ]
-    events = fold_all(engine(), [*wrong, *three_passes()])
-    assert decided(events) == decided(fold_all(engine(), three_passes()))
-    assert codes(events) == ["clock-ahead" if hours > 0 else "clock-behind"] * count
+    """A clock ahead, or leftovers: the time of a sweep counts, however many came before it."""
+    wrong = [report("a:1", 3600 * hours + i / 10, 50 + i / 10) for i in range(count)]
+    rejected = same_as(three_passes(), *wrong, *three_passes())
+    assert rejected == ["clock-ahead" if hours > 0 else "clock-behind"] * count
 
 
 @pytest.mark.parametrize("hours", [2, -2])
@@ -84,9 +92,8 @@ def test_another_time_may_take_turns_with_the_right_one_from_the_first_record_on
         for i, one in enumerate(right)
         for record in (report("b:1", 3600 * hours + i, 60 + i), one)
     ]
-    events = fold_all(engine(), turns)
-    assert decided(events) == decided(fold_all(engine(), right))
-    assert codes(events) == ["clock-ahead" if hours > 0 else "clock-behind"] * len(right)
+    expected = ["clock-ahead" if hours > 0 else "clock-behind"] * len(right)
+    assert same_as(right, *turns) == expected
 
 
 @pytest.mark.parametrize("hours", [3, -3])
@@ -102,15 +109,11 @@ def test_without_sweeps_the_time_counts_that_most_records_are_near_to(hours: int
 
 
 def test_what_was_taken_for_wrong_at_the_beginning_is_rejected_once() -> None:
-    """Repetitions, within the part that is told again too, are none; one record of long ago stays
-    alone until the first round closes.
-    """
+    """Repetitions are none; one old record stays alone until the first round closes."""
     ahead, old = report("a:1", 3600), report("b:1", -3600)
     right = three_passes()
-    log = [ahead, ahead, old, right[0], right[0], *right[1:]]
-    events = fold_all(engine(), log)
-    assert decided(events) == decided(fold_all(engine(), right))
-    assert sorted(codes(events)) == ["clock-ahead", "clock-behind"]
+    rejected = same_as(right, ahead, ahead, old, right[0], right[0], *right[1:])
+    assert sorted(rejected) == ["clock-ahead", "clock-behind"]
 
 
 def test_a_log_that_begins_with_a_record_of_long_ago_goes_on_once_that_is_certain() -> None:
@@ -125,29 +128,18 @@ def test_a_log_that_begins_with_a_record_of_long_ago_goes_on_once_that_is_certai
 def test_a_report_from_before_a_broker_withdrew_does_not_bring_it_back() -> None:
     store = InMemoryStore()
     old, gone = report("b:1", 5, 20), Tombstone("c", "b:1", T0 + 10_000)
-    events = fold_all(
-        engine(),
-        [report("a:1", 4), old, report("b:1", 6, 21), gone, old, replace(old, ts=gone.ts)],
-        store,
-    )
+    begin = report("a:1", 4), old, report("b:1", 6, 21), gone
+    events = fold_all(engine(), [*begin, old, replace(old, ts=gone.ts)], store)
     assert codes(events) == ["out-of-order", "out-of-order"]
     assert [broker.broker for broker in store.brokers()] == ["a:1"]
 
 
 def test_a_report_from_before_a_broker_left_does_not_bring_it_back() -> None:
     """Its collector does not list it any more; what lay in some queue meanwhile is old news."""
-    late = report("b:1", 1)
-    log: list[TelemetryRecord] = [
-        *one_pass(0),
-        *one_pass(60),
-        report("a:1", 120, 50),
-        sweep(122, "a:1"),
-        report("a:1", 180, 51),
-        sweep(182, "a:1"),
-    ]
-    events = fold_all(engine(), [*log[:-2], late, *log[-2:]])
-    assert decided(events) == decided(fold_all(engine(), log))
-    assert codes(events) == ["out-of-order"]
+    left: list[TelemetryRecord] = [*one_pass(0), *one_pass(60)]
+    left += [report("a:1", 120, 50), sweep(122, "a:1")]
+    later = report("a:1", 180, 51), sweep(182, "a:1")
+    assert same_as([*left, *later], *left, report("b:1", 1), *later) == ["out-of-order"]
 
 
 def test_a_broker_whose_bundles_came_before_its_figures_is_not_forgotten_between_the_two() -> None:
@@ -167,26 +159,15 @@ def test_a_broker_whose_bundles_came_before_its_figures_is_not_forgotten_between
 
 
 def test_a_broker_that_withdraws_its_figures_and_then_its_bundles_is_gone() -> None:
-    """The extensible load manager writes two tombstones; the second of them must not look like a
-    newcomer.
-    """
-    store = InMemoryStore()
-    empty = replace(report("b:1", 4, bundles={}), figures=None)
-    fold_all(
-        engine(),
-        [report("a:1", 0), report("b:1", 1), Tombstone("c", "b:1", T0 + 3000), empty],
-        store,
-    )
-    assert [broker.broker for broker in store.brokers()] == ["a:1"]
+    """The second of two tombstones must not look like a newcomer."""
+    log = report("a:1", 0), report("b:1", 1), Tombstone("c", "b:1", T0 + 3000)
+    assert known(*log, tables_only("b:1", 4, {}))[0] == ["a:1"]
 
 
 def test_tombstones_are_never_rejected_in_whatever_order_and_however_often_they_come() -> None:
-    """The leader writes both when a broker dies, in one millisecond, on two topics that nothing
-    keeps in order; messages may come twice.
-    """
-    figures = Tombstone("c", "b:1", T0 + 3000)
-    bundles = replace(report("b:1", 3, bundles={}), figures=None)
-    begin: list[TelemetryRecord] = [report("a:1", 0), report("b:1", 1), tables_only("b:1", 2)]
+    """A leader writes both in one millisecond, on two topics that nothing keeps in order."""
+    figures, bundles = Tombstone("c", "b:1", T0 + 3000), tables_only("b:1", 3, {})
+    begin = report("a:1", 0), report("b:1", 1), tables_only("b:1", 2)
     orders: list[list[TelemetryRecord]] = [
         [figures, bundles],
         [bundles, figures],
@@ -194,42 +175,18 @@ def test_tombstones_are_never_rejected_in_whatever_order_and_however_often_they_
         [bundles, figures, bundles, figures],
     ]
     for tombstones in orders:
-        store = InMemoryStore()
-        assert fold_all(engine(), [*begin, *tombstones], store) == []
-        assert [broker.broker for broker in store.brokers()] == ["a:1"]
+        assert known(*begin, *tombstones)[0] == ["a:1"]
 
 
 def test_a_tombstone_that_was_overtaken_by_new_figures_withdraws_nothing_and_is_no_error() -> None:
-    store = InMemoryStore()
-    late, bundles = (
-        Tombstone("c", "b:1", T0 + 1000),
-        replace(report("b:1", 1, bundles={}), figures=None),
-    )
-    assert (
-        fold_all(
-            engine(),
-            [report("a:1", 0), figures_only("b:1", 3), tables_only("b:1", 3), late, bundles],
-            store,
-        )
-        == []
-    )
-    assert {broker.broker for broker in store.brokers()} == {"a:1", "b:1"}
+    new = figures_only("b:1", 3), tables_only("b:1", 3)
+    late = Tombstone("c", "b:1", T0 + 1000), tables_only("b:1", 1, {})
+    brokers, store = known(report("a:1", 0), *new, *late)
+    assert sorted(brokers) == ["a:1", "b:1"]
     assert store.get_table("b:1") is not None
 
 
 def test_a_tombstone_withdraws_figures_also_where_bundles_were_listed_since() -> None:
-    """A collector repeats the list of bundles that still holds; the broker's own word about its
-    figures is what counts.
-    """
-    store = InMemoryStore()
-    fold_all(
-        engine(),
-        [
-            report("a:1", 0),
-            figures_only("b:1", 1),
-            tables_only("b:1", 4),
-            Tombstone("c", "b:1", T0 + 3000),
-        ],
-        store,
-    )
-    assert [broker.broker for broker in store.brokers()] == ["a:1"]
+    """A collector repeats the list that holds; the broker's word about figures counts."""
+    log = report("a:1", 0), figures_only("b:1", 1), tables_only("b:1", 4)
+    assert known(*log, Tombstone("c", "b:1", T0 + 3000))[0] == ["a:1"]

@@ -1,6 +1,4 @@
-"""The examples run as they stand: on a file topic with everything that may happen to one, and on
-standard input.
-"""
+"""The examples run as they stand, on a file topic and on standard input."""
 
 import shutil
 import subprocess
@@ -19,6 +17,7 @@ from tests.trial_settings import for_a_trial
 from tests.unit.test_wire_encoding import COMMAND, ROUND
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES_IN = ("consume_commands.py", "consume_commands.mjs")
 MOVE = replace(COMMAND, text="80 % is too much")
 UNLOAD = replace(MOVE, id="c-1-2-def", action="unload", destination=None, text="größer als nötig")
 SHOWN = [
@@ -37,14 +36,11 @@ def program(example: str) -> list[str]:
 
 
 def shown(command: list[str], stdin: bytes = b"") -> list[str]:
-    return (
-        subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=300)
-        .stdout.decode()
-        .splitlines()
-    )
+    done = subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=300)
+    return done.stdout.decode().splitlines()
 
 
-@pytest.mark.parametrize("example", ["consume_commands.py", "consume_commands.mjs"])
+@pytest.mark.parametrize("example", EXAMPLES_IN)
 def test_each_command_of_a_file_topic_is_acted_on_once(example: str, tmp_path: Path) -> None:
     command = program(example)
     with FileTopicWriter(tmp_path, segment_bytes=1) as writer:
@@ -57,37 +53,25 @@ def test_each_command_of_a_file_topic_is_acted_on_once(example: str, tmp_path: P
     assert shown([*command, str(tmp_path)]) == SHOWN
 
 
-@pytest.mark.parametrize("example", ["consume_commands.py", "consume_commands.mjs"])
+@pytest.mark.parametrize("example", EXAMPLES_IN)
 def test_commands_may_come_on_standard_input_among_rounds(example: str) -> None:
-    lines = [
-        encode_command(MOVE),
-        encode_round(ROUND),
-        encode_command(MOVE),
-        encode_command(UNLOAD),
-    ]
+    move, unload = encode_command(MOVE), encode_command(UNLOAD)
+    lines = move, encode_round(ROUND), move, unload
     assert shown(program(example), b"".join(line + b"\n" for line in lines)) == SHOWN
 
 
-def test_the_examples_stay_short() -> None:
-    examples = sorted(EXAMPLES.glob("consume_commands.*"))
-    assert [example.suffix for example in examples] == [".mjs", ".py"]
-    for example in examples:
-        code = [
-            line
-            for line in example.read_text("utf-8").splitlines()
-            if line.strip() and not line.strip().startswith(("#", "//", '"""'))
-        ]
-        assert len(code) <= 15, example.name
+@pytest.mark.parametrize("example", EXAMPLES_IN)
+def test_the_examples_stay_short(example: str) -> None:
+    lines = [line.strip() for line in (EXAMPLES / example).read_text("utf-8").splitlines()]
+    code = [line for line in lines if line and not line.startswith(("#", "//", '"""'))]
+    assert len(code) <= 15
 
 
 def test_the_settings_of_a_small_cluster_are_settings() -> None:
     settings = load(EXAMPLES / "pulsar.toml")
-
     uris = [str(topic) for _, topic in settings.connections.topics.named()]
-    assert len(uris) == 6
-    assert all(
-        uri.startswith("pulsar://broker-1:6650,broker-2:6650/ops/rebalancer/") for uri in uris
-    )
+    servers = "pulsar://broker-1:6650,broker-2:6650/ops/rebalancer/"
+    assert [uri.startswith(servers) for uri in uris] == [True] * 6
     assert settings.connections.pulsar.cluster == "c"
     assert settings.engine.strategy == DEFAULT
 
@@ -95,7 +79,6 @@ def test_the_settings_of_a_small_cluster_are_settings() -> None:
 def test_the_settings_for_a_trial_cluster_are_settings(tmp_path: Path) -> None:
     file = tmp_path / "trial.toml"
     file.write_text(for_a_trial((EXAMPLES / "pulsar.toml").read_text("utf-8")), "utf-8")
-
     assert load(file).engine.shedding == UniformSettings(
         throughput_ratio=1.5, max_unload=0.5, min_throughput=10_000, min_msg_rate=10
     )

@@ -1,6 +1,4 @@
-"""The executor on a fake cluster: what it calls, what it leaves alone, the one outcome it gives
-each command, and what it measures of a move.
-"""
+"""The executor: what it calls, what it leaves alone, its outcomes, and what a move costs."""
 
 import json
 import re
@@ -25,8 +23,9 @@ from strategies.executor.admission import AdmissionRules
 from strategies.java.pulsar_releases import PulsarRelease
 from tests.control_topic import now_ms
 from tests.pulsar_fake.model import Applied, Request
-from tests.pulsar_fake.server import Fault, answered, is_put
+from tests.pulsar_fake.server import Fault, answered
 from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO
+from tests.world.placement import policy
 from tests.world.services import Scene, guarded, topic_names
 from tools.waiting import eventually
 
@@ -36,7 +35,6 @@ HOUR_MS = 3_600_000
 
 def test_a_transfer_is_carried_out_told_and_fed_back(scene: Scene) -> None:
     move = scene.send_move()
-
     assert scene.run() == ["applied"]
     (outcome,) = scene.outcomes
     assert (outcome.command_id, outcome.bundle) == (move.id, ONE)
@@ -48,18 +46,10 @@ def test_a_transfer_is_carried_out_told_and_fed_back(scene: Scene) -> None:
     assert fed_back.outcome == outcome
 
 
-def test_an_unload_goes_where_pulsar_places_it(scene: Scene) -> None:
-    scene.send(scene.release())
-
-    assert scene.run() == ["applied"]
-    assert scene.outcomes[0].owner_after == scene.owners[ONE] != scene.one
-
-
 def test_a_split_is_carried_out_where_the_command_says(scene: Scene) -> None:
     record = encode_command(scene.release(action="split"))
     cut = b',"boundaries":[268435456],"algorithm":"specified_positions_divide"}'
     scene.control.write("commands", [record[:-1] + cut])
-
     assert scene.run() == ["applied"]
     halves = ["t/ns/0x00000000_0x10000000", "t/ns/0x10000000_0x40000000"]
     assert sorted(scene.owners)[:2] == halves
@@ -68,28 +58,17 @@ def test_a_split_is_carried_out_where_the_command_says(scene: Scene) -> None:
 def test_a_dry_run_calls_nothing_and_the_command_may_come_again_for_real(scene: Scene) -> None:
     moves = scene.move(), scene.move(TWO, scene.three, source=scene.two)
     scene.send(*moves)
-
     assert scene.run(ExecutorConfig("c")) == ["dry-run dry-run", "refused moved-on"]
     assert f"would transfer {ONE} from {scene.one} to {scene.two}" in str(scene.outcomes[0].reason)
     assert scene.puts == 0
-
     scene.send(moves[0])
     assert scene.run() == ["applied"]
-
-
-def test_a_bundle_that_is_at_its_destination_is_left_alone(scene: Scene) -> None:
-    scene.owners[ONE] = scene.two
-    scene.send_move()
-
-    assert scene.run() == ["already-done at-destination"]
-    assert scene.puts == 0, "the modular broker would close the bundle for nothing"
 
 
 def test_the_same_command_twice_is_applied_once(scene: Scene) -> None:
     move = scene.send_move()
     scene.send(move)
     assert scene.run() == ["applied", "already-done replayed"]
-
     scene.owners[ONE] = scene.one
     scene.send(move)
     assert scene.run() == ["already-done replayed"]
@@ -105,10 +84,10 @@ def test_several_commands_have_their_outcomes_in_their_order(scene: Scene) -> No
         scene.release(FOUR),
     ]
     scene.send(*moves)
-
     assert scene.run() == ["applied", "applied", "applied", "refused moved-on", "applied"]
     assert [outcome.command_id for outcome in scene.outcomes] == [move.id for move in moves]
     assert scene.owners[ONE] == scene.three
+    assert scene.outcomes[-1].owner_after == scene.owners[FOUR] != scene.one, "Pulsar places it"
 
 
 def test_what_is_refused_is_explained_and_never_called(scene: Scene) -> None:
@@ -117,6 +96,8 @@ def test_what_is_refused_is_explained_and_never_called(scene: Scene) -> None:
         scene.move(epoch=2),
         scene.move(TWO),
         scene.move(TWO, epoch=2, expires_at_ms=now_ms() - 1),
+        # The modular broker would close the bundle for nothing.
+        scene.move(TWO, scene.one, source=scene.two, epoch=2),
         scene.move(TWO, "127.0.0.1:1", epoch=2),
         scene.move(f"t/none/{whole}", epoch=2),
         scene.move("t/ns/0x00000000_0x80000000", epoch=2),
@@ -130,6 +111,7 @@ def test_what_is_refused_is_explained_and_never_called(scene: Scene) -> None:
         "applied",
         "refused older-epoch",
         "expired expired",
+        "already-done at-destination",
         "refused destination-gone",
         "refused no-such-bundle",
         "refused no-such-bundle",
@@ -154,16 +136,10 @@ def test_what_is_refused_is_explained_and_never_called(scene: Scene) -> None:
 def test_a_destination_that_isolation_forbids_is_refused(
     scene: Scene, release: PulsarRelease | None, runs: str, primary: str, expected: str
 ) -> None:
-    limits = {"min_limit": "1", "usage_threshold": "80"}
+    named = r"127\.0\.0\.1" if primary == "host" else re.escape(scene.two)
     scene.cluster.version = runs
-    scene.cluster.policies["mine"] = {
-        "namespaces": ["other/.*"],
-        "primary": [r"127\.0\.0\.1" if primary == "host" else re.escape(scene.two)],
-        "secondary": [],
-        "auto_failover_policy": {"policy_type": "min_available", "parameters": limits},
-    }
+    scene.cluster.policies["mine"] = policy("mine", ["other/.*"], [named])
     scene.send_move()
-
     assert scene.run(replace(APPLY, release=release)) == [expected]
     assert scene.puts == 0 or expected == "applied"
 
@@ -173,7 +149,6 @@ def test_only_commands_with_our_signature_are_believed(scene: Scene) -> None:
     scene.send(forged)
     scene.send(forged, key=STRANGE_KEY)
     scene.send(scene.move(TWO), key=KEY)
-
     believed = scene.run(replace(APPLY, key=KEY))
     assert believed == ["refused unsigned", "refused wrong-signature", "applied"], (
         "what nobody believes does not raise the epoch either"
@@ -187,7 +162,6 @@ def test_a_newer_epoch_is_known_from_rounds_and_across_restarts(scene: Scene) ->
         scene.see_epoch(epoch)
     scene.run()
     scene.send(scene.move(epoch=6), scene.move(epoch=7))
-
     assert scene.run() == ["refused older-epoch", "applied"]
 
 
@@ -198,7 +172,6 @@ def test_with_a_key_only_signed_rounds_raise_the_epoch(scene: Scene) -> None:
     scene.see_epoch(98, STRANGE_KEY)
     scene.send(scene.move(epoch=6), key=KEY)
     assert scene.run(signed) == ["applied"]
-
     scene.see_epoch(7, KEY)
     scene.send(scene.move(TWO, epoch=6), key=KEY)
     assert scene.run(signed) == ["refused older-epoch"]
@@ -208,35 +181,24 @@ def test_what_is_no_command_becomes_a_rejected_record(scene: Scene) -> None:
     bad = scene.move("t/ns/0x0_0x1"), scene.move(ONE, "b c:1")
     scene.control.write("commands", [b"{", *map(encode_command, bad)])
     scene.send_move()
-
     assert scene.run() == ["applied"]
     assert scene.rejected == ["not-json", "bundle-name", "broker-id"]
 
 
 def test_the_pause_file_is_honoured_at_once(scene: Scene) -> None:
     """Somebody pauses while the first command is being carried out; the second has not begun."""
-    brake = scene.control.folder / "pause"
-    config = replace(APPLY, pause_file=brake, at_once=1)
+    config = replace(scene.pausing(), at_once=1)
     scene.send_moves(ONE, TWO, THREE)
-
-    def pause(request: Request) -> None:
-        if is_put(request):
-            brake.touch()
-
-    scene.pulsar.faults = pause
     assert scene.run(config) == ["applied", "refused paused", "refused paused"]
-
-    brake.unlink()
+    assert "pause file" in scene.reason
+    scene.control.folder.joinpath("pause").unlink()
     scene.send_move(TWO)
     assert scene.run(config) == ["applied"]
 
 
 def test_a_pause_is_seen_even_after_the_cluster_was_looked_at(scene: Scene) -> None:
-    brake = scene.control.folder / "pause"
     scene.send_move()
-    scene.pulsar.faults = lambda _: brake.touch()
-
-    assert scene.run(replace(APPLY, pause_file=brake)) == ["refused paused"]
+    assert scene.run(scene.pausing(at=lambda _: True)) == ["refused paused"]
     assert scene.puts == 0
 
 
@@ -245,7 +207,6 @@ def test_a_command_whose_executor_stops_while_it_waits_is_left_to_the_next(scene
     with pytest.raises(Stopped):
         scene.run(replace(APPLY, at_once=1), per_minute=1)
     assert scene.news() == ["applied"]
-
     assert scene.run() == ["applied"]
     assert len(scene.applied) == 2
 
@@ -294,7 +255,6 @@ def test_a_bundle_that_has_moved_before_its_turn_is_left_alone(
     scene.cluster.lookups = False
     owner = None if went is None else scene.cluster.brokers[went]
     scene.send_move()
-
     assert scene.run(limiter=Turn(lambda: scene.owners.update({ONE: owner}))) == [expected]
     assert scene.outcomes[0].owner_after == owner
     assert scene.puts == 0
@@ -307,7 +267,6 @@ def test_a_cluster_that_falls_silent_before_a_turn_gets_no_call(
     scene: Scene, fault: Fault, code: str
 ) -> None:
     scene.send_move()
-
     assert scene.run(limiter=Turn(lambda: scene.pulsar.fail(lambda _: True, fault))) == [
         f"failed {code}"
     ]
@@ -397,7 +356,6 @@ def test_a_bundle_has_clients_if_one_of_its_topics_has(
     scene.cluster.figures.update({idle: {}, used: {"msgRateIn": 0.5, **figures}})
     with scene.client() as admin:
         use = WaveFigures(admin).of_bundle(ONE, scene.one)
-
     assert (use.topics, use.had_clients, use.busiest) == (2, has_clients, None)
 
 
@@ -406,7 +364,6 @@ def test_what_a_move_costs_is_in_its_outcome(scene: Scene) -> None:
     scene.cluster.figures[busy] = {"publishers": [{}], "msgRateIn": 30.0, "msgInCounter": 17}
     scene.cluster.figures[idle] = {"publishers": [], "msgRateIn": 0.0}
     scene.send(scene.move(), scene.move(TWO, scene.one, source=scene.two))
-
     told = scene.run(replace(guarded(measure_ms=3_000), at_once=1))
     assert told == ["applied", "already-done at-destination"]
     moved, other = scene.outcomes

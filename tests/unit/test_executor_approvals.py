@@ -1,6 +1,4 @@
-"""An executor that waits for people: what it holds, what it does after a decision, and what it
-answers to records that are late, forged or repeated.
-"""
+"""An executor that waits for people: what it holds, and its answers to their records."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -40,9 +38,7 @@ def test_a_plan_waits_until_a_person_approves_it(scene: Scene) -> None:
     moves = scene.send_moves(ONE, TWO)
     assert scene.run(ASKS) == []
     assert scene.puts == 0
-
     scene.give(given := approval(*moves))
-
     assert scene.run(ASKS) == ["applied", "applied"]
     (answer,) = scene.control.answers()
     assert (answer.approval_id, answer.plan, answer.by) == (given.id, given.plan, "anna")
@@ -54,7 +50,6 @@ def test_a_plan_waits_until_a_person_approves_it(scene: Scene) -> None:
 def test_a_denied_plan_frees_each_bundle_with_person_and_reason(scene: Scene) -> None:
     moves = scene.send_moves(ONE, TWO)
     scene.give(approval(*moves, action="deny", by="bo", reason="not during the sale"))
-
     assert scene.run(ASKS) == ["refused denied", "refused denied"]
     assert {done.reason for done in scene.outcomes} == {"denied: bo: not during the sale"}
     assert scene.puts == 0
@@ -86,16 +81,8 @@ def test_a_pause_that_ends_a_moment_after_a_command_met_it_is_no_approval(scene:
     brake = BriefPause(scene.control.folder / "pause")
     brake.touch()
     scene.send_move()
-
     assert scene.run(replace(ASKS, pause_file=brake)) == ["refused paused"]
     assert scene.puts == 0
-
-
-def test_other_plans_keep_waiting(scene: Scene) -> None:
-    scene.send(scene.move(), second := scene.move(TWO, round=2))
-    scene.give(approval(second))
-    assert scene.run(ASKS) == ["applied"]
-    assert [done.command_id for done in scene.outcomes] == [second.id]
 
 
 def test_an_approval_may_arrive_before_its_commands(scene: Scene) -> None:
@@ -115,29 +102,23 @@ def test_what_no_longer_fits_is_refused_alone_and_the_rest_goes_on(scene: Scene)
     scene.run(ASKS)
     scene.owners[ONE] = scene.three
     scene.give(approval(*moves))
-
     assert scene.run(ASKS) == ["refused moved-on", "applied", "refused destination-gone", "applied"]
     assert scene.answers == ["accepted"]
 
 
-def test_without_an_approval_a_command_expires(scene: Scene, held: Command) -> None:
+@pytest.mark.parametrize("in_time", [True, False])
+def test_without_an_approval_that_is_read_in_time_a_command_expires(
+    scene: Scene, held: Command, in_time: bool
+) -> None:
+    """Also where it was given in time, and the executor was away."""
+    given = approval(held)
+    scene.give(*[given] * in_time)
     assert scene.run(ASKS, later_ms=LATE_MS) == ["expired not-approved"]
-
-    scene.give(approval(held))
+    scene.give(*[given] * (not in_time))
     assert scene.run(ASKS, later_ms=LATE_MS) == []
     assert scene.answers == ["refused too-late"]
     assert "1 expired" in (scene.control.answers()[0].reason or "")
     assert scene.puts == 0
-
-
-def test_an_approval_that_is_read_when_its_plan_is_over_changes_nothing(
-    scene: Scene, held: Command
-) -> None:
-    """It was given in time, and the executor was away."""
-    scene.give(approval(held))
-
-    assert scene.run(ASKS, later_ms=LATE_MS) == ["expired not-approved"]
-    assert scene.answers == ["refused too-late"]
 
 
 def test_a_plan_whose_commands_never_came_is_answered_at_its_end(scene: Scene) -> None:
@@ -155,10 +136,8 @@ def test_forged_records_decide_nothing(scene: Scene, held: Command) -> None:
     scene.give(approval(action="pause"), key=KEY)
     signed = APPROVALS_KEY.sign(encode_approval(forged[1]))
     scene.control.write("approvals", [signed.replace(b'"deny"', b'"approve"')])
-
     assert scene.run(ASKS) == []
     assert scene.answers == ["refused unsigned"] * 2 + ["refused wrong-signature"] * 4
-
     scene.give(replace(approval(held), id=forged[0].id))
     assert scene.run(ASKS) == ["applied"], "a forged record takes no id"
 
@@ -204,29 +183,24 @@ def test_a_command_with_other_bytes_is_not_the_approved_one(scene: Scene) -> Non
     scene.send(replace(seen, destination=scene.three), seen)
     scene.run(ASKS)
     scene.give(approval(seen))
-
     assert sorted(scene.run(ASKS)) == ["applied", "refused not-the-approved-plan"]
     assert scene.owners[ONE] == scene.two
-
     scene.send(replace(seen, destination=scene.three))
     assert scene.run(ASKS) == ["already-done replayed"]
 
 
-def test_a_forged_copy_does_not_take_the_place_of_the_approved_command(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    ("key", "expected"), [(KEY, "applied"), (None, "refused not-the-approved-plan")]
+)
+def test_an_approval_names_the_signed_bytes_and_a_forged_copy_does_not_take_their_place(
+    scene: Scene, key: SigningKey | None, expected: str
+) -> None:
     config = replace(ASKS, key=KEY)
-    seen = scene.move()
-    scene.send(seen, key=KEY)
+    scene.send(seen := scene.move(), key=KEY)
     scene.send(seen)
     assert scene.run(config) == ["refused unsigned"]
-
-    scene.give(approval(seen, key=KEY))
-    assert scene.run(config) == ["applied"]
-
-
-def test_an_approval_names_the_signed_bytes(scene: Scene) -> None:
-    scene.send(seen := scene.move(), key=KEY)
-    scene.give(approval(seen))
-    assert scene.run(replace(ASKS, key=KEY)) == ["refused not-the-approved-plan"]
+    scene.give(approval(seen, key=key))
+    assert scene.run(config) == [expected]
 
 
 def test_a_newer_epoch_ends_what_waits(scene: Scene, held: Command) -> None:
@@ -238,16 +212,10 @@ def test_a_newer_epoch_ends_what_waits(scene: Scene, held: Command) -> None:
 
 
 def test_what_is_refused_anyway_does_not_wait(scene: Scene) -> None:
-    scene.send(
-        scene.move(action="throttle"),
-        scene.move("u/ns/0x00000000_0xffffffff"),
-        scene.move(TWO, expires_at_ms=now_ms() - 1),
-    )
-    assert scene.run(replace(ASKS, rules=AdmissionRules(allow=("t/*",)))) == [
-        "refused advice",
-        "refused namespace-not-allowed",
-        "expired expired",
-    ]
+    scene.send(scene.move(action="throttle"), scene.move("u/ns/0x00000000_0xffffffff"))
+    scene.send_move(TWO, expires_at_ms=now_ms() - 1)
+    refused = ["refused advice", "refused namespace-not-allowed", "expired expired"]
+    assert scene.run(replace(ASKS, rules=AdmissionRules(allow=("t/*",)))) == refused
 
 
 def test_a_window_that_closed_while_the_plan_waited_refuses_it(scene: Scene, held: Command) -> None:
@@ -298,7 +266,6 @@ def test_a_record_pauses_and_another_one_resumes(scene: Scene, config: ExecutorC
     assert "paused by bo (upgrade of the brokers)" in scene.reason
     scene.send_move()
     assert scene.run(config) == ["refused paused"], "the next start knows it"
-
     scene.give(approval(action="resume"))
     scene.give(approval(scene.send_move(TWO)))
     assert scene.run(config) == ["applied"]
@@ -329,14 +296,6 @@ def test_there_is_nothing_to_decide(scene: Scene, action: str, answer: str) -> N
     assert scene.answers == [answer]
 
 
-def test_the_pause_file_pauses_beside_the_records(scene: Scene) -> None:
-    brake = scene.control.folder / "pause"
-    brake.touch()
-    scene.send_move()
-    assert scene.run(replace(PAUSABLE, pause_file=brake)) == ["refused paused"]
-    assert "pause file" in scene.reason
-
-
 def test_a_pause_stops_a_plan_that_is_approved(scene: Scene, held: Command) -> None:
     scene.give(approval(held), approval(action="pause"))
     assert scene.run(ASKS) == ["refused paused"]
@@ -345,9 +304,7 @@ def test_a_pause_stops_a_plan_that_is_approved(scene: Scene, held: Command) -> N
 def test_the_executor_counts_what_it_holds(scene: Scene) -> None:
     moves = scene.send_moves(ONE, TWO)
     with executor(scene.pulsar, scene.control, ASKS) as running:
-        assert running.step(0) == 2
-        assert (running.held, running.is_paused) == (2, False)
+        assert (running.step(0), running.held, running.is_paused) == (2, 2, False)
         assert running.step(0) == 0
         scene.give(approval(*moves))
-        assert running.step(0) == 2
-        assert running.held == 0
+        assert (running.step(0), running.held) == (2, 0)

@@ -17,7 +17,7 @@ from strategies.cluster.model import Command, Outcome
 from strategies.executor.approvals import Approval
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Applied, Request
-from tests.pulsar_fake.server import FakePulsar
+from tests.pulsar_fake.server import FakePulsar, Fault, is_put
 from tests.unit.executor_lives import APPLY, ONE, Death, Life, executor, run
 from tests.unit.plan_builders import APPROVALS_KEY, answers, give
 
@@ -32,6 +32,11 @@ def asks_owner(request: Request) -> bool:
 
 def lists_brokers(request: Request) -> bool:
     return request.path == "/admin/v2/brokers/c"
+
+
+def reads_metadata(request: Request) -> bool:
+    """The two calls that make a broker read from the metadata store."""
+    return "/tenants/rebalancer-look-" in request.target or "racks-info" in request.target
 
 
 def topic_names(bundle: str) -> Iterator[str]:
@@ -110,6 +115,20 @@ class Scene:
         except Death:
             return
         raise AssertionError("the executor lives")
+
+    def pausing(
+        self, config: ExecutorConfig = APPLY, at: Callable[[Request], bool] = is_put
+    ) -> ExecutorConfig:
+        """With a pause file, which is there from the first such request on; other faults stay."""
+        brake, others = self.control.folder / "pause", self.pulsar.faults
+
+        def pause(request: Request) -> Fault | None:
+            if at(request):
+                brake.touch()
+            return others(request)
+
+        self.pulsar.faults = pause
+        return replace(config, pause_file=brake)
 
     def work_off(self, *sent: Callable[[], object], config: ExecutorConfig = APPLY) -> list[str]:
         """One life over several parts; all its outcomes."""
