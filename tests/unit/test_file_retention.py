@@ -65,12 +65,6 @@ def test_a_reader_at_the_end_of_a_full_segment_misses_nothing_when_its_writer_wa
         assert [record.value for record in consumer.poll(2, 0)] == [b"now"]
 
 
-def test_the_newest_segment_stays_however_old_it_is(topic: TopicUri) -> None:
-    written(topic, b"9 h", b"10 h")
-    appended(topic, b"new", 1, 10**9 * HOUR_MS)
-    assert lines(topic) == [b"10 h", b"new"]
-
-
 def test_old_segments_make_room_on_a_full_disk(topic: TopicUri) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -25,18 +25,10 @@ def counts(b1: int, b2: int, b3: int) -> dict[str, int]:
 
 
 class TestIsolation:
-    R12 = policy("gold", ["t/gold"], ["p1", "p2"], ["s1"], min_limit=2)
-
-    def test_enough_primaries_do_not(self) -> None:
-        enough = policy("gold", ["t/gold"], ["p1", "p2"], ["s1"], min_limit=1)
-        refused = isolated(policies(enough), "t/gold", ["p1:8080", "s1:8080"])
-        assert {broker: refusal.code for broker, refusal in refused.items()} == {
-            "s1:8080": "isolation-standby"
-        }
-        assert (
-            refused["s1:8080"].text
-            == "is secondary of isolation policy gold, which has 1 primary brokers and needs 1"
-        )
+    def test_a_secondary_learns_of_how_many_primaries_there_are(self) -> None:
+        enough = policies(policy("gold", ["t/gold"], ["p1", "p2"], ["s1"], min_limit=1))
+        (refusal,) = isolated(enough, "t/gold", ["p1:8080", "s1:8080"]).values()
+        assert "which has 1 primary brokers and needs 1" in refusal.text
 
     def test_the_first_policy_that_matches_governs(self) -> None:
         both = policies(policy("b", ["t/.*"], ["x"]), policy("a", ["t/gold"], ["y"]))
@@ -61,10 +53,9 @@ class TestIsolation:
                 "b2:1": BrokerFacts(non_persistent=False),
             }
         )
-        assert remaining(["b1:1", "b2:1"], isolated(known, "t/ns", ["b1:1", "b2:1"])) == ("b2:1",)
-        assert remaining(
-            ["b1:1", "b2:1"], isolated(known, "t/ns", ["b1:1", "b2:1"], non_persistent=True)
-        ) == ("b1:1",)
+        for non_persistent, serves in ((False, "b2:1"), (True, "b1:1")):
+            refused = isolated(known, "t/ns", ["b1:1", "b2:1"], non_persistent=non_persistent)
+            assert remaining(["b1:1", "b2:1"], refused) == (serves,)
 
     def test_a_policy_that_cannot_be_read_keeps_everybody_out(self) -> None:
         broken = policy("bad", ["t/("], ["x"])
@@ -78,21 +69,10 @@ class TestIsolation:
 
 
 class TestAntiAffinity:
-    def test_failure_domains_come_first(self) -> None:
-        six = ["b1", "b2", "b3", "b4", "b5", "b6"]
-        served = dict(zip(six, (2, 1, 2, 1, 2, 2), strict=True))
-        domains = {"b1": "d1", "b2": "d1", "b3": "d2", "b4": "d2", "b5": "d3", "b6": "d3"}
-        assert remaining(six, anti_affine(six, served, domains)) == ("b2", "b4")
-        without = [broker for broker in six if broker != "b2"]
-        assert remaining(without, anti_affine(without, served, domains)) == ("b1",)
-        assert remaining(without, anti_affine(without, served, None)) == ("b4",)
-
     def test_brokers_of_no_domain_share_one(self) -> None:
         refused = anti_affine(["b1", "b2", "b3"], counts(1, 1, 1), {"b3": "d"})
-        assert {broker: refusal.code for broker, refusal in refused.items()} == {
-            "b1": "failure-domain",
-            "b2": "failure-domain",
-        }
+        found = {broker: refusal.code for broker, refusal in refused.items()}
+        assert found == dict.fromkeys(("b1", "b2"), "failure-domain")
 
     @pytest.mark.parametrize(
         ("served", "allowed"),
@@ -124,15 +104,12 @@ class TestAntiAffinity:
 
     def test_modular_counts_namespaces_and_extensible_bundles(self) -> None:
         grouped = policies(groups={"t/a": "g", "t/b": "g"})
-        served = {"b1": {"t/a": 5}, "b2": {"t/a": 1, "t/b": 1}}
-        subject = FilteredBundle("t/b/0x0_0x1")
-        assert filters("parity", distribute_evenly=False).allowed(
-            subject, ["b1", "b2"], fleet(grouped, served=served)
-        ).brokers == ("b1",)
+        seen = fleet(grouped, served={"b1": {"t/a": 5}, "b2": {"t/a": 1, "t/b": 1}})
+        modular = filters("parity", distribute_evenly=False)
         extensible = filters("parity", load_manager="extensible")
-        assert extensible.allowed(subject, ["b1", "b2"], fleet(grouped, served=served)).brokers == (
-            "b2",
-        )
+        for java, brokers in ((modular, ("b1",)), (extensible, ("b2",))):
+            found = java.allowed(FilteredBundle("t/b/0x0_0x1"), ["b1", "b2"], seen)
+            assert found.brokers == brokers
 
 
 class TestTopicCount:
@@ -142,25 +119,15 @@ class TestTopicCount:
             FilteredBundle("t/ns/0x0_0x1", topics=5), ["b1", "b2"], seen
         )
         assert allowed.brokers == ("b1",)
-        assert (
-            allowed.refused["b2"].text
-            == "would serve 101 topics, filters.max_topics = 100 are allowed"
-        )
+        assert "101 topics, filters.max_topics = 100 are" in allowed.refused["b2"].text
 
 
 class TestVersions:
     def test_a_release_is_newer_than_its_candidates(self) -> None:
         mixed = ["4.10.0", "4.2.0", "4.2.0-rc.11", "4.2.0-rc.2", "4.1.9", "4.2.1", "4.2.0-SNAPSHOT"]
         keys = {version: key for version in mixed if (key := version_key(version)) is not None}
-        assert sorted(keys, key=keys.__getitem__) == [
-            "4.1.9",
-            "4.2.0-SNAPSHOT",
-            "4.2.0-rc.2",
-            "4.2.0-rc.11",
-            "4.2.0",
-            "4.2.1",
-            "4.10.0",
-        ]
+        ordered = "4.1.9 4.2.0-SNAPSHOT 4.2.0-rc.2 4.2.0-rc.11 4.2.0 4.2.1 4.10.0"
+        assert sorted(keys, key=keys.__getitem__) == ordered.split()
         assert version_key("4.2.0+build") == version_key("4.2.0")
 
 
@@ -187,25 +154,18 @@ class TestAllFilters:
             "b4:1": "other-load-manager",
             "b5:1": "settling",
         }
-        assert (
-            allowed.summary()
-            == "1 draining, 1 isolation-reserved, 1 other-load-manager, 1 settling, 1 source"
-        )
+        counts = "1 draining, 1 isolation-reserved, 1 other-load-manager, 1 settling, 1 source"
+        assert allowed.summary() == counts
 
     def test_java_goes_back_to_what_policies_allow_when_a_filter_fails(self) -> None:
         known = policies(
             policy("p", ["t/ns"], ["b1", "b2"]), brokers={"b1:1": BrokerFacts("4.2.4")}
         )
-        seen = fleet(known, served={"b2:1": {"t/ns": 3}})
-        allowed = filters("parity", prefer_later_versions=True).allowed(
-            self.SUBJECT, self.LIVE, seen
-        )
-        assert allowed.brokers == ("b1:1",), "one candidate with a version is no reason to give up"
-        seen = fleet(known, served={"b1:1": {"t/ns": 3}})
-        allowed = filters("parity", prefer_later_versions=True).allowed(
-            self.SUBJECT, self.LIVE, seen
-        )
-        assert allowed.brokers == ("b1:1", "b2:1")
+        java = filters("parity", prefer_later_versions=True)
+        # One candidate with a version is no reason to give up.
+        for serving, brokers in (("b2:1", ("b1:1",)), ("b1:1", ("b1:1", "b2:1"))):
+            seen = fleet(known, served={serving: {"t/ns": 3}})
+            assert java.allowed(self.SUBJECT, self.LIVE, seen).brokers == brokers
 
     def test_a_bundle_without_another_broker_must_stay(self) -> None:
         known = policies(policy("p", ["t/ns"], ["b1"]))
@@ -216,12 +176,9 @@ class TestAllFilters:
     def test_a_bundle_that_would_have_to_come_back_must_stay(self) -> None:
         known = policies(groups={"t/ns": "g", "t/b": "g", "t/c": "g"})
         served = {"b1:1": {"t/ns": 1}, "b2:1": {"t/b": 1}, "b3:1": {"t/c": 1}}
-        stays = filters("parity").must_stay(self.SUBJECT, self.LIVE, fleet(known, served=served))
+        java = filters("parity")
+        stays = java.must_stay(self.SUBJECT, self.LIVE, fleet(known, served=served))
         assert stays is not None
         assert stays.code == "anti-affinity-even"
-        assert (
-            filters("parity").must_stay(
-                self.SUBJECT, self.LIVE, fleet(known, served={"b1:1": {"t/ns": 1}})
-            )
-            is None
-        )
+        alone = fleet(known, served={"b1:1": {"t/ns": 1}})
+        assert java.must_stay(self.SUBJECT, self.LIVE, alone) is None

@@ -10,7 +10,7 @@ import pytest
 from pulsar_rebalancer.doctor.cluster import check_freezes
 from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.freezes import FreezeWatch, FrozenReports, Stuck, find_stuck, look, probing
+from sinks.pulsar_api.freezes import FreezeWatch, FrozenReports, find_stuck, look, probing
 from strategies.errors import BrokerUnavailable
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Cluster, Request
@@ -52,22 +52,6 @@ def frozen(*brokers: str) -> Callable[[Request], Fault | None]:
 
 def stopped(*brokers: str) -> Callable[[Request], Fault | None]:
     return lambda request: NO_ANSWER if request.broker in brokers else None
-
-
-def test_a_broker_in_order_reads(pulsar: FakePulsar, admin: PulsarAdmin) -> None:
-    assert [look(admin, broker) for broker in pulsar.cluster.brokers] == ["reads", "reads", "reads"]
-    assert not find_stuck(admin, pulsar.cluster.brokers, pulsar.cluster.brokers)
-
-
-def test_a_frozen_broker_is_named_with_the_remedy(pulsar: FakePulsar, admin: PulsarAdmin) -> None:
-    two = pulsar.cluster.brokers[1]
-    pulsar.faults = frozen(two)
-
-    found = find_stuck(admin, pulsar.cluster.brokers, pulsar.cluster.brokers)
-
-    assert found == Stuck((two,))
-    assert f"{two} is frozen" in str(found)
-    assert "restart that broker" in str(found)
 
 
 def test_a_read_that_hangs_is_none(pulsar: FakePulsar) -> None:

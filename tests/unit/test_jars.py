@@ -179,14 +179,6 @@ def test_jars_of_a_named_folder_are_compared_with_the_lock(tmp_path: Path) -> No
         connector_files(JarSettings(folder=str(tmp_path)))
 
 
-def test_the_connector_is_that_of_the_pinned_spark() -> None:
-    lock = (ROOT / "requirements/job.lock").read_text("utf-8").splitlines()
-    (pinned,) = (line.split()[0] for line in lock if line.startswith("pyspark=="))
-    name = "spark-sql-kafka-0-10_2.13"
-    (connector,) = (one for one in connector_jars() if one.coordinates[1] == name)
-    assert pinned == f"pyspark=={connector.coordinates[2]}"
-
-
 @pytest.mark.parametrize(
     "file",
     [

@@ -101,11 +101,8 @@ def test_a_concurrent_hash_map_walks_as_node_by_node(keys: list[str]) -> None:
 
 @given(st.lists(st.sampled_from(colliding(12)), unique=True, max_size=12), st.integers(0, 60))
 def test_crowded_buckets_double_small_tables(crowd: list[str], others: int) -> None:
-    keys = [
-        *(f"b{number}:1" for number in range(others // 2)),
-        *crowd,
-        *(f"c{number}:1" for number in range(others)),
-    ]
+    before = [f"b{number}:1" for number in range(others // 2)]
+    keys = [*before, *crowd, *(f"c{number}:1" for number in range(others))]
     assert concurrent_hash_map_order(keys).tolist() == walk_of_a_concurrent_hash_map(keys)
     assert hash_map_order(keys)[0].tolist() == walk_of_a_hash_map(keys)[0]
 
@@ -127,14 +124,7 @@ def test_a_copy_is_filled_in_the_order_of_the_original(
 @given(st.lists(st.floats(), min_size=1))
 def test_doubles_order_as_double_compare(values: list[float]) -> None:
     order = np.argsort(double_keys(np.array(values)), kind="stable")
-    wanted = sorted(
-        range(len(values)),
-        key=lambda index: (
-            values[index] != values[index],
-            values[index],
-            np.copysign(1, values[index]),
-        ),
-    )
-    ordinary = [index for index in order.tolist() if values[index] == values[index]]
-    assert ordinary == [index for index in wanted if values[index] == values[index]]
+    ordinary = [index for index in range(len(values)) if values[index] == values[index]]
+    wanted = sorted(ordinary, key=lambda at: (values[at], np.copysign(1, values[at])))
+    assert [index for index in order.tolist() if values[index] == values[index]] == wanted
     assert len({*double_keys(np.array([float("nan"), -float("nan")])).tolist()}) == 1

@@ -36,6 +36,11 @@ class Day:
         self.pauses.append(seconds)
         return False
 
+    def told(self) -> list[str]:
+        """Which of the two sentences, in their order."""
+        ends = [one.removeprefix("the servers of the topics ") for one in self.said]
+        return ["away" if "trying again" in end else end for end in ends]
+
     def outage(self, patience_s: float) -> RetryBackoff:
         return RetryBackoff(patience_s, self.wait, self.said.append, lambda: self.now)
 
@@ -59,14 +64,7 @@ def test_what_works_again_begins_a_new_outage() -> None:
         outage.wait_or_raise(AWAY)
         outage.succeeded()
     assert day.pauses == [1, 2] * 3
-    assert (
-        day.said
-        == [
-            "kafka://h:1/t: no answer; trying again for up to 5 s",
-            "the servers of the topics answer again after 3 s",
-        ]
-        * 3
-    )
+    assert day.told() == ["away", "answer again after 3 s"] * 3
 
 
 def test_what_waiting_cannot_mend_is_raised_at_once() -> None:
@@ -78,16 +76,6 @@ def test_what_waiting_cannot_mend_is_raised_at_once() -> None:
     assert (day.pauses, day.said) == ([], [])
 
 
-def told(day: Day) -> list[str]:
-    """Which of the two sentences, in their order."""
-    return [
-        "away"
-        if "trying again" in sentence
-        else sentence.removeprefix("the servers of the topics ")
-        for sentence in day.said
-    ]
-
-
 def test_who_only_asks_says_it_while_the_client_still_waits() -> None:
     day = Day()
     outage = day.outage(100)
@@ -97,7 +85,7 @@ def test_who_only_asks_says_it_while_the_client_still_waits() -> None:
     outage.probed(AWAY)
     outage.probed(None)
     outage.succeeded()
-    assert told(day) == ["away", "answer again after 40 s"]
+    assert day.told() == ["away", "answer again after 40 s"]
 
 
 def test_a_failure_left_from_before_the_servers_came_back_is_no_new_outage() -> None:
@@ -108,7 +96,7 @@ def test_a_failure_left_from_before_the_servers_came_back_is_no_new_outage() -> 
     outage.probed(None)
     outage.wait_or_raise(AWAY)
     outage.succeeded()
-    assert told(day) == ["away", "answer again after 1 s"]
+    assert day.told() == ["away", "answer again after 1 s"]
 
 
 def test_what_fails_again_and_again_is_said_although_the_servers_answer_who_asks() -> None:
@@ -120,7 +108,7 @@ def test_what_fails_again_and_again_is_said_although_the_servers_answer_who_asks
     outage.wait_or_raise(AWAY)
     outage.probed(None)
     outage.succeeded()
-    assert told(day) == ["away", "answer again after 2 s"]
+    assert day.told() == ["away", "answer again after 2 s"]
 
 
 def test_work_that_succeeds_ends_no_outage_that_who_asks_still_sees() -> None:
@@ -134,7 +122,7 @@ def test_work_that_succeeds_ends_no_outage_that_who_asks_still_sees() -> None:
         outage.probed(AWAY)
     outage.probed(None)
     outage.succeeded()
-    assert told(day) == ["away", "answer again after 30 s"]
+    assert day.told() == ["away", "answer again after 30 s"]
 
 
 class Guarded(RetryBackoff):
@@ -192,14 +180,9 @@ def test_a_job_that_waits_for_its_topics_works(tmp_path: Path) -> None:
         return None
 
     job = JobSettings(connections=Connections(topics=topics))
+    kafka, turned = kafka_access(job.connections.kafka), liveness.turned
     ended = _run_with_restarts(
-        job,
-        query,
-        lambda: 0,
-        stop,
-        lambda _: None,
-        kafka=kafka_access(job.connections.kafka),
-        on_poll=liveness.turned,
+        job, query, lambda: 0, stop, lambda _: None, kafka=kafka, on_poll=turned
     )
     assert (ended, set(unhealthy)) == (None, {""})
     assert stop.now > 600

@@ -106,6 +106,8 @@ def test_offsets_never_fall_however_large_batches_and_ledgers_are(ids: list[Mess
         (MessageId(1, 7, 5_000), MessageId(1, 7, 4_095)),
         (MessageId(1, 2**20, 3), MessageId(1, 2**20 - 1, 4_095)),
         (MessageId(1, 2**20 - 1, 3), MessageId(1, 2**20 - 1, 3)),
+        (MessageId(12, 34, -1), MessageId(12, 34, 0)),
+        (MessageId(2**31 - 1, 2**20 - 1, 2**12 - 1), MessageId(2**31 - 1, 2**20 - 1, 2**12 - 1)),
     ],
 )
 def test_messages_without_a_number_of_their_own_share_the_last_one_before(

@@ -25,10 +25,9 @@ from streaming.checkpoint.guard import guarded, other_settings
 from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard, write_guard, written_guard
 from streaming.first_start import resolved_release, versions_seen
 from streaming.settings import JobSettings
+from tests.telemetry_lines import line
 from tests.topic_uris import topics_of
 from tests.unit.command_line import rebalancer
-
-NOW_MS = 1_795_218_850_000
 
 
 @pytest.mark.parametrize(
@@ -101,36 +100,19 @@ def test_what_brokers_run_names_a_release_and_what_is_remarkable(
     assert len(release_of({"b1": "x" * 10_000}).remarks[0]) < 150
 
 
-def report(broker: str, version: object, cluster: str = "pulsar", ts: int = NOW_MS) -> bytes:
+def report(broker: str, version: object) -> bytes:
     """A modular load report, as far as it names a version."""
-    body = {"v": 1, "kind": "load-report", "cluster": cluster, "broker": broker, "ts": ts}
-    return json.dumps({**body, "report": {"brokerVersionString": version}}).encode()
+    return line("load-report", broker=broker, report={"brokerVersionString": version})
 
 
-def policies(versions: Mapping[str, object], cluster: str = "pulsar") -> bytes:
+def policies(versions: Mapping[str, object], cluster: str = "c") -> bytes:
     """What a collector publishes about brokers."""
     brokers = {broker: {"version": version} for broker, version in versions.items()}
-    body = {"v": 1, "kind": "policies", "cluster": cluster, "ts": NOW_MS}
-    return json.dumps({**body, "report": {"brokers": brokers}}).encode()
-
-
-def note() -> bytes:
-    return json.dumps({"v": 1, "kind": "note", "cluster": "pulsar", "ts": NOW_MS}).encode()
-
-
-def sweep(*brokers: str) -> bytes:
-    body = {"v": 1, "kind": "sweep", "cluster": "pulsar", "ts": NOW_MS, "brokers": brokers}
-    return json.dumps(body).encode()
-
-
-def load_data(broker: str) -> bytes:
-    """What a broker of the extensible load manager publishes: it names no version."""
-    body = {"v": 1, "kind": "broker-load-data", "cluster": "pulsar", "ts": NOW_MS}
-    return json.dumps({**body, "broker": broker, "report": {}}).encode()
+    return line("policies", cluster=cluster, report={"brokers": brokers})
 
 
 def test_versions_are_in_load_reports_and_in_policies() -> None:
-    assert brokers_in(report("b1:1", "5.0.1")) == {"pulsar/b1:1": "5.0.1"}
+    assert brokers_in(report("b1:1", "5.0.1")) == {"c/b1:1": "5.0.1"}
     assert brokers_in(policies({"b1:1": "5.0.1", "b2:1": None}, "east")) == {"east/b1:1": "5.0.1"}
 
 
@@ -155,13 +137,11 @@ def test_other_records_say_nothing(value: bytes) -> None:
 
 
 def a_job(folder: Path, lines: Sequence[bytes]) -> JobSettings:
-    writer = FileTopicWriter(folder / "telemetry")
-    writer.append(lines)
-    writer.close()
+    with FileTopicWriter(folder / "telemetry") as writer:
+        writer.append(lines)
     topics = topics_of(telemetry=(folder / "telemetry").as_uri())
-    return JobSettings(
-        checkpoint=str(folder / "checkpoint"), connections=Connections(topics=topics)
-    )
+    checkpoint = str(folder / "checkpoint")
+    return JobSettings(checkpoint=checkpoint, connections=Connections(topics=topics))
 
 
 def resolved(
@@ -171,34 +151,25 @@ def resolved(
 
 
 def test_the_newest_record_of_a_broker_counts(tmp_path: Path) -> None:
-    job = a_job(
-        tmp_path, [report("b1:1", "4.2.4"), report("b2:1", "5.0.1"), report("b1:1", "5.0.1")]
-    )
-
-    assert versions_seen(job.connections) == {"pulsar/b1:1": "5.0.1", "pulsar/b2:1": "5.0.1"}
+    versions = (("b1:1", "4.2.4"), ("b2:1", "5.0.1"), ("b1:1", "5.0.1"))
+    job = a_job(tmp_path, [report(*one) for one in versions])
+    assert versions_seen(job.connections) == {"c/b1:1": "5.0.1", "c/b2:1": "5.0.1"}
 
 
-@pytest.mark.parametrize(
-    ("lines", "versions"),
-    [
-        ([], None),
-        ([note()], None),
-        ([sweep()], None),
-        ([load_data("b1:1")], None),
-        ([load_data("b1:1"), sweep("b1:1")], {}),
-        ([load_data("b1:1"), policies({"b1:1": "5.0.1"})], {"pulsar/b1:1": "5.0.1"}),
-        ([report("b1:1", None)], {}),
-    ],
-    ids=[
-        "nothing",
-        "a note",
-        "an empty sweep",
-        "load data",
-        "a whole pass",
-        "versions",
-        "an old report",
-    ],
-)
+#: Of the extensible load manager: it names no version.
+LOAD_DATA = line("broker-load-data", broker="b1:1", report={})
+SEEN: Mapping[str, tuple[Sequence[bytes], Mapping[str, str] | None]] = {
+    "nothing": ([], None),
+    "a note": ([line("note")], None),
+    "an empty sweep": ([line("sweep", brokers=[])], None),
+    "load data": ([LOAD_DATA], None),
+    "a whole pass": ([LOAD_DATA, line("sweep", brokers=["b1:1"])], {}),
+    "versions": ([LOAD_DATA, policies({"b1:1": "5.0.1"})], {"c/b1:1": "5.0.1"}),
+    "an old report": ([report("b1:1", None)], {}),
+}
+
+
+@pytest.mark.parametrize(("lines", "versions"), SEEN.values(), ids=SEEN)
 def test_only_a_report_or_a_whole_pass_shows_that_no_broker_names_its_version(
     lines: Sequence[bytes], versions: Mapping[str, str] | None, tmp_path: Path
 ) -> None:
@@ -207,7 +178,7 @@ def test_only_a_report_or_a_whole_pass_shows_that_no_broker_names_its_version(
 
 def test_a_first_start_waits_for_a_report(tmp_path: Path) -> None:
     """Job and collector start together: the checkpoint keeps what the first report says."""
-    job, said = a_job(tmp_path, [note()]), list[str]()
+    job, said = a_job(tmp_path, [line("note")]), list[str]()
     assert resolved(job, tmp_path / "checkpoint", []) is None, "the job ends before any report"
     writer = FileTopicWriter(tmp_path / "telemetry")
 
@@ -215,11 +186,9 @@ def test_a_first_start_waits_for_a_report(tmp_path: Path) -> None:
         writer.append([report("b1:1", "5.0.1")])
         return False
 
-    release = resolved(job, tmp_path / "checkpoint", said, ended)
+    assert resolved(job, tmp_path / "checkpoint", said, ended) == "5.0"
     writer.close()
-
-    assert release == "5.0"
-    assert [line.split(" (")[0] for line in said] == [
+    assert [one.split(" (")[0] for one in said] == [
         "pulsar.version: auto waits for the first report of a broker, which names its version; "
         "check that `rebalancer collect` runs, or set pulsar.version",
         "pulsar.version: 5.0",
@@ -230,20 +199,17 @@ def test_old_telemetry_is_read_where_there_is_no_newer(tmp_path: Path) -> None:
     job = a_job(tmp_path, [report("b1:1", "5.0.1")])
     later_ms = (tmp_path / "telemetry").stat().st_mtime_ns // 1_000_000 + 3_600_000
 
-    assert versions_seen(job.connections, later_ms) == {"pulsar/b1:1": "5.0.1"}
+    assert versions_seen(job.connections, later_ms) == {"c/b1:1": "5.0.1"}
 
 
 def test_the_first_start_decides_and_says_so(tmp_path: Path) -> None:
     job, said = a_job(tmp_path, [report("b1:1", "6.1.0"), b"nonsense"]), list[str]()
-    folder = tmp_path / "checkpoint"
 
-    release = resolved(job, folder, said)
-
-    assert release == "5.0"
+    assert resolved(job, tmp_path / "checkpoint", said) == "5.0"
     assert said == [
-        "pulsar.version: 5.0 (auto, by the telemetry: pulsar/b1:1 runs 6.1.0); fixed in the "
+        "pulsar.version: 5.0 (auto, by the telemetry: c/b1:1 runs 6.1.0); fixed in the "
         "checkpoint from now on",
-        "pulsar.version: pulsar/b1:1 runs Pulsar 6.1.0, whose rules are not known: those of 5.0, "
+        "pulsar.version: c/b1:1 runs Pulsar 6.1.0, whose rules are not known: those of 5.0, "
         "the nearest known release, stand for them",
     ]
 
@@ -254,15 +220,10 @@ def begun(folder: Path, job: JobSettings, release: PulsarRelease) -> None:
 
 
 def test_later_starts_keep_what_the_checkpoint_says(tmp_path: Path) -> None:
-    job, folder, said = (
-        a_job(tmp_path, [report("b1:1", "5.0.1")]),
-        tmp_path / "checkpoint",
-        list[str](),
-    )
-    begun(folder, job, "4.2")
+    job, said = a_job(tmp_path, [report("b1:1", "5.0.1")]), list[str]()
+    begun(tmp_path / "checkpoint", job, "4.2")
 
-    assert resolved(job, folder, said) == "4.2"
-    assert said == []
+    assert (resolved(job, tmp_path / "checkpoint", said), said) == ("4.2", [])
 
 
 @pytest.mark.parametrize(("enabled", "changes"), [(True, 0), (False, 1)])
@@ -286,12 +247,9 @@ def test_another_version_under_a_checkpoint_is_refused_as_strategy_settings_are(
     with guarded(folder, guard_of(job, engine.engine)):
         pass
 
-    with (
-        pytest.raises(SettingsError) as caught,
-        guarded(folder, guard_of(job, engine.in_release("5.0").engine)),
-    ):
+    newer = guard_of(job, engine.in_release("5.0").engine)
+    with pytest.raises(SettingsError) as caught, guarded(folder, newer):
         pass
-
     complaints = caught.value.complaints
     assert 'pulsar.version: "5.0", but the checkpoint was written with "4.2"' in complaints
     assert "shedding.avg.max_unload: 0.5, but the checkpoint was written with 0.2" in complaints
