@@ -65,17 +65,12 @@ def test_explain_reads_past_foreign_records_and_says_where_they_are(
         f"warning: {source}" for source in sources
     ]
     (later,) = (line for line in lines if "no command" in line and "unknown-version" in line)
-    assert (
-        "skipped 4 records that are no commands [unknown-version]: segment 0, byte 0; segment "
-        "0, byte " in later
-    )
+    assert "4 records that are no commands [unknown-version]: segment 0, byte 0; segment" in later
     assert (later.count("byte"), " and 1 more. $.v is 99" in later) == (3, True)
     (unknown,) = (line for line in lines if "explode" in line)
     written = b"".join(file.read_bytes() for file in (tmp_path / "commands").iterdir())
-    assert (
-        b"explode"
-        in written[int(unknown.partition("byte ")[2].partition(".")[0]) :].splitlines()[0]
-    ), "the place is that of the record"
+    named = int(unknown.partition("byte ")[2].partition(".")[0])
+    assert b"explode" in written[named:].splitlines()[0], "the place is that of the record"
 
 
 def test_json_output_stays_one_document(control: Control) -> None:
@@ -86,9 +81,7 @@ def test_a_control_topic_with_nothing_but_foreign_records(tmp_path: Path) -> Non
     control = Control(tmp_path)
     control.write("rounds", FOREIGN)
     control.write("commands", FOREIGN)
-
     answer = explained(control)
-
     assert answer.code == 1
     assert "no rounds and no commands yet" in answer.err
     assert "commands: skipped 2 records that are no commands [not-json]" in answer.err
@@ -104,10 +97,8 @@ def test_shadow_reads_past_foreign_records_on_all_three_topics(control: Control)
 
     assert answer.code == 0
     assert answer.json["rounds"] == 3
-    assert (
-        f"{control.uri('telemetry')}: skipped 2 records that are no telemetry records "
-        "[not-json]: segment 0, byte 0; " in answer.err
-    )
+    skipped = "skipped 2 records that are no telemetry records [not-json]: segment 0, byte 0; "
+    assert f"{control.uri('telemetry')}: {skipped}" in answer.err
     assert "that are no rounds [unknown-version]" in answer.err
     assert "that are no commands [unknown-version]" in answer.err
 
@@ -125,10 +116,8 @@ def test_a_replay_of_a_topic_names_positions_of_the_topic(tmp_path: Path) -> Non
     )
 
     assert f"rejected not-json at segment 0, byte {at} of {control.uri('telemetry')}: " in told.out
-    assert (
-        f"skipped 1 record that is no usable telemetry record [not-json]: segment 0, byte {at}. "
-        in quiet.err
-    )
+    skipped = "skipped 1 record that is no usable telemetry record [not-json]"
+    assert f"{skipped}: segment 0, byte {at}. " in quiet.err
     (row,) = (tmp_path / "out" / "rejected.jsonl").read_bytes().splitlines()
     assert (json.loads(row)["topic"], json.loads(row)["offset"]) == (control.uri("telemetry"), at)
 
@@ -137,7 +126,6 @@ def test_doctor_counts_foreign_records_on_the_rounds_topic(control: Control) -> 
     answer = rebalancer(
         "doctor", "--no-spark-start", "--json", *words(control, "rounds", "commands")
     )
-
     (found,) = [one for one in answer.json["findings"] if one["check"] == "epochs"]
     assert found["status"] == "warn"
     assert "newest on topics.rounds: 1" in found["text"]
@@ -149,9 +137,7 @@ def test_times_that_no_calendar_has_are_shown_as_they_are(tmp_path: Path) -> Non
     control.write("rounds", decided(tmp_path, "rounds"))
     times = {"issued_at_ms": LARGEST_TIME, "expires_at_ms": LARGEST_TIME}
     control.send(command("t/ns/0x00000000_0xffffffff", "hot:1", id="last", **times))
-
     answer = rebalancer("explain", "last", *words(control, "rounds", "commands"))
-
     assert answer.code == 0
     assert f"when: {LARGEST_TIME} ms" in answer.out
 

@@ -83,7 +83,6 @@ def test_it_is_named_with_the_remedy_whatever_is_written(
     folder.mkdir()
     with pytest.raises(typer.Exit), reported():
         writes(folder)
-
     said = capsys.readouterr().err
     assert said.startswith(f"error: {folder}")
     assert "No space left on device" in said
@@ -96,7 +95,6 @@ def test_of_a_file_without_a_name_the_likely_folders_are_named(
     """As of standard output."""
     with pytest.raises(typer.Exit), reported(), FULL.open("w") as out:
         print("a line", file=out, flush=True)
-
     said = capsys.readouterr().err
     assert said.startswith("error: No space left on device; ")
     assert f"{Path.cwd()} has " in said

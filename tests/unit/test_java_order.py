@@ -1,8 +1,9 @@
-"""Java's hash order, against the published walks and against a node-by-node imitation of the two
-maps.
+"""Java's hash order, against a node-by-node imitation of its two maps; and its sums, in which
+figures are added one after the other.
 """
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from strategies.java.hash_order import (
     hash_map_order,
     java_hash,
 )
+from strategies.ordered_sum import ordered_sum
 
 
 def colliding(count: int) -> list[str]:
@@ -114,9 +116,7 @@ def test_a_copy_is_filled_in_the_order_of_the_original(
     left_out = {index for index in left_out if index < len(keys)}
     copied = [keys[index] for index in walk_of_a_concurrent_hash_map(keys) if index not in left_out]
     walked, grown = walk_of_a_hash_map(copied, table_size)
-
     order, size = copied_order(keys, table_size, left_out)
-
     assert [keys[index] for index in order.tolist()] == [copied[position] for position in walked]
     assert size == grown
 
@@ -128,3 +128,15 @@ def test_doubles_order_as_double_compare(values: list[float]) -> None:
     wanted = sorted(ordinary, key=lambda at: (values[at], np.copysign(1, values[at])))
     assert [index for index in order.tolist() if values[index] == values[index]] == wanted
     assert len({*double_keys(np.array([float("nan"), -float("nan")])).tolist()}) == 1
+
+
+def test_each_addition_rounds_as_in_java() -> None:
+    """`sum` gives 1.0 and 2.0 here since Python 3.12."""
+    assert ordered_sum([0.1] * 10) == 0.9999999999999999
+    assert ordered_sum([1.0, 1e100, 1.0, -1e100]) == 0.0
+
+
+@pytest.mark.parametrize("whole", [[], [3, 4], [True, False, True]])
+def test_whole_numbers_stay_whole(whole: list[int]) -> None:
+    found = ordered_sum(whole)
+    assert (found, type(found)) == (sum(whole), int)

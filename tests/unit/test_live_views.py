@@ -54,9 +54,7 @@ def folded(made: MadeUpCluster, most: int = 500) -> LiveFold:
 def test_brokers_are_listed_by_usage_with_what_is_expected() -> None:
     one = cluster(MadeUpCluster(NOW, brokers=20))
     newest = one.decisions.rounds[-1].round
-
     found = views.brokers(one)
-
     assert found["usage"] == sorted(found["usage"], reverse=True)
     assert set(found["names"]) == set(newest.brokers)
     first = found["names"][0]
@@ -67,9 +65,7 @@ def test_brokers_are_listed_by_usage_with_what_is_expected() -> None:
 
 def test_the_map_of_usage_has_a_row_per_broker_and_a_column_per_round() -> None:
     one = cluster(MadeUpCluster(NOW, brokers=12, rounds=30))
-
     found = pictures.usage_over_time(one)
-
     cells = np.frombuffer(b64decode(found["cells"]), np.uint8).reshape(12, 30)
     names = [row["name"] for row in found["rows"]]
     assert [name.split(".")[0] for name in names] == [f"broker-{n}" for n in range(12)]
@@ -81,9 +77,7 @@ def test_the_map_of_usage_has_a_row_per_broker_and_a_column_per_round() -> None:
 
 def test_the_map_of_many_brokers_shows_the_highest_of_each_group_and_stays_small() -> None:
     one = cluster(MadeUpCluster(NOW, brokers=1_000, rounds=12))
-
     found = pictures.usage_over_time(one)
-
     cells = np.frombuffer(b64decode(found["cells"]), np.uint8).reshape(pictures.MOST_ROWS, 12)
     assert sum(row["count"] for row in found["rows"]) == 1_000
     assert found["lines"] == []
@@ -98,9 +92,7 @@ def test_an_unknown_usage_is_no_zero() -> None:
     made = [done for done, _, _ in MadeUpCluster(NOW, cluster="c", brokers=3, rounds=2).made()]
     usage = {name: value for name, value in made[1].usage.items() if name != made[1].brokers[1]}
     later = replace(made[1], brokers=tuple(usage), usage=usage, usage_after=usage)
-
     cells = b64decode(pictures.usage_over_time(only(of_rounds(made[0], later)))["cells"])
-
     assert cells[3] == pictures.UNKNOWN
     assert pictures.UNKNOWN not in (cells[2], cells[4], cells[5])
 
@@ -109,16 +101,13 @@ def test_figures_that_no_browser_can_read_do_not_break_the_page() -> None:
     made = [done for done, _, _ in MadeUpCluster(NOW, cluster="c", brokers=3, rounds=1).made()]
     usage = dict(zip(made[0].brokers, (float("inf"), 1e300, -5.0), strict=True))
     one = only(of_rounds(replace(made[0], usage=usage, usage_after=usage)))
-
     for found in (views.brokers(one), pictures.usage_over_time(one)):
         assert b"Infinity" not in orjson.dumps(found)
 
 
 def test_bundles_are_listed_by_their_newest_command_with_the_answer() -> None:
     one = cluster(MadeUpCluster(NOW, brokers=12, rounds=300))
-
     found = pictures.bundles_over_time(one)
-
     assert len(found["columns"]) == pictures.MOST_COLUMNS
     newest = {one.bundle for one in one.decisions.log.commands if one.round == 300}
     assert {row["bundle"] for row in found["rows"][: len(newest)]} == newest
@@ -129,9 +118,7 @@ def test_bundles_are_listed_by_their_newest_command_with_the_answer() -> None:
 
 def test_history_is_newest_first_and_counts_answers() -> None:
     one = cluster(MadeUpCluster(NOW, brokers=12, rounds=60))
-
     found = views.history(one)
-
     assert [row["round"] for row in found["rounds"]] == list(range(60, 0, -1))
     assert found["rounds"][0]["answers"] == {"open": 6}
     acted = found["rounds"][15]
@@ -153,9 +140,7 @@ def test_a_round_in_little_memory_is_the_same_round() -> None:
 
 def test_rounds_share_the_names_of_their_brokers() -> None:
     decoded = [replace(one, brokers=tuple(f"{name}" for name in one.brokers)) for one in ROUNDS]
-
     kept = only(of_rounds(*decoded)).decisions.rounds
-
     assert len({id(one.places) for one in kept}) == 1
     assert len({id(one.round.brokers) for one in kept}) == 1
 
@@ -200,9 +185,7 @@ def test_the_order_of_the_records_does_not_matter_and_repeated_ones_count_once()
 
 def test_only_the_newest_rounds_stay_with_their_commands_and_outcomes() -> None:
     fold = folded(MADE, most=10)
-
     kept = only(fold).decisions
-
     assert [one.round.round for one in kept.rounds] == list(range(31, 41))
     assert {one.round for one in kept.log.commands} == {40}
     assert {one.command_id for one in kept.log.outcomes} <= kept.log.by_id.keys()
@@ -214,14 +197,12 @@ def test_only_the_newest_rounds_stay_with_their_commands_and_outcomes() -> None:
 
 def test_a_newer_epoch_is_newer_whatever_its_numbers() -> None:
     fold = of_rounds(*ROUNDS, replace(ROUNDS[0], epoch=2))
-
     assert only(fold).decisions.rounds[-1].key == (2, 1)
 
 
 def test_what_did_not_change_is_the_same_object() -> None:
     fold = of_rounds(*ROUNDS)
     before = only(fold)
-
     assert only(fold) is before
     fold.add_telemetry(TelemetryHead("c", NOW, "load-report"))
     assert only(fold) is not before
@@ -256,9 +237,7 @@ def test_a_cluster_that_decides_takes_the_place_of_one_that_vanished() -> None:
     for number in range(MOST_CLUSTERS):
         fold.add_telemetry(TelemetryHead(f"cluster-{number}", NOW, "load-report"))
     fold.add_telemetry(TelemetryHead("cluster-0", NOW + 1, "load-report"))
-
     fold.add_round(replace(ROUNDS[0], cluster="new"))
-
     clusters = fold.clusters(NOW)
     assert (len(clusters), fold.left_out) == (MOST_CLUSTERS, 0)
     assert clusters.keys() >= {"new", "cluster-0"}
@@ -271,9 +250,7 @@ def test_hostile_records_cannot_fill_the_memory_with_clusters_or_codes() -> None
         fold.add_rejected(f"cluster-{number}", "bad")
     for number in range(1_000):
         fold.add_rejected("cluster-0", f"code-{number}")
-
     clusters = fold.clusters(NOW)
-
     assert (len(clusters), fold.left_out) == (MOST_CLUSTERS, 50)
     assert len(clusters["cluster-0"].rejected) <= 101
     assert sum(clusters["cluster-0"].rejected.values()) == 1_001

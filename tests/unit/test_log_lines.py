@@ -74,13 +74,6 @@ def test_every_line_of_execute_is_an_object(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_every_line_of_execute_has_a_time(tmp_path: Path) -> None:
-    done = executed(tmp_path)
-    for line in [*done.out.splitlines(), *done.err.splitlines()]:
-        datetime.fromisoformat(line.partition(" ")[0])
-
-
-@pytest.mark.heavy
 def test_outcomes_as_records_stay_as_they_are_published(tmp_path: Path) -> None:
     (told,) = executed(tmp_path, "--json", "--set", "log.format=json").out.splitlines()
     assert told.encode() == Control(tmp_path).read("outcomes")[0]

@@ -70,7 +70,6 @@ def meaning(record: bytes) -> str:
 def test_a_whole_number_may_have_a_point(record: bytes) -> None:
     places = [*whole_numbers(json.loads(record))]
     assert places
-
     for place in places:
         number = json.loads(record)
         for step in place:
@@ -83,7 +82,6 @@ def test_a_whole_number_may_have_a_point(record: bytes) -> None:
 @pytest.mark.parametrize("to", [b"1e400", b"9" * 5000])
 def test_a_usage_beyond_all_numbers_is_not_measured(to: bytes) -> None:
     record = token(load_report(), "report", "cpu", "usage", to=to)
-
     assert said(record) == "cpu.usage is inf"
     assert figures_of(record).cpu == Resource(-1.0, -1.0)
     assert figures_of(record).bandwidth_in == figures_of(load_report()).bandwidth_in
@@ -92,10 +90,11 @@ def test_a_usage_beyond_all_numbers_is_not_measured(to: bytes) -> None:
 def test_many_bad_rows_are_one_sentence() -> None:
     loads = {bundle(number): 1.0 for number in range(5)}
     record = load_report(loads=loads).replace(b'"msgRateIn":1.0', b'"msgRateIn":-1.0')
-
     assert said(record) == f'bundle "{bundle(0)}": msgRateIn is -1, and 4 more bundles'
 
 
+#: Of the extensible load manager.
+NEW_REPORTS = (broker_load(), top_bundles())
 CPU_IS_NULL = changed(load_report(), "report", "cpu", to=None)
 #: Records that are not mended, by the code of their rejection.
 REJECTED: Mapping[str, Sequence[bytes]] = {
@@ -105,11 +104,7 @@ REJECTED: Mapping[str, Sequence[bytes]] = {
     ],
     "wrong-type": [
         changed(load_report(), "report", to=None),
-        *(
-            changed(one, "report", to=to)
-            for one in (broker_load(), top_bundles())
-            for to in (0, [])
-        ),
+        *(changed(one, "report", to=to) for one in NEW_REPORTS for to in (0, [])),
         # One bad figure beside a key that occurs twice.
         CPU_IS_NULL[:-1] + b',"ts":4}',
         CPU_IS_NULL.replace(b'"report":{', b'"report":{"cpu" :{},'),
@@ -119,11 +114,7 @@ REJECTED: Mapping[str, Sequence[bytes]] = {
     "broker-id": [changed(load_report(), "broker", to="b1")],
     "not-finite": [
         load_report(loads={"t/ns/not-a-range": 1.0}).replace(b"50.0", b"NaN", 1),
-        *(
-            token(one, "report", to=to)
-            for one in (broker_load(), top_bundles())
-            for to in (b"NaN", b"Infinity")
-        ),
+        *(token(one, "report", to=to) for one in NEW_REPORTS for to in (b"NaN", b"Infinity")),
     ],
     "not-json": [
         load_report()[:-1] + b',"ts":4.0,"ts":4}',
@@ -144,13 +135,11 @@ def test_what_is_not_one_bad_figure_is_not_mended(code: str, records: Sequence[b
 @given(st.integers(0, 2**32))
 def test_whatever_one_bad_figure_is_it_alone_is_left_out(seed: int) -> None:
     name, record = bad_figure(random.Random(seed), load_report())
-
     assert said(record).startswith((f"{name} ", f"{name}."))
 
 
 def test_what_was_left_out_travels_with_the_record() -> None:
     again = unpack_record(pack_record(report_of(CPU_IS_NULL)))
-
     assert isinstance(again, LoadReport)
     assert again.left_out == ("cpu is null",)
 
@@ -180,7 +169,6 @@ def skips(done: Round, code: str) -> list[Skip]:
 
 def test_a_broker_with_a_bad_figure_is_in_the_round_by_its_other_figures() -> None:
     (*_, done) = rounds_of(minutes({"b:1": b'"NaN"'}))
-
     assert done.brokers == ("a:1", "b:1", "c:1")
     (skip,) = skips(done, "figures-left-out")
     assert (skip.names, skip.text) == (("b:1",), 'cpu.usage is "NaN"')
@@ -190,9 +178,7 @@ def test_a_broker_with_a_bad_figure_is_in_the_round_by_its_other_figures() -> No
 
 def test_a_figure_that_can_be_used_again_is_no_longer_named() -> None:
     lines = [*minutes({"b:1": b"NaN"}, 2)[4:], *minutes({}, 4)[8:]]
-
     named = [[skip.names for skip in skips(one, "figures-left-out")] for one in rounds_of(lines)]
-
     assert named == [[("b:1",)], [], []]
 
 
@@ -221,7 +207,6 @@ def test_a_broker_whose_reports_are_all_rejected_is_named() -> None:
 
 def test_where_all_reports_are_rejected_the_round_is_blind() -> None:
     (*_, done) = rounds_of(rejected(minutes({}), "a:1", "b:1", "c:1"))
-
     assert done.state is not None
     assert done.state.code == "blind"
     assert "a:1: no report of it was accepted lately" in done.state.text
@@ -231,7 +216,6 @@ def test_where_all_reports_are_rejected_the_round_is_blind() -> None:
 def test_a_broker_whose_reports_become_unusable_is_named_when_the_last_one_is_too_old() -> None:
     lines = minutes({}, 8)
     rounds = rounds_of(lines[:8] + rejected(lines[8:], "b:1"))  # from the third minute on
-
     named = [bool(skips(one, "reports-rejected")) for one in rounds]
     assert named == [False] * 4 + [True] * 4
     assert rounds[-1].stale["b:1"].startswith("newest report is 361 s old")
@@ -242,7 +226,6 @@ def test_brokers_that_did_not_answer_or_left_are_not_named() -> None:
         changed(one, "missing", to={"d:1": "timed out"}) if b'"sweep"' in one else one
         for one in minutes({})
     ]
-
     assert [skips(one, "reports-rejected") for one in rounds_of(silent)] == [[], [], []]
 
 
@@ -253,7 +236,6 @@ def test_brokers_that_did_not_answer_or_left_are_not_named() -> None:
 def test_what_nobody_reads_is_left_out_without_a_word(place: tuple[str, ...], to: bytes) -> None:
     record = changed(load_report(), "v", to=1.0)
     read = report_of(token(record, *place, "unread", to=to))
-
     assert pack_record(read) == pack_record(report_of(load_report()))
 
 
@@ -261,7 +243,6 @@ def test_a_text_keeps_what_looks_like_a_number() -> None:
     text = '4.0, "NaN": Infinity\\'
     cluster, unread = changed(load_report(), "cluster", to=text), ("report", "unread")
     record = changed(changed(cluster, *unread, to=text), "report", "cpu", to=None)
-
     assert report_of(record).cluster == text
     assert said(record) == "cpu is null"
 
@@ -276,5 +257,4 @@ def test_policies_are_not_changed() -> None:
 
 def test_a_withdrawn_report_may_have_numbers_with_a_point() -> None:
     record = changed(changed(broker_load(), "report", to=None), "v", to=1.0)
-
     assert isinstance(decode(record, b""), Tombstone)

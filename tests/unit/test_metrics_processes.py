@@ -131,10 +131,7 @@ class TestExecutor:
         scene.send(first := scene.move(), second := scene.move(TWO, round=2))
         with executor(scene.pulsar, scene.control, asks, metrics=of_executor) as running:
             of_executor.follow(
-                lambda: len(running.applying),
-                lambda: running.is_paused,
-                lambda: 0,
-                lambda: running.held,
+                lambda: 0, lambda: running.is_paused, lambda: 0, lambda: running.held
             )
             running.step(0)
             assert shown("commands_held") == {("c",): 2}
@@ -208,7 +205,6 @@ class TestFacts:
         rounds = [a_round(1_000, ["p", "q", "p"]), a_round(2_000, ["q"], forecast={"error": 0.125})]
         tally.add("c", [a_command("unload"), *rounds, a_rejection("late")], 1_900)
         tally.add("", [a_rejection("late"), a_rejection("not-json")], None)
-
         newest = RoundFigures(2_000, 0.5, 0.25, {}, ForecastFigures(0.125))
         counts = ClusterCounts("c", 2, {"unload": 1}, {"p": 2, "q": 2}, 1_900, newest)
         rejected = {"late": 2, "not-json": 1}
@@ -335,7 +331,6 @@ class TestJob:
         other = BatchFacts({"late": 1, "Not A Code": 1}, [ClusterCounts("d", 2)])
         for batch in (a_batch(one, other), a_batch(one), a_batch()):
             job.take(batch)
-
         assert shown("rejected_records_total") == {("late",): 5, ("other",): 1}
         assert shown("rounds_total") == {("c",): 2, ("d",): 2}
         assert shown("commands_total") == {("c", "unload"): 6}

@@ -30,13 +30,8 @@ class Process:
     address: ListenAddress = HERE
 
     def __post_init__(self) -> None:
-        self.liveness = Liveness(
-            60,
-            "a pass",
-            loops=["east", "west"],
-            is_stopping=lambda: self.stopping,
-            clock=lambda: self.now_s,
-        )
+        loops, stopping, clock = ["east", "west"], lambda: self.stopping, lambda: self.now_s
+        self.liveness = Liveness(60, "a pass", loops=loops, is_stopping=stopping, clock=clock)
 
 
 @pytest.fixture
@@ -50,7 +45,6 @@ def test_prometheus_gets_text_and_openmetrics_if_it_asks_for_it(process: Process
     status, kind, text = get(process.address, "/metrics")
     assert (status, kind.startswith("text/plain; version=0.0.4")) == (200, True)
     assert scraped(text) == {("pulsar_rebalancer_build_info", "0.1.0"): 1.0}
-
     accept = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
     status, kind, text = get(process.address, "/metrics?name=x", headers=accept)
     assert (status, kind.startswith("application/openmetrics-text")) == (200, True)
@@ -136,7 +130,6 @@ def test_connections_without_a_request_make_no_probe_fail(process: Process, begu
         for _ in range(40):
             waiting = stack.enter_context(socket.create_connection(process.address, timeout=60))
             waiting.sendall(begun)
-
         probes = [get(process.address, path)[0] for path in ("/healthz", "/metrics") * 13]
     assert probes == [200] * 26
 

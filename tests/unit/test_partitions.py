@@ -42,9 +42,8 @@ def test_the_cores_are_those_of_a_local_master(master: str, cores: int) -> None:
 
 
 def telemetry(folder: Path, lines: Sequence[bytes]) -> Connections:
-    writer = FileTopicWriter(folder / "telemetry")
-    writer.append(lines)
-    writer.close()
+    with FileTopicWriter(folder / "telemetry") as writer:
+        writer.append(lines)
     return reading(folder)
 
 
@@ -81,10 +80,8 @@ def test_auto_matches_the_number_of_the_checkpoint_and_another_number_does_not(
     for job in (JobSettings(shuffle_partitions=3), AUTO):
         with guarded(tmp_path, guard_of(job, EngineSettings())) as held:
             assert held.change is None
-    with (
-        pytest.raises(SettingsError, match=r"job\.shuffle_partitions: 2, but"),
-        guarded(tmp_path, guard_of(JobSettings(shuffle_partitions=2), EngineSettings())),
-    ):
+    other = guard_of(JobSettings(shuffle_partitions=2), EngineSettings())
+    with pytest.raises(SettingsError, match="partitions: 2, but"), guarded(tmp_path, other):
         pass
 
 

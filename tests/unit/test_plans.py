@@ -31,10 +31,8 @@ from tests.unit.test_wire_encoding import ROUND
 
 ONE, TWO = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"
 AT = 1_000_000
-MOVES = (
-    command(ONE, "a:1", "b:1", issued_at_ms=AT, expires_at_ms=AT + 300_000, id="m1"),
-    command(TWO, "a:1", "c:1", issued_at_ms=AT, expires_at_ms=AT + 300_000, id="m2"),
-)
+TIMES = {"issued_at_ms": AT, "expires_at_ms": AT + 300_000}
+MOVES = (command(ONE, "a:1", "b:1", id="m1", **TIMES), command(TWO, "a:1", "c:1", id="m2", **TIMES))
 DONE = replace(ROUND, cluster="c", epoch=1, round=1, ts=AT, commands=("m1", "m2"))
 
 
@@ -75,14 +73,10 @@ def decided(action: ApprovalAction, status: ApprovalStatus, reason: str | None =
 
 def test_the_id_changes_with_every_byte_of_every_command() -> None:
     pairs = [ApprovedCommand("a", "0" * 64), ApprovedCommand("b", "1" * 64)]
+    other_digest, one_id = ApprovedCommand("b", "2" * 64), ApprovedCommand("a b", "0" * 64)
     ids = {
-        plan_id("c", 1, 1, pairs),
-        plan_id("d", 1, 1, pairs),
-        plan_id("c", 2, 1, pairs),
-        plan_id("c", 1, 2, pairs),
-        plan_id("c", 1, 1, pairs[:1]),
-        plan_id("c", 1, 1, [pairs[0], ApprovedCommand("b", "2" * 64)]),
-        plan_id("c", 1, 1, [ApprovedCommand("a b", "0" * 64)]),
+        *(plan_id(*of, pairs) for of in (("c", 1, 1), ("d", 1, 1), ("c", 2, 1), ("c", 1, 2))),
+        *(plan_id("c", 1, 1, of) for of in (pairs[:1], [pairs[0], other_digest], [one_id])),
     }
     assert len(ids) == 7
     assert plan_id("c", 1, 1, pairs[::-1]) == plan_id("c", 1, 1, pairs)

@@ -67,7 +67,6 @@ def test_extensible_brokers_of_5_0_publish_as_those_of_4_2() -> None:
     assert found.figures is not None
     assert found.figures.bundle_count == load["bundleCount"] == 6
     assert found.figures.traffic.msg_rate_in == load["msgRateIn"] > 0
-
     top = recorded("top-bundles-load-data")
     bundles = read("top-bundles-load-data", top).bundles
     assert bundles is not None

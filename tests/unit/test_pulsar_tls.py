@@ -47,22 +47,9 @@ def certificate(folder: Path, name: str, address: str = "IP:127.0.0.1") -> Path:
     file = folder / f"{name}.pem"
     subject = ["-subj", f"/CN={name}", "-addext", f"subjectAltName={address}"]
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout"]
-    subprocess.run(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-days",
-            "2",
-            *key,
-            str(file.with_suffix(".key")),
-            *subject,
-            "-out",
-            str(file),
-        ],
-        check=True,
-        capture_output=True,
-    )
+    files = [str(file.with_suffix(".key")), "-out", str(file)]
+    words = ["openssl", "req", "-x509", "-days", "2", *subject, *key, *files]
+    subprocess.run(words, check=True, capture_output=True)
     return file
 
 
@@ -195,13 +182,10 @@ def test_a_broker_that_wants_a_certificate_of_ours_names_the_setting(
         for sentence in both_say(broker, ours):
             assert "requires a client certificate" in sentence
             assert "pulsar.tls_cert_file" in sentence
+        none, keys = settings(broker, ours), (ours.with_suffix(".key"), theirs.with_suffix(".key"))
         wrong, right = (
-            replace(
-                settings(broker, ours),
-                tls_cert_file=str(shown),
-                tls_key_file=str(shown.with_suffix(".key")),
-            )
-            for shown in (ours, theirs)
+            replace(none, tls_cert_file=str(shown), tls_key_file=str(key))
+            for shown, key in zip((ours, theirs), keys, strict=True)
         )
         assert "does not accept our certificate" in rest_says(wrong)
         with closing(PulsarAdmin(right)) as admin:
