@@ -166,7 +166,6 @@ def test_a_consumer_whose_place_is_gone_names_its_file_of_positions(
     ):
         consumer.poll(10, 0)
     assert "checkpoint" not in str(told.value)
-
     positions.unlink()
     with closing(open_consumer(topic, "group", tmp_path)) as consumer:
         assert values(consumer.poll(10, 0)) == [b"2"]

@@ -83,9 +83,7 @@ class TestAntiAffinity:
             assert rule("b1", THREE, counts(*served)) is allowed
 
     def test_a_broker_that_may_keep_nothing_itself_still_serves_what_it_serves(self) -> None:
-        """Java counts nothing for a present broker that is no candidate, and keeps the bundle
-        there.
-        """
+        """Java counts nothing for a present broker that is no candidate, and keeps the bundle."""
         assert may_leave("b1", ("b2", "b3"), counts(2, 1, 1))
         assert not java_may_leave("b1", ("b2", "b3"), counts(2, 1, 1))
 
@@ -94,9 +92,7 @@ class TestAntiAffinity:
         assert group_members({"t/a": ""}, "t/a") == ()
 
     def test_a_move_must_not_crowd_the_group(self) -> None:
-        """Java allows it: it would leave a broker with one namespace of the group for another that
-        then has two.
-        """
+        """Java lets a broker with one namespace of the group pass it to one that then has two."""
         assert set(more_crowded(("b2", "b3"), counts(1, 1, 0), "b1", lambda _: False)) == {"b2"}
         assert not more_crowded(("b2",), counts(1, 1, 0), "b1", lambda _: True)
 
@@ -110,23 +106,21 @@ class TestAntiAffinity:
             assert found.brokers == brokers
 
 
-class TestTopicCount:
-    def test_fixed_counts_the_topics_of_the_bundle(self) -> None:
-        seen = fleet(topics={"b1": 95, "b2": 96})
-        allowed = filters(max_topics=100).allowed(
-            FilteredBundle("t/ns/0x0_0x1", topics=5), ["b1", "b2"], seen
-        )
-        assert allowed.brokers == ("b1",)
-        assert "101 topics, filters.max_topics = 100 are" in allowed.refused["b2"].text
+def test_fixed_counts_the_topics_of_the_bundle() -> None:
+    seen = fleet(topics={"b1": 95, "b2": 96})
+    allowed = filters(max_topics=100).allowed(
+        FilteredBundle("t/ns/0x0_0x1", topics=5), ["b1", "b2"], seen
+    )
+    assert allowed.brokers == ("b1",)
+    assert "101 topics, filters.max_topics = 100 are" in allowed.refused["b2"].text
 
 
-class TestVersions:
-    def test_a_release_is_newer_than_its_candidates(self) -> None:
-        mixed = ["4.10.0", "4.2.0", "4.2.0-rc.11", "4.2.0-rc.2", "4.1.9", "4.2.1", "4.2.0-SNAPSHOT"]
-        keys = {version: key for version in mixed if (key := version_key(version)) is not None}
-        ordered = "4.1.9 4.2.0-SNAPSHOT 4.2.0-rc.2 4.2.0-rc.11 4.2.0 4.2.1 4.10.0"
-        assert sorted(keys, key=keys.__getitem__) == ordered.split()
-        assert version_key("4.2.0+build") == version_key("4.2.0")
+def test_a_release_is_newer_than_its_candidates() -> None:
+    mixed = ["4.10.0", "4.2.0", "4.2.0-rc.11", "4.2.0-rc.2", "4.1.9", "4.2.1", "4.2.0-SNAPSHOT"]
+    keys = {version: key for version in mixed if (key := version_key(version)) is not None}
+    ordered = "4.1.9 4.2.0-SNAPSHOT 4.2.0-rc.2 4.2.0-rc.11 4.2.0 4.2.1 4.10.0"
+    assert sorted(keys, key=keys.__getitem__) == ordered.split()
+    assert version_key("4.2.0+build") == version_key("4.2.0")
 
 
 class TestAllFilters:
@@ -228,9 +222,7 @@ def test_a_snapshot_that_cannot_be_read_allows_no_move(snapshot: str) -> None:
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_patterns_of_all_policies_together_have_a_bound(patterns: list[str], what: str) -> None:
-    """Each policy by itself is fine; together they would take minutes. None is followed in part: no
-    bundle may go anywhere.
-    """
+    """Together they would take minutes. None is followed in part: no bundle may go anywhere."""
     many = [policy(f"p{number}", patterns, ["b1"]) for number in range(60)]
     assert read_policies(json.dumps({"isolation": many[:8]})).complaints == ()
     view = read_policies(json.dumps({"isolation": many}))

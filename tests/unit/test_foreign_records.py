@@ -55,9 +55,8 @@ def test_explain_reads_past_foreign_records_and_says_where_they_are(
     control: Control, tmp_path: Path
 ) -> None:
     whole = rebalancer("explain", "1", "--from", tmp_path / "out")
-
+    assert explained(control, "--json").json["kind"] == "explanation"
     answer = explained(control)
-
     assert (answer.code, answer.out) == (0, whole.out)
     lines = answer.err.splitlines()[1:]
     sources = [control.uri("rounds")] * 6 + [control.uri("commands")] * 6
@@ -71,10 +70,6 @@ def test_explain_reads_past_foreign_records_and_says_where_they_are(
     written = b"".join(file.read_bytes() for file in (tmp_path / "commands").iterdir())
     named = int(unknown.partition("byte ")[2].partition(".")[0])
     assert b"explode" in written[named:].splitlines()[0], "the place is that of the record"
-
-
-def test_json_output_stays_one_document(control: Control) -> None:
-    assert explained(control, "--json").json["kind"] == "explanation"
 
 
 def test_a_control_topic_with_nothing_but_foreign_records(tmp_path: Path) -> None:
@@ -92,9 +87,7 @@ def test_shadow_reads_past_foreign_records_on_all_three_topics(control: Control)
     control.write(
         "telemetry", [b"foreign", load_report("a:1", 0, {one: 10.0}), b"", sweep(1, "a:1")]
     )
-
     answer = rebalancer("shadow", "--json", *words(control, "telemetry", "rounds", "commands"))
-
     assert answer.code == 0
     assert answer.json["rounds"] == 3
     skipped = "skipped 2 records that are no telemetry records [not-json]: segment 0, byte 0; "
@@ -109,12 +102,10 @@ def test_a_replay_of_a_topic_names_positions_of_the_topic(tmp_path: Path) -> Non
     first, *rest = uneven()
     control.write("telemetry", [first, b"foreign", *rest])
     at = len(first) + 1
-
     told = rebalancer("replay", "--from-topic", control.uri("telemetry"))
     quiet = rebalancer(
         "replay", "--from-topic", control.uri("telemetry"), "--out", tmp_path / "out"
     )
-
     assert f"rejected not-json at segment 0, byte {at} of {control.uri('telemetry')}: " in told.out
     skipped = "skipped 1 record that is no usable telemetry record [not-json]"
     assert f"{skipped}: segment 0, byte {at}. " in quiet.err

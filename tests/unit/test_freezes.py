@@ -125,17 +125,14 @@ def test_the_executor_moves_nothing_while_a_broker_is_frozen(
     watch = FreezeWatch(admin, every_s=0)
     control.send(command(ONE, one, two), command(TWO, two, one))
     pulsar.faults = frozen(three)
-
     with executor(pulsar, control, APPLY, frozen=lambda live: str(watch.stuck(live))) as working:
         working.step(0)
         assert control.verdicts() == [("refused", "broker-frozen")] * 2
         assert f"{three} is frozen" in str(control.outcomes()[0].reason)
         assert pulsar.asked("PUT") == []
-
         pulsar.heal()
         control.send(command(ONE, one, two))
         working.step(0)
-
     assert control.verdicts()[2:] == [("applied", "")]
 
 
@@ -160,7 +157,6 @@ def test_a_frozen_broker_is_asked_for_one_report_only(
     ):
         with pytest.raises(BrokerUnavailable, match=reason):
             reports.load_report(two)
-
     assert [path for path in unanswered if "load-report" in path] == [
         "/admin/v2/broker-stats/load-report"
     ]

@@ -176,9 +176,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 def test_the_folder_of_another_user_stays(tmp_path: Path) -> None:
-    """Root would take the files of a job whose lock it cannot see: that of another container with
-    the same /tmp.
-    """
+    """Root would take the files of another container with the same /tmp, whose lock is hidden."""
     left = tmp_path / "pulsar-rebalancer-job-left"
     left.mkdir()
     (left / ".lock").touch()

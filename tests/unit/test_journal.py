@@ -155,9 +155,7 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_published_needs_no_room_for_its_bytes(one: Journal, tmp_path: Path) -> None:
-    """20 MB went through it. A record that is read again is known by its place, and its verdict
-    stands.
-    """
+    """Of 20 MB. A record that is read again is known by its place, and its verdict stands."""
     all_of_them = [
         Received(f"id-{number}", Position("t", 0, number), b"r" * 100_000) for number in range(100)
     ]
@@ -318,8 +316,8 @@ BOUNDS: Mapping[str, int] = {
 
 @dataclass
 class Month:
-    """What an executor writes: moves, every third of them held first; one plan, one pause, one
-    bundle that nobody owns a day; a start every morning.
+    """What an executor writes: moves, every third of them held first; each day a start, one plan,
+    one pause, one bundle that nobody owns.
     """
 
     journal: Journal

@@ -89,11 +89,9 @@ def moves(budget: Budget, *mib: float) -> list[str]:
 class TestBudget:
     def test_without_limits_everything_moves_and_is_counted(self) -> None:
         budget = a_budget()
+        assert budget.spent is None
         assert moves(budget, 1, 2) == ["moves", "moves"]
         assert budget.spent == Spent(NOW, 2, 3 * MIB)
-
-    def test_a_round_that_moves_nothing_spends_nothing(self) -> None:
-        assert a_budget(moves_per_round=1).spent is None
 
     def test_bundles_of_a_round(self) -> None:
         too_many = "would exceed limits.moves_per_round = 2"

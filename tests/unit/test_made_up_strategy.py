@@ -41,9 +41,8 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], Pa
 
 def test_its_settings_are_shown_checked_and_described_like_all_others() -> None:
     assert chosen("shedding.halving.gap_percent=15").value("shedding.halving.gap_percent") == 15
-    with pytest.raises(
-        SettingsError, match=r"shedding\.halving\.gap_percent: must be at most 100 points, got 101"
-    ):
+    said = r"shedding\.halving\.gap_percent: must be at most 100 points, got 101"
+    with pytest.raises(SettingsError, match=said):
         chosen("shedding.halving.gap_percent=101")
     schema = str(json_schema(all_leaves(WITH_HALVING)))
     assert "gap_percent" in schema
@@ -51,9 +50,8 @@ def test_its_settings_are_shown_checked_and_described_like_all_others() -> None:
 
 
 def test_without_the_entry_there_is_no_such_strategy() -> None:
-    with pytest.raises(
-        SettingsError, match=r"shedding\.strategy: must be one of .*got \"halving\""
-    ):
+    said = r"shedding\.strategy: must be one of .*got \"halving\""
+    with pytest.raises(SettingsError, match=said):
         load(flags=["shedding.strategy=halving"])
     assert "halving" not in SHEDDERS
 

@@ -192,7 +192,6 @@ def rejected(lines: list[bytes], *brokers: str) -> list[bytes]:
 
 def test_a_broker_whose_reports_are_all_rejected_is_named() -> None:
     rounds = rounds_of(rejected(minutes({}), "b:1"))
-
     for done in rounds:
         assert done.brokers == ("a:1", "c:1")
         assert "rejected topic" in done.stale["b:1"]

@@ -32,13 +32,9 @@ def pulsar() -> Iterator[FakePulsar]:
 
 
 def words(pulsar: FakePulsar, folder: Path, listen: str = "127.0.0.1:0") -> list[str]:
-    given = Control(folder).settings(
-        pulsar__admin_urls=pulsar.admin_urls,
-        collector__pass_interval_ms=100,
-        metrics__listen=listen,
-        log__format="json",
-    )
-    return set_words(given)
+    more = {"pulsar__admin_urls": pulsar.admin_urls, "collector__pass_interval_ms": 100}
+    logs = {"metrics__listen": listen, "log__format": "json"}
+    return set_words(Control(folder).settings(**more, **logs))
 
 
 @contextmanager

@@ -72,12 +72,10 @@ def test_passes_of_a_collector_are_counted_per_cluster(
 ) -> None:
     metrics = CollectorMetrics(registry, ["east", "west"], liveness)
     assert shown("passes_total") == {("east",): 0, ("west",): 0}
-
     metrics.stepped("west", StepResult(None, False, ("unreachable",)), 9.0)
     assert liveness.not_ready() != ""
     metrics.stepped("east", StepResult(a_pass({B: "x", C: "x"}), True, ("late",)), 2.0)
     metrics.stepped("east", StepResult(a_pass({C: "y"}), False, ()), 3.0)
-
     assert liveness.not_ready() == ""
     assert shown("passes_total") == {("east",): 2, ("west",): 0}
     assert shown("complaints_total") == {("east",): 1, ("west",): 1}
@@ -111,7 +109,6 @@ class TestExecutor:
         with executor(scene.pulsar, scene.control, metrics=of_executor) as running:
             while running.step(0):
                 of_executor.stepped()
-
         published = scene.outcomes
         assert len(published) == 5
         assert shown("outcomes_total") == Counter(
@@ -141,7 +138,6 @@ class TestExecutor:
             assert shown("commands_held") == {("c",): 1}
             scene.give(approval(action="pause"))
             running.step(0)
-
         assert shown("paused") == {("c",): 1}
         given = scene.control.answers()
         assert shown("approvals_total") == Counter(
@@ -163,7 +159,6 @@ class TestExecutor:
         with executor(scene.pulsar, scene.control) as running:
             of_executor.follow(lambda: len(running.applying), lambda: paused[0], lambda: 4096)
             running.step(0)
-
         assert seen == [{("c",): 1}] * len(seen)
         assert seen
         assert shown("commands_in_flight") == {("c",): 0}
@@ -197,6 +192,15 @@ def a_rejection(code: str) -> OutputRow:
     return OutputRow("rejected", "", json.dumps({"code": code, "cluster": None}).encode())
 
 
+def newest(rounds: list[OutputRow], *, per_broker: bool = False) -> RoundFigures:
+    """The figures of the newest one of these rounds of a cluster."""
+    tally = BatchTally(per_broker=per_broker)
+    tally.add("c", rounds, None)
+    (facts,) = read_facts(tally.value().decode()).clusters
+    assert facts.newest_round is not None
+    return facts.newest_round
+
+
 class TestFacts:
     """Facts are read off the rows that are published."""
 
@@ -205,17 +209,15 @@ class TestFacts:
         rounds = [a_round(1_000, ["p", "q", "p"]), a_round(2_000, ["q"], forecast={"error": 0.125})]
         tally.add("c", [a_command("unload"), *rounds, a_rejection("late")], 1_900)
         tally.add("", [a_rejection("late"), a_rejection("not-json")], None)
-        newest = RoundFigures(2_000, 0.5, 0.25, {}, ForecastFigures(0.125))
-        counts = ClusterCounts("c", 2, {"unload": 1}, {"p": 2, "q": 2}, 1_900, newest)
+        last = RoundFigures(2_000, 0.5, 0.25, {}, ForecastFigures(0.125))
+        counts = ClusterCounts("c", 2, {"unload": 1}, {"p": 2, "q": 2}, 1_900, last)
         rejected = {"late": 2, "not-json": 1}
         assert read_facts(tally.value().decode()) == BatchFacts(rejected, [counts])
 
     def test_brokers_are_named_only_on_request(self) -> None:
-        tally = BatchTally(per_broker=True)
-        tally.add("c", [a_round(1_000, [], forecast={"error": None})], None)
-        (facts,) = read_facts(tally.value().decode()).clusters
         usage = {A: 0.75, B: 0.25}
-        assert facts.newest_round == RoundFigures(1_000, 0.5, 0.25, usage, ForecastFigures())
+        found = newest([a_round(1_000, [], forecast={"error": None})], per_broker=True)
+        assert found == RoundFigures(1_000, 0.5, 0.25, usage, ForecastFigures())
 
     @pytest.mark.parametrize(
         ("codes", "state"),
@@ -229,15 +231,9 @@ class TestFacts:
     def test_a_state_begins_with_the_first_round_that_has_it(
         self, codes: list[str], state: StateFigures
     ) -> None:
-        tally = BatchTally(per_broker=False)
-        rounds = [
-            a_round(1_000 * number, [], state={"code": code, "text": "…"})
-            for number, code in enumerate(codes, 1)
-        ]
-        tally.add("c", rounds, None)
-        (facts,) = read_facts(tally.value().decode()).clusters
-        assert facts.newest_round is not None
-        assert facts.newest_round.state == state
+        states = [{"code": code, "text": "…"} for code in codes]
+        rounds = [a_round(1_000 * number, [], state=one) for number, one in enumerate(states, 1)]
+        assert newest(rounds).state == state
 
     def test_a_cluster_that_only_rejected_records_name_is_left_out(self) -> None:
         tally = BatchTally(per_broker=False)
@@ -256,25 +252,17 @@ def with_round(since: int = 60_000, usage: Mapping[str, float] = {}, **more: Any
     return BatchFacts({}, [ClusterCounts("c", 1, newest_round=newest)])
 
 
-def a_state(code: str, since: int, *, changed: bool = False) -> BatchFacts:
-    return with_round(since, state=StateFigures(code, since, changed))
-
-
 class TestJob:
     """Micro-batches."""
 
     def test_exactly_one_state_is_1_and_it_lasts_since_its_first_round(
         self, shown: Shown, job: JobMetrics
     ) -> None:
-        story = [
-            (a_state("waiting", 60_000), "waiting", 60),
-            (a_state("waiting", 120_000), "waiting", 60),
-            (a_state("acting", 180_000), "acting", 180),
-            (a_state("acting", 300_000, changed=True), "acting", 300),
-        ]
-        for facts, code, since in story:
-            job.take(a_batch(facts))
-            wanted = {("c", state): state == code for state in STATES}
+        story = [("waiting", 60, 60), ("waiting", 120, 60), ("acting", 180, 180)]
+        for code, first, since in (*story, ("acting", 300, 300)):
+            state = StateFigures(code, 1_000 * first, changed=first == 300)
+            job.take(a_batch(with_round(1_000 * first, state=state)))
+            wanted = {("c", one): one == code for one in STATES}
             assert shown("round_state") == wanted
             assert shown("round_state_since_timestamp_seconds") == {("c",): since}
 
@@ -308,7 +296,6 @@ class TestJob:
         assert math.isnan(shown("records_behind")[()])
         job.take(a_batch())
         job.take(a_batch(took_ms=1_500, behind=None))
-
         assert liveness.not_ready() == ""
         assert shown("batch_duration_seconds_sum") == {(): 2.0}
         assert shown("batch_duration_seconds_count") == {(): 2}

@@ -64,10 +64,8 @@ def test_the_number_of_the_first_start_stays_whatever_appears_later(tmp_path: Pa
     said: list[str] = []
     first = with_partitions(AUTO, None, said.append, clusters=lambda _: 3)
     assert first.shuffle_partitions == first.partitions == 3
-    assert said == [
-        "job.shuffle_partitions: 3 (auto: 4 cores, 3 clusters in the newest telemetry); fixed in "
-        "the checkpoint from now on"
-    ]
+    (sentence,) = said
+    assert sentence.startswith("job.shuffle_partitions: 3 (auto: 4 cores, 3 clusters in the newest")
     with guarded(tmp_path, guard_of(first, EngineSettings())):
         pass
     later = with_partitions(AUTO, written_guard(tmp_path), clusters=lambda _: 100)

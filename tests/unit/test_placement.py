@@ -144,9 +144,8 @@ def test_only_the_modular_least_resource_usage_opens_rounds() -> None:
 
 
 def test_the_registry_knows_its_names_and_their_settings() -> None:
-    with pytest.raises(
-        SettingsError, match="'nobody' is not known; choose one of least_long_term_rate"
-    ):
+    said = "'nobody' is not known; choose one of least_long_term_rate"
+    with pytest.raises(SettingsError, match=said):
         placer("nobody", None, "fixed")
     with pytest.raises(SettingsError, match="belong to another placement"):
         placer("avg", LeastResourceUsageSettings(), "fixed")

@@ -136,9 +136,7 @@ def test_notices_that_wait_survive_and_the_file_is_always_whole(
 
 
 def test_the_journal_flushes_each_change(tmp_path: Path) -> None:
-    """SQLite's own flushes cannot be replaced: its settings are what decides. 2 is FULL: with a
-    write-ahead log, each change is on the disk when its transaction returns.
-    """
+    """SQLite's own flushes cannot be replaced; 2 is FULL: a transaction returns with its flush."""
     with closing(Journal(tmp_path)) as journal:
         assert journal.rows("PRAGMA synchronous") == [(2,)]
         assert journal.rows("PRAGMA journal_mode") == [("wal",)]

@@ -37,9 +37,7 @@ def test_a_repaired_clock_brings_its_broker_back_at_once() -> None:
 
 
 def test_brokers_that_died_do_not_vote_for_an_earlier_time() -> None:
-    """`d` lags by 130 s; `b` and `c` have been silent for as long, so their newest reports are
-    fresh by the clock of `d`.
-    """
+    """By the late clock of `d`, the last reports of `b` and `c` would be fresh."""
     before = [(name, 30 * i + n, 20 + i) for i in range(10) for n, name in enumerate("abc")]
     after = [
         (name, 30 * i + n, 20 + i) for i in range(10, 16) for name, n in (("d", -128), ("a", 3))
@@ -162,7 +160,6 @@ def test_after_the_collectors_clock_went_back_nothing_is_in_the_future() -> None
     memory = replace(one.memory, gave_at_ms=late, ewma=0.4)
     store.put_broker(replace(one, judged_after_ms=late, memory=memory))
     running.fold(replace(sweep(242 - HOURS, "a:1", "b:1"), sweep=4), store)
-
     state, broker = store.get_cluster(), store.get_broker("a:1")
     assert state.cooling == {bundle(0): back, bundle(1): back - 1}
     assert state.advised == {bundle(2): back}

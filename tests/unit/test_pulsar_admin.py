@@ -30,10 +30,6 @@ BUNDLE = "t/ns/0x00000000_0x80000000"
 OTHER = "t/ns/0x80000000_0xffffffff"
 
 
-def cluster(**given: object) -> Cluster:
-    return Cluster(token=TOKEN, **given)  # type: ignore[arg-type]
-
-
 #: Makes clients of a fake cluster; all are closed at the end of the test.
 Connect = Callable[..., PulsarAdmin]
 
@@ -48,7 +44,7 @@ def running(state: Cluster, brokers: int = 3) -> Iterator[FakePulsar]:
 
 @pytest.fixture
 def pulsar() -> Iterator[FakePulsar]:
-    with running(cluster()) as found:
+    with running(Cluster(token=TOKEN)) as found:
         yield found
 
 
@@ -69,21 +65,16 @@ def admin(tmp_path: Path) -> Iterator[Connect]:
 
 @pytest.mark.parametrize("manager", ["modular", "extensible"])
 def test_what_it_asks_and_what_it_does(admin: Connect, manager: str) -> None:
-    state = cluster(
-        manager=manager,
-        policies={"p": {"namespaces": []}},
-        domains={"d": {"brokers": []}},
-        groups={"t/ns": "g1"},
-    )
+    policies, domains = {"p": {"namespaces": []}}, {"d": {"brokers": []}}
+    state = Cluster(token=TOKEN, manager=manager, policies=policies, domains=domains)
+    state.groups["t/ns"] = "g1"
     with running(state) as pulsar:
         _, two, three = state.brokers
         client = admin(pulsar)
-
         assert client.brokers() == tuple(sorted(state.brokers))
         assert client.owner(BUNDLE) == two
         assert client.ranges("t/ns") == ("0x00000000_0x80000000", "0x80000000_0xffffffff")
-        assert client.isolation_policies() == {"p": {"namespaces": []}}
-        assert client.failure_domains() == {"d": {"brokers": []}}
+        assert (client.isolation_policies(), client.failure_domains()) == (policies, domains)
         assert client.anti_affinity("t/ns") == "g1"
         assert client.anti_affinity("t/other") is None
         assert client.tenants() == ("t",)
@@ -123,12 +114,10 @@ def test_the_name_of_a_topic_is_quoted_too() -> None:
 
 @pytest.mark.parametrize("manager", ["modular", "extensible"])
 def test_a_redirect_keeps_method_body_and_token(admin: Connect, manager: str) -> None:
-    with running(cluster(manager=manager)) as pulsar:
+    with running(Cluster(token=TOKEN, manager=manager)) as pulsar:
         client = admin(pulsar, admin_urls=f"http://{pulsar.cluster.brokers[2]}")
-
         client.unload(BUNDLE, pulsar.cluster.brokers[2])
         client.split(OTHER, "specified_positions_divide", [0x90000000])
-
         calls, (one, two, three) = pulsar.asked("PUT"), pulsar.cluster.brokers
         assert {call.headers.get("authorization") for call in calls} == {f"Bearer {TOKEN}"}
         hops = [call.broker for call in calls if "/unload" in call.target]
@@ -139,7 +128,7 @@ def test_a_redirect_keeps_method_body_and_token(admin: Connect, manager: str) ->
 
 
 def test_a_redirect_to_a_stranger_is_not_followed(pulsar: FakePulsar, admin: Connect) -> None:
-    with running(cluster()) as stranger:
+    with running(Cluster(token=TOKEN)) as stranger:
         there = stranger.cluster.brokers[0]
         pulsar.fail(is_put, sent_to(f"http://{there}/admin/v2/namespaces/{BUNDLE}/unload"))
         with pytest.raises(Refused, match=f"{there}, which is no broker in the cluster") as caught:
@@ -277,7 +266,7 @@ def test_a_wish_to_stop_ends_the_repetitions(pulsar: FakePulsar, admin: Connect)
 
 
 def test_of_a_stack_trace_the_line_that_says_something_is_told(admin: Connect) -> None:
-    with running(cluster(manager="extensible")) as pulsar:
+    with running(Cluster(token=TOKEN, manager="extensible")) as pulsar:
         with pytest.raises(Refused, match=r"\(java\.lang\.IllegalArgument.* to same broker\.\)"):
             admin(pulsar).unload(BUNDLE, pulsar.cluster.brokers[1])
         with pytest.raises(Refused, match=r"\(java\.lang\.UnsupportedOperationException\)"):

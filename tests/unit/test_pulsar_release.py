@@ -237,7 +237,6 @@ def test_another_version_under_a_checkpoint_is_refused_as_strategy_settings_are(
     engine = load(flags=["shedding.strategy=avg", "pulsar.version=4.2"])
     with guarded(folder, guard_of(job, engine.engine)):
         pass
-
     newer = guard_of(job, engine.in_release("5.0").engine)
     with pytest.raises(SettingsError) as caught, guarded(folder, newer):
         pass

@@ -196,9 +196,7 @@ def test_a_broker_that_wants_a_certificate_of_ours_names_the_setting(
 def test_with_plain_admin_urls_topics_by_tls_are_judged_by_the_authorities_of_the_machine(
     broker: str, ours: Path
 ) -> None:
-    """They trust the broker, which is no Pulsar: it is not to be said that the certificate is at
-    fault.
-    """
+    """They trust the broker, which is no Pulsar: its certificate is not at fault."""
     code = (
         "from tests.unit.client_complaint import client_says; from sinks.pulsar_api.access "
         "import PulsarSettings;"

@@ -132,9 +132,7 @@ def test_a_placement_that_sheds_places_only_for_itself_from_50_on(
         "placement.least_long_term_rate.overloaded_percent=70",
     ]
     made = load(flags=flags)
-
     name, placing = placement_of(made.engine)
-
     assert name == placed_by
     assert len(made.warnings) == (placed_by != "avg")
     if placed_by != "avg":
