@@ -18,6 +18,7 @@ from sinks.topics.files.topic import FileTopicWriter, TopicRecord
 from strategies.errors import SinkError
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+NOW_MS, WEEK_MS, AHEAD_MS = 400 * DAY_MS, 7 * DAY_MS, 8 * DAY_MS
 LENIENT = TopicAccess(files=FileSettings(fail_on_data_loss=False))
 
 
@@ -178,10 +179,6 @@ def test_a_reader_without_a_place_of_its_own_is_started_again(topic: TopicUri) -
         segment_path(topic.folder, 1).write_bytes(b"")
         with pytest.raises(SinkError, match=r"is gone: .*, or start the command again"):
             reader.read()
-
-
-NOW_MS = 400 * DAY_MS
-WEEK_MS, AHEAD_MS = 7 * DAY_MS, 8 * DAY_MS
 
 
 def at(ms: int) -> bytes:

@@ -3,6 +3,7 @@ they are.
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -126,8 +127,8 @@ def test_doctor_counts_foreign_records_on_the_rounds_topic(control: Control) -> 
 def test_times_that_no_calendar_has_are_shown_as_they_are(tmp_path: Path) -> None:
     control = Control(tmp_path)
     control.write("rounds", decided(tmp_path, "rounds"))
-    times = {"issued_at_ms": LARGEST_TIME, "expires_at_ms": LARGEST_TIME}
-    control.send(command("t/ns/0x00000000_0xffffffff", "hot:1", id="last", **times))
+    last = command("t/ns/0x00000000_0xffffffff", "hot:1", id="last", issued_at_ms=LARGEST_TIME)
+    control.send(replace(last, expires_at_ms=LARGEST_TIME))
     answer = rebalancer("explain", "last", *words(control, "rounds", "commands"))
     assert answer.code == 0
     assert f"when: {LARGEST_TIME} ms" in answer.out

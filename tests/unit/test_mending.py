@@ -104,7 +104,7 @@ REJECTED: Mapping[str, Sequence[bytes]] = {
     ],
     "wrong-type": [
         changed(load_report(), "report", to=None),
-        *(changed(one, "report", to=to) for one in NEW_REPORTS for to in (0, [])),
+        *(changed(one, "report", to=to) for one in NEW_REPORTS for to in (0, [1])),
         # One bad figure beside a key that occurs twice.
         CPU_IS_NULL[:-1] + b',"ts":4}',
         CPU_IS_NULL.replace(b'"report":{', b'"report":{"cpu" :{},'),

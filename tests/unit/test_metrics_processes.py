@@ -168,15 +168,13 @@ class TestExecutor:
         assert shown("journal_bytes") == {("c",): 4096}
 
 
-RECORD = {"range": 0.5, "std": 0.1, "max_over_mean": 1.5}
-
-
 def a_round(ts: int, codes: list[str], **more: Any) -> OutputRow:
+    spread = {"range": 0.5, "std": 0.1, "max_over_mean": 1.5}
     record = {
         "v": 1,
         "ts": ts,
-        "spread": RECORD,
-        "spread_after": {**RECORD, "range": 0.25},
+        "spread": spread,
+        "spread_after": {**spread, "range": 0.25},
         "usage": {A: 0.75, B: 0.25},
         "skips": [{"code": code, "names": ["x"], "text": "…"} for code in codes],
         **more,

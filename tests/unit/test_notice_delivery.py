@@ -22,6 +22,7 @@ from tests.webhook import Answered, Hook, listening
 
 KEY = "the-key-nobody-may-see-0123456789"
 NOW_S = 1_795_000_000
+IN_A_MINUTE = {"Retry-After": "Wed, 18 Nov 2026 11:07:40 GMT"}
 
 
 @dataclass
@@ -56,9 +57,6 @@ def sender() -> Sender:
 
 def to(hook: Hook, **changes: object) -> NoticeSettings:
     return NoticeSettings(url=hook.url, **changes)  # type: ignore[arg-type]
-
-
-IN_A_MINUTE = {"Retry-After": "Wed, 18 Nov 2026 11:07:40 GMT"}
 
 
 @pytest.mark.parametrize(

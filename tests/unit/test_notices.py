@@ -261,8 +261,9 @@ def live(folder: Path, arrived: list[Notice], fuse: Fuse) -> None:
 def story(folder: Path, fuse: Fuse) -> list[Notice]:
     """What arrives of notifiers before and after the records; one that dies has a successor."""
     arrived = list[Notice]()
-    for begin in (lambda: None, lambda: publish(folder)):
-        begin()
+    for published in (False, True):
+        if published:
+            publish(folder)
         with suppress(Death):
             live(folder, arrived, fuse)
         live(folder, arrived, Fuse())

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -30,6 +31,7 @@ BUNDLE = "t/ns/0x00000000_0x80000000"
 OTHER = "t/ns/0x80000000_0xffffffff"
 
 
+Manager = Literal["modular", "extensible"]
 #: Makes clients of a fake cluster; all are closed at the end of the test.
 Connect = Callable[..., PulsarAdmin]
 
@@ -64,8 +66,9 @@ def admin(tmp_path: Path) -> Iterator[Connect]:
 
 
 @pytest.mark.parametrize("manager", ["modular", "extensible"])
-def test_what_it_asks_and_what_it_does(admin: Connect, manager: str) -> None:
-    policies, domains = {"p": {"namespaces": []}}, {"d": {"brokers": []}}
+def test_what_it_asks_and_what_it_does(admin: Connect, manager: Manager) -> None:
+    policies: dict[str, object] = {"p": {"namespaces": []}}
+    domains: dict[str, object] = {"d": {"brokers": []}}
     state = Cluster(token=TOKEN, manager=manager, policies=policies, domains=domains)
     state.groups["t/ns"] = "g1"
     with running(state) as pulsar:
@@ -113,7 +116,7 @@ def test_the_name_of_a_topic_is_quoted_too() -> None:
 
 
 @pytest.mark.parametrize("manager", ["modular", "extensible"])
-def test_a_redirect_keeps_method_body_and_token(admin: Connect, manager: str) -> None:
+def test_a_redirect_keeps_method_body_and_token(admin: Connect, manager: Manager) -> None:
     with running(Cluster(token=TOKEN, manager=manager)) as pulsar:
         client = admin(pulsar, admin_urls=f"http://{pulsar.cluster.brokers[2]}")
         client.unload(BUNDLE, pulsar.cluster.brokers[2])
