@@ -3,12 +3,13 @@ they are.
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sinks.topics.files.topic import TopicRecord
-from sinks.topics.pulsar.partition import MessageId, id_at
+from sinks.topics.pulsar.partition import MessageId
 from sinks.topics.readable import Skipped, place, readable
 from sinks.wire.codec import decode_command, encode_command
 from sinks.wire.origin import Position
@@ -21,15 +22,19 @@ from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 FOREIGN = [b"\x00\xff no JSON", b'{"hello":"world"}', b"[]", b"", b'"' + b"x" * 300]
 
 
+def decided(folder: Path, kind: str) -> list[bytes]:
+    """Rounds or commands of a replay, that is in the folder `out`."""
+    log = recorded(folder, uneven(rounds=3))
+    rebalancer("replay", log, "--out", folder / "out", *EAGER_WORDS)
+    return (folder / "out" / f"{kind}.jsonl").read_bytes().splitlines()
+
+
 @pytest.fixture
 def control(tmp_path: Path) -> Control:
     """What a job left on its topics, with foreign records before, between and behind."""
-    rebalancer(
-        "replay", recorded(tmp_path, uneven(rounds=3)), "--out", tmp_path / "out", *EAGER_WORDS
-    )
     control = Control(tmp_path)
     for kind in ("rounds", "commands"):
-        lines = (tmp_path / "out" / f"{kind}.jsonl").read_bytes().splitlines()
+        lines = decided(tmp_path, kind)
         first = json.loads(lines[0])
         later = json.dumps({**first, "v": 99}).encode()
         unknown = json.dumps({**first, "action": "explode", "closed_by": "magic"}).encode()
@@ -51,9 +56,8 @@ def test_explain_reads_past_foreign_records_and_says_where_they_are(
     control: Control, tmp_path: Path
 ) -> None:
     whole = rebalancer("explain", "1", "--from", tmp_path / "out")
-
+    assert explained(control, "--json").json["kind"] == "explanation"
     answer = explained(control)
-
     assert (answer.code, answer.out) == (0, whole.out)
     lines = answer.err.splitlines()[1:]
     sources = [control.uri("rounds")] * 6 + [control.uri("commands")] * 6
@@ -61,30 +65,19 @@ def test_explain_reads_past_foreign_records_and_says_where_they_are(
         f"warning: {source}" for source in sources
     ]
     (later,) = (line for line in lines if "no command" in line and "unknown-version" in line)
-    assert (
-        "skipped 4 records that are no commands [unknown-version]: segment 0, byte 0; segment "
-        "0, byte " in later
-    )
+    assert "4 records that are no commands [unknown-version]: segment 0, byte 0; segment" in later
     assert (later.count("byte"), " and 1 more. $.v is 99" in later) == (3, True)
     (unknown,) = (line for line in lines if "explode" in line)
     written = b"".join(file.read_bytes() for file in (tmp_path / "commands").iterdir())
-    assert (
-        b"explode"
-        in written[int(unknown.partition("byte ")[2].partition(".")[0]) :].splitlines()[0]
-    ), "the place is that of the record"
-
-
-def test_json_output_stays_one_document(control: Control) -> None:
-    assert explained(control, "--json").json["kind"] == "explanation"
+    named = int(unknown.partition("byte ")[2].partition(".")[0])
+    assert b"explode" in written[named:].splitlines()[0], "the place is that of the record"
 
 
 def test_a_control_topic_with_nothing_but_foreign_records(tmp_path: Path) -> None:
     control = Control(tmp_path)
     control.write("rounds", FOREIGN)
     control.write("commands", FOREIGN)
-
     answer = explained(control)
-
     assert answer.code == 1
     assert "no rounds and no commands yet" in answer.err
     assert "commands: skipped 2 records that are no commands [not-json]" in answer.err
@@ -95,15 +88,11 @@ def test_shadow_reads_past_foreign_records_on_all_three_topics(control: Control)
     control.write(
         "telemetry", [b"foreign", load_report("a:1", 0, {one: 10.0}), b"", sweep(1, "a:1")]
     )
-
     answer = rebalancer("shadow", "--json", *words(control, "telemetry", "rounds", "commands"))
-
     assert answer.code == 0
     assert answer.json["rounds"] == 3
-    assert (
-        f"{control.uri('telemetry')}: skipped 2 records that are no telemetry records "
-        "[not-json]: segment 0, byte 0; " in answer.err
-    )
+    skipped = "skipped 2 records that are no telemetry records [not-json]: segment 0, byte 0; "
+    assert f"{control.uri('telemetry')}: {skipped}" in answer.err
     assert "that are no rounds [unknown-version]" in answer.err
     assert "that are no commands [unknown-version]" in answer.err
 
@@ -114,17 +103,13 @@ def test_a_replay_of_a_topic_names_positions_of_the_topic(tmp_path: Path) -> Non
     first, *rest = uneven()
     control.write("telemetry", [first, b"foreign", *rest])
     at = len(first) + 1
-
     told = rebalancer("replay", "--from-topic", control.uri("telemetry"))
     quiet = rebalancer(
         "replay", "--from-topic", control.uri("telemetry"), "--out", tmp_path / "out"
     )
-
     assert f"rejected not-json at segment 0, byte {at} of {control.uri('telemetry')}: " in told.out
-    assert (
-        f"skipped 1 record that is no usable telemetry record [not-json]: segment 0, byte {at}. "
-        in quiet.err
-    )
+    skipped = "skipped 1 record that is no usable telemetry record [not-json]"
+    assert f"{skipped}: segment 0, byte {at}. " in quiet.err
     (row,) = (tmp_path / "out" / "rejected.jsonl").read_bytes().splitlines()
     assert (json.loads(row)["topic"], json.loads(row)["offset"]) == (control.uri("telemetry"), at)
 
@@ -133,7 +118,6 @@ def test_doctor_counts_foreign_records_on_the_rounds_topic(control: Control) -> 
     answer = rebalancer(
         "doctor", "--no-spark-start", "--json", *words(control, "rounds", "commands")
     )
-
     (found,) = [one for one in answer.json["findings"] if one["check"] == "epochs"]
     assert found["status"] == "warn"
     assert "newest on topics.rounds: 1" in found["text"]
@@ -142,64 +126,42 @@ def test_doctor_counts_foreign_records_on_the_rounds_topic(control: Control) -> 
 
 def test_times_that_no_calendar_has_are_shown_as_they_are(tmp_path: Path) -> None:
     control = Control(tmp_path)
-    rebalancer(
-        "replay", recorded(tmp_path, uneven(rounds=3)), "--out", tmp_path / "out", *EAGER_WORDS
-    )
-    control.write("rounds", (tmp_path / "out" / "rounds.jsonl").read_bytes().splitlines())
-    control.send(
-        command(
-            "t/ns/0x00000000_0xffffffff",
-            "hot:1",
-            id="last",
-            issued_at_ms=LARGEST_TIME,
-            expires_at_ms=LARGEST_TIME,
-        )
-    )
-
+    control.write("rounds", decided(tmp_path, "rounds"))
+    last = command("t/ns/0x00000000_0xffffffff", "hot:1", id="last", issued_at_ms=LARGEST_TIME)
+    control.send(replace(last, expires_at_ms=LARGEST_TIME))
     answer = rebalancer("explain", "last", *words(control, "rounds", "commands"))
-
     assert answer.code == 0
     assert f"when: {LARGEST_TIME} ms" in answer.out
 
 
 @pytest.mark.parametrize(
-    ("topic", "named"),
+    ("topic", "offset", "named"),
     [
-        ("kafka://h:1/t", "partition 2, offset 77"),
-        ("file:///folder", "segment 2, byte 77"),
-        ("pulsar+ssl://h:1/t/n/t", "partition 2, message 0:0:77"),
-        ("log.jsonl", "byte 77"),
+        ("kafka://h:1/t", 77, "partition 2, offset 77"),
+        ("file:///folder", 77, "segment 2, byte 77"),
+        ("pulsar+ssl://h:1/t/n/t", 77, "partition 2, message 0:0:77"),
+        (
+            "pulsar://h:1/t/n/t",
+            MessageId(12, 34, 5_000).offset,
+            "partition 2, message 12:34:4095 or a later one",
+        ),
+        ("log.jsonl", 77, "byte 77"),
     ],
 )
-def test_places_are_named_as_the_tools_of_the_topic_name_them(topic: str, named: str) -> None:
-    assert place(Position(topic, 2, 77)) == named
-
-
-def test_a_place_in_a_batch_beyond_the_numbers_says_so() -> None:
-    offset = MessageId(12, 34, 5_000).offset
-    assert (
-        place(Position("pulsar://h:1/t/n/t", 0, offset))
-        == "partition 0, message 12:34:4095 or a later one"
-    )
-
-
-def test_an_offset_is_a_message_id() -> None:
-    id_ = MessageId(2**31 - 1, 2**20 - 1, 2**12 - 1)
-    assert id_at(id_.offset) == id_
-    assert id_at(MessageId(12, 34, -1).offset) == (12, 34, 0)
+def test_places_are_named_as_the_tools_of_the_topic_name_them(
+    topic: str, offset: int, named: str
+) -> None:
+    assert place(Position(topic, 2, offset)) == named
 
 
 def test_what_is_readable_keeps_its_position() -> None:
     good = command("t/ns/0x00000000_0xffffffff", "hot:1")
-    skipped = Skipped("kafka://h:1/t", "command")
     records = [
         TopicRecord(Position("kafka://h:1/t", 0, number), value, len(value))
         for number, value in enumerate([b"x", encode_command(good)])
     ]
-
+    skipped = Skipped("kafka://h:1/t", "command")
     assert list(readable(records, decode_command, skipped)) == [(records[1].position, good)]
-    assert skipped.lines() == [
-        "kafka://h:1/t: skipped 1 record that is no command [not-json]: partition 0, offset 0. "
-        "The record is not JSON: Expecting value (character 0); write one JSON object per "
-        "line, in UTF-8."
+    assert [line.partition(". ")[0] for line in skipped.lines()] == [
+        "kafka://h:1/t: skipped 1 record that is no command [not-json]: partition 0, offset 0"
     ]

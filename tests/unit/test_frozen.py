@@ -41,12 +41,3 @@ def test_a_cycle_is_freed_after_some_micro_batches() -> None:
     for _ in range(128):
         freezer.after_batch()
     assert alive() is None
-
-
-@pytest.mark.heavy
-def test_what_nothing_refers_to_is_freed_at_once() -> None:
-    freezer, plain = Freezer(), type("Plain", (), {})()
-    alive = weakref.ref(plain)
-    freezer.after_batch()
-    del plain
-    assert alive() is None

@@ -1,8 +1,9 @@
-"""Java's hash order, against the published walks and against a node-by-node imitation of the two
-maps.
+"""Java's hash order, against a node-by-node imitation of its two maps; and its sums, in which
+figures are added one after the other.
 """
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from strategies.java.hash_order import (
     hash_map_order,
     java_hash,
 )
+from strategies.ordered_sum import ordered_sum
 
 
 def colliding(count: int) -> list[str]:
@@ -101,11 +103,8 @@ def test_a_concurrent_hash_map_walks_as_node_by_node(keys: list[str]) -> None:
 
 @given(st.lists(st.sampled_from(colliding(12)), unique=True, max_size=12), st.integers(0, 60))
 def test_crowded_buckets_double_small_tables(crowd: list[str], others: int) -> None:
-    keys = [
-        *(f"b{number}:1" for number in range(others // 2)),
-        *crowd,
-        *(f"c{number}:1" for number in range(others)),
-    ]
+    before = [f"b{number}:1" for number in range(others // 2)]
+    keys = [*before, *crowd, *(f"c{number}:1" for number in range(others))]
     assert concurrent_hash_map_order(keys).tolist() == walk_of_a_concurrent_hash_map(keys)
     assert hash_map_order(keys)[0].tolist() == walk_of_a_hash_map(keys)[0]
 
@@ -117,9 +116,7 @@ def test_a_copy_is_filled_in_the_order_of_the_original(
     left_out = {index for index in left_out if index < len(keys)}
     copied = [keys[index] for index in walk_of_a_concurrent_hash_map(keys) if index not in left_out]
     walked, grown = walk_of_a_hash_map(copied, table_size)
-
     order, size = copied_order(keys, table_size, left_out)
-
     assert [keys[index] for index in order.tolist()] == [copied[position] for position in walked]
     assert size == grown
 
@@ -127,14 +124,19 @@ def test_a_copy_is_filled_in_the_order_of_the_original(
 @given(st.lists(st.floats(), min_size=1))
 def test_doubles_order_as_double_compare(values: list[float]) -> None:
     order = np.argsort(double_keys(np.array(values)), kind="stable")
-    wanted = sorted(
-        range(len(values)),
-        key=lambda index: (
-            values[index] != values[index],
-            values[index],
-            np.copysign(1, values[index]),
-        ),
-    )
-    ordinary = [index for index in order.tolist() if values[index] == values[index]]
-    assert ordinary == [index for index in wanted if values[index] == values[index]]
+    ordinary = [index for index in range(len(values)) if values[index] == values[index]]
+    wanted = sorted(ordinary, key=lambda at: (values[at], np.copysign(1, values[at])))
+    assert [index for index in order.tolist() if values[index] == values[index]] == wanted
     assert len({*double_keys(np.array([float("nan"), -float("nan")])).tolist()}) == 1
+
+
+def test_each_addition_rounds_as_in_java() -> None:
+    """`sum` gives 1.0 and 2.0 here since Python 3.12."""
+    assert ordered_sum([0.1] * 10) == 0.9999999999999999
+    assert ordered_sum([1.0, 1e100, 1.0, -1e100]) == 0.0
+
+
+@pytest.mark.parametrize("whole", [[], [3, 4], [True, False, True]])
+def test_whole_numbers_stay_whole(whole: list[int]) -> None:
+    found = ordered_sum(whole)
+    assert (found, type(found)) == (sum(whole), int)

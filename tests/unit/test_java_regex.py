@@ -80,9 +80,7 @@ def test_places_between_characters_are_those_of_the_library(place: str, around: 
 
 @pytest.mark.parametrize(("pattern", "tree"), PATTERNS["trees"].items())
 def test_a_new_python_parses_as_before(pattern: str, tree: str) -> None:
-    """The parser is a private part of Python: where a release changes it, `linear_match` has to
-    follow.
-    """
+    """The parser is a private part of Python, which `linear_match` has to follow."""
     assert repr(parsed(pattern)) == tree
 
 

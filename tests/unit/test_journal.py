@@ -5,10 +5,9 @@ and neither rows nor bytes grow with the time.
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -16,6 +15,7 @@ from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.guard import KEPT, MoveJournal
 from sinks.executor.journal import Journal, Received, unfinished_commands
 from sinks.wire.origin import Position
+from strategies.cluster.model import OutcomeStatus
 from strategies.errors import SinkError, StateVersionError
 from strategies.executor.approvals import ApprovedCommand
 from strategies.executor.gate_and_breaker import MoveResult
@@ -26,10 +26,8 @@ def received(id_: str = "id", place: int = 10) -> Received:
     return Received(id_, Position("t", 0, place), b"{}")
 
 
-@contextmanager
-def journal(folder: Path) -> Iterator[Journal]:
-    with closing(Journal(folder)) as one:
-        yield one
+def journal(folder: Path) -> closing[Journal]:
+    return closing(Journal(folder))
 
 
 @pytest.fixture
@@ -59,16 +57,18 @@ def test_a_command_goes_from_open_to_decided_to_published_across_restarts(tmp_pa
         assert earlier is None, "the very same record is no replay"
 
 
-def test_the_same_id_at_another_place_is_a_replay(one: Journal) -> None:
-    one.decide(received(), "refused", b"o", 1)
-    assert one.earlier(received(place=99)) == (None, "refused")
-    assert one.earlier(received("other", 99)) == (None, None)
-
-
-def test_dry_runs_and_open_intents_are_no_verdict(one: Journal) -> None:
-    one.decide(received(), "dry-run", b"o", 1)
+@pytest.mark.parametrize(
+    ("status", "counts", "verdict"),
+    [("refused", True, "refused"), ("dry-run", True, None), ("refused", False, None)],
+    ids=["a verdict", "a dry run", "a forged record"],
+)
+def test_the_same_id_at_another_place_is_a_replay_of_a_verdict(
+    one: Journal, status: OutcomeStatus, counts: bool, verdict: OutcomeStatus | None
+) -> None:
+    one.decide(received(), status, b"o", 1, counts=counts)
+    assert one.earlier(received(place=99)) == (None, verdict)
+    assert one.earlier(received())[0] is not None, "the very same record is known"
     one.intend(received("other"), None, 1)
-    assert one.earlier(received(place=99)) == (None, None)
     assert one.earlier(received("other", 99)) == (None, None)
 
 
@@ -79,11 +79,19 @@ def test_what_is_unfinished_comes_in_the_order_in_which_it_began(one: Journal) -
     assert [entry.received.id for entry in one.unfinished()] == ["c", "d", "b", "a"]
 
 
-def test_epochs_only_grow(tmp_path: Path) -> None:
+def files(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_epochs_only_grow_and_a_known_one_writes_nothing(tmp_path: Path) -> None:
+    """Every command names one."""
     with journal(tmp_path) as one:
         assert one.newest_epoch("c") == 0
         one.see_epoch("c", 3)
+        before = files(tmp_path)
+        one.see_epoch("c", 3)
         one.see_epoch("c", 2)
+        assert files(tmp_path) == before
     with journal(tmp_path) as one:
         assert (one.newest_epoch("c"), one.newest_epoch("d")) == (3, 0)
 
@@ -109,24 +117,18 @@ def test_an_older_epoch_never_replaces_a_newer_one_of_another_thread(one: Journa
     assert one.newest_epoch("c") == 9
 
 
-def test_an_epoch_that_is_known_writes_nothing(one: Journal, tmp_path: Path) -> None:
-    """Every command names one."""
-    one.see_epoch("c", 3)
-    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    one.see_epoch("c", 3)
-    one.see_epoch("c", 2)
-    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
-
-
-def test_only_old_and_published_entries_are_forgotten(one: Journal) -> None:
-    for number, id_ in enumerate(("old", "new", "waiting")):
-        one.decide(received(id_, number), "applied", b"o", 100 if id_ == "new" else 1)
-        if id_ != "waiting":
-            one.publish(received(id_, number))
-    one.forget(50)
-    assert one.earlier(received("old", 99))[1] is None
-    assert one.earlier(received("new", 99))[1] == "applied"
+def test_what_is_old_published_and_expired_is_forgotten(one: Journal) -> None:
+    one.decide(received("waiting", 0), "applied", b"o", 500)
+    entries = {"old": (500, 1_000), "new": (2_000, 0), "good": (500, 2_000), "ever": (500, 2**63)}
+    for place, (id_, (at_ms, until_ms)) in enumerate(entries.items(), 1):
+        one.decide(received(id_, place), "applied", b"o", at_ms)
+        one.publish(received(id_, place), until_ms)
+    one.see_epoch("c", 9)
+    one.forget(1_500)
+    verdicts = [one.earlier(received(id_, 99))[1] for id_ in entries]
+    assert verdicts == [None, "applied", "applied", "applied"]
     assert [entry.received.id for entry in one.unfinished()] == ["waiting"]
+    assert one.newest_epoch("c") == 9
 
 
 @pytest.mark.heavy
@@ -153,9 +155,7 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_published_needs_no_room_for_its_bytes(one: Journal, tmp_path: Path) -> None:
-    """20 MB went through it. A record that is read again is known by its place, and its verdict
-    stands.
-    """
+    """Of 20 MB. A record that is read again is known by its place, and its verdict stands."""
     all_of_them = [
         Received(f"id-{number}", Position("t", 0, number), b"r" * 100_000) for number in range(100)
     ]
@@ -168,24 +168,12 @@ def test_what_is_published_needs_no_room_for_its_bytes(one: Journal, tmp_path: P
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 8_000_000
 
 
-def test_a_verdict_stays_while_its_command_has_not_expired(one: Journal) -> None:
-    for number, until_ms in ((1, 1_000), (2, 2_000), (3, 2**63)):
-        one.decide(received(f"id-{number}", number), "applied", b"o", 500)
-        one.publish(received(f"id-{number}", number), until_ms)
-    one.see_epoch("c", 9)
-    one.forget(1_500)
-    verdicts = [one.earlier(received(f"id-{number}", 99))[1] for number in (1, 2, 3)]
-    assert verdicts == [None, "applied", "applied"]
-    assert one.newest_epoch("c") == 9
-
-
 def test_forgetting_writes_nothing_where_nothing_is_old(one: Journal, tmp_path: Path) -> None:
-    """It is called after every few commands."""
     one.decide(received(), "applied", b"o", 100)
     one.publish(received())
-    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    before = files(tmp_path)
     one.forget(50)
-    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    assert files(tmp_path) == before
 
 
 def a_journal_of_version_1(folder: Path) -> None:
@@ -206,24 +194,19 @@ def a_journal_of_version_1(folder: Path) -> None:
         )
 
 
-def test_a_journal_of_the_version_before_goes_on(tmp_path: Path) -> None:
-    a_journal_of_version_1(tmp_path)
-    with journal(tmp_path) as one:
-        assert one.earlier(received("done", 99))[1] == "applied"
-        assert [entry.received.id for entry in one.unfinished()] == ["open"]
-        assert one.newest_epoch("c") == 7
-        approvals = ApprovalJournal(one)
-        approvals.hold(received("new"), COMMAND)
-        assert approvals.held_count() == 1
-    with journal(tmp_path) as one:
-        assert ApprovalJournal(one).held_count() == 1
-
-
-def test_a_look_at_an_older_journal_leaves_it_to_its_version(tmp_path: Path) -> None:
+def test_a_journal_of_the_version_before_goes_on_and_a_look_at_it_leaves_it(tmp_path: Path) -> None:
     a_journal_of_version_1(tmp_path)
     assert unfinished_commands(tmp_path) == 1
     with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (1,)
+    with journal(tmp_path) as one:
+        assert one.earlier(received("done", 99))[1] == "applied"
+        assert [entry.received.id for entry in one.unfinished()] == ["open"]
+        assert one.newest_epoch("c") == 7
+        ApprovalJournal(one).hold(received("new"), COMMAND)
+        assert ApprovalJournal(one).held_count() == 1
+    with journal(tmp_path) as one:
+        assert ApprovalJournal(one).held_count() == 1
 
 
 def test_a_journal_of_version_2_knows_of_no_unloads_yet(tmp_path: Path) -> None:
@@ -249,15 +232,18 @@ def test_an_intent_that_is_repeated_forgets_no_unload(one: Journal) -> None:
     assert [entry.owner for entry in one.unfinished()] == ["b:1"]
 
 
-def test_repairs_of_an_hour_are_counted(one: Journal) -> None:
-    moves = MoveJournal(one)
-    taken = [moves.take_repair(at_ms, 2) for at_ms in (0, 1, 2, 3_600_000)]
-    assert taken == [True, True, False, True]
-
-
-def test_repairs_of_a_clock_that_was_a_day_ahead_are_not_counted(one: Journal) -> None:
-    moves = MoveJournal(one)
-    assert [moves.take_repair(at_ms, 1) for at_ms in (86_400_000, 0, 1)] == [True, True, False]
+@pytest.mark.parametrize(
+    ("most", "times_ms", "taken"),
+    [
+        (2, (0, 1, 2, 3_600_000), [True, True, False, True]),
+        (1, (86_400_000, 0, 1), [True, True, False]),
+    ],
+    ids=["of an hour", "of a clock that was a day ahead"],
+)
+def test_repairs_are_counted(
+    one: Journal, most: int, times_ms: tuple[int, ...], taken: list[bool]
+) -> None:
+    assert [MoveJournal(one).take_repair(at_ms, most) for at_ms in times_ms] == taken
 
 
 def test_as_many_results_are_kept_as_a_breaker_may_want(one: Journal) -> None:
@@ -266,13 +252,6 @@ def test_as_many_results_are_kept_as_a_breaker_may_want(one: Journal) -> None:
     kept = MoveJournal(one).results()
     assert (len(kept), kept[0]) == (256, MoveResult(44, failed=False))
     assert kept[-1] == MoveResult(299, failed=True)
-
-
-def test_a_forged_record_is_no_verdict_on_its_id(one: Journal) -> None:
-    one.decide(received(), "refused", b"o", 1, counts=False)
-    assert one.earlier(received(place=99)) == (None, None)
-    same, _ = one.earlier(received())
-    assert same is not None, "the very same record is known"
 
 
 def test_a_command_is_held_until_its_outcome_is_published(one: Journal) -> None:
@@ -321,30 +300,24 @@ WEEK_MS = 7 * DAY_MS
 REPAIRS = 3
 
 
-class Bound(NamedTuple):
-    """`by`: what bounds the table; `most`: its rows in this month."""
-
-    by: str
-    most: int
-
-
-BOUNDS: Mapping[str, Bound] = {
-    "commands": Bound("verdicts of a week, and commands that are not finished", 8 * A_DAY + 1),
-    "held": Bound("commands that wait for people, until they expire", A_DAY),
-    "approvals": Bound("records of a week, and those without a published answer", 9 * 2),
-    "decisions": Bound("decisions of a week", 9),
-    "pauses": Bound("clusters", 1),
-    "epochs": Bound("clusters on the rounds topic", 1),
-    "results": Bound("the newest moves", KEPT),
-    "repairs": Bound("repairs of an hour", REPAIRS),
-    "unowned": Bound("bundles of the time that they may hold others back, and a week", 10),
+#: The most rows of each table in this month, and what bounds it.
+BOUNDS: Mapping[str, int] = {
+    "commands": 8 * A_DAY + 1,  # verdicts of a week, and commands that are not finished
+    "held": A_DAY,  # commands that wait for people, until they expire
+    "approvals": 9 * 2,  # records of a week, and those without a published answer
+    "decisions": 9,  # decisions of a week
+    "pauses": 1,  # clusters
+    "epochs": 1,  # clusters on the rounds topic
+    "results": KEPT,  # the newest moves
+    "repairs": REPAIRS,  # repairs of an hour
+    "unowned": 10,  # bundles of the time that they may hold others back, and a week
 }
 
 
 @dataclass
 class Month:
-    """What an executor writes: moves, every third of them held first; one plan, one pause, one
-    bundle that nobody owns a day; a start every morning.
+    """What an executor writes: moves, every third of them held first; each day a start, one plan,
+    one pause, one bundle that nobody owns.
     """
 
     journal: Journal
@@ -405,22 +378,17 @@ def rows(journal: Journal) -> dict[str, int]:
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, int], int]]:
     """Rows of each table and bytes on the disk, after each day."""
-    with closing(Journal(tmp_path_factory.mktemp("journal"))) as journal:
-        journal.rows("PRAGMA synchronous = OFF")  # thousands of changes, and no machine fails
-        return [(rows(journal), journal.size_bytes()) for _ in Month(journal).days()]
+    with journal(tmp_path_factory.mktemp("journal")) as one:
+        one.rows("PRAGMA synchronous = OFF")  # thousands of changes, and no machine fails
+        return [(rows(one), one.size_bytes()) for _ in Month(one).days()]
 
 
-def test_every_table_says_by_what_it_is_bounded(tmp_path: Path) -> None:
+def test_every_table_stays_within_its_bound(seen: list[tuple[dict[str, int], int]]) -> None:
     """A new table fails here until it has a bound."""
-    with closing(Journal(tmp_path)) as journal:
-        assert rows(journal).keys() == BOUNDS.keys()
-
-
-@pytest.mark.parametrize("table", BOUNDS)
-def test_a_table_stays_within_its_bound(table: str, seen: list[tuple[dict[str, int], int]]) -> None:
-    most = max(rows[table] for rows, _ in seen)
-    assert most <= BOUNDS[table].most
-    assert most > 0 or table == "held", "the month fills every table"
+    assert seen[0][0].keys() == BOUNDS.keys()
+    most = {table: max(rows[table] for rows, _ in seen) for table in BOUNDS}
+    assert [table for table in BOUNDS if most[table] > BOUNDS[table]] == []
+    assert [table for table in BOUNDS if not most[table]] == ["held"], "the month fills the others"
 
 
 def test_the_file_does_not_grow_with_the_time(seen: list[tuple[dict[str, int], int]]) -> None:

@@ -18,26 +18,21 @@ from tests.topic_uris import topics_of
 
 
 def login(folder: Path, password: str = "secret") -> KafkaSettings:
-    (folder / "password").write_text(password + "\n", "utf-8")
-    return KafkaSettings(
-        security_protocol="SASL_SSL",
-        username="ann",
-        password_file=str(folder / "password"),
-        ca_file="",
-    )
+    file = folder / "password"
+    file.write_text(password + "\n", "utf-8")
+    return KafkaSettings("SASL_SSL", username="ann", password_file=str(file), ca_file="")
 
 
 def test_without_security_nothing_is_read() -> None:
     access = kafka_access(KafkaSettings(password_file="/nowhere", ca_file="/nowhere"))
-    assert access.for_java() == {
-        "security.protocol": "PLAINTEXT",
-        "request.timeout.ms": "30000",
-        "default.api.timeout.ms": "30000",
-    }
+    times = dict.fromkeys(("request.timeout.ms", "default.api.timeout.ms"), "30000")
+    assert access.for_java() == {"security.protocol": "PLAINTEXT", **times}
     assert "ssl_cafile" not in access.for_python()
 
 
-def test_a_login_means_the_same_to_both_clients(tmp_path: Path) -> None:
+def test_a_login_means_the_same_to_both_clients_and_its_password_shows_nowhere(
+    tmp_path: Path,
+) -> None:
     access = kafka_access(login(tmp_path))
     python, java = access.for_python(), access.for_java()
     assert (python["sasl_mechanism"], java["sasl.mechanism"]) == ("SCRAM-SHA-512", "SCRAM-SHA-512")
@@ -45,6 +40,7 @@ def test_a_login_means_the_same_to_both_clients(tmp_path: Path) -> None:
     assert java["sasl.jaas.config"].endswith(
         'scram.ScramLoginModule required username="ann" password="secret";'
     )
+    assert "secret" not in repr(access) + str(access) + repr(access.settings)
 
 
 def test_a_password_cannot_break_out_of_its_quotes(tmp_path: Path) -> None:
@@ -52,50 +48,31 @@ def test_a_password_cannot_break_out_of_its_quotes(tmp_path: Path) -> None:
     assert java["sasl.jaas.config"].endswith('password="a\\"b\\\\c;";')
 
 
-def test_a_password_shows_nowhere(tmp_path: Path) -> None:
-    access = kafka_access(login(tmp_path))
-    assert "secret" not in repr(access) + str(access) + repr(access.settings)
-
-
 def test_everything_that_is_wrong_is_told_at_once() -> None:
     settings = KafkaSettings(
-        security_protocol="SASL_SSL",
-        cert_file="/nowhere/cert.pem",
-        ca_file="/nowhere/ca.pem",
-        start="yesterday",
+        "SASL_SSL", cert_file="/no/cert", ca_file="/no/ca.pem", start="yesterday"
     )
     with pytest.raises(SettingsError) as wrong:
         kafka_access(settings)
-    assert [complaint.split(":")[0] for complaint in wrong.value.complaints] == [
-        "kafka.username",
-        "kafka.password_file",
-        "kafka.key_file",
-        "kafka.cert_file",
-        "kafka.ca_file",
-        "kafka.start",
-    ]
+    names = ("username", "password_file", "key_file", "cert_file", "ca_file", "start")
+    said = [complaint.split(":")[0] for complaint in wrong.value.complaints]
+    assert said == [f"kafka.{name}" for name in names]
 
 
 def test_files_without_certificate_or_key_are_told_before_anybody_is_called(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("hello", "utf-8")
     notes = str(tmp_path / "notes")
     with pytest.raises(SettingsError) as wrong:
-        kafka_access(
-            KafkaSettings(security_protocol="SSL", ca_file=notes, cert_file=notes, key_file=notes)
-        )
-    assert wrong.value.complaints == [
-        f"kafka.{name}_file: {notes} contains no {what} in PEM form (-----BEGIN …-----); name "
-        "a file that does"
-        for name, what in (("cert", "certificate"), ("key", "private key"), ("ca", "certificate"))
-    ]
+        kafka_access(KafkaSettings("SSL", ca_file=notes, cert_file=notes, key_file=notes))
+    kinds = (("cert", "certificate"), ("key", "private key"), ("ca", "certificate"))
+    for complaint, (name, what) in zip(wrong.value.complaints, kinds, strict=True):
+        assert complaint.startswith(f"kafka.{name}_file: {notes} contains no {what} in PEM form ")
 
 
 def test_all_that_a_system_trusts_may_be_trusted(tmp_path: Path) -> None:
     one = "-----BEGIN CERTIFICATE-----\n" + "A" * 1_500 + "\n-----END CERTIFICATE-----\n"
     (tmp_path / "bundle.crt").write_text(one * 150, "ascii")
-    access = kafka_access(
-        KafkaSettings(security_protocol="SSL", ca_file=str(tmp_path / "bundle.crt"))
-    )
+    access = kafka_access(KafkaSettings("SSL", ca_file=str(tmp_path / "bundle.crt")))
     assert access.for_java()["ssl.truststore.certificates"].count("BEGIN") == 150
 
 
@@ -114,7 +91,6 @@ def test_a_start_is_a_word_or_a_moment(start: str, ms: int | None) -> None:
     assert start_ms(start) == ms
 
 
-KAFKA = topics_of(telemetry="kafka://h:9092/t")
 CONTENTS = (b"", b"x", os.urandom(100_000), b"a load report " * 50_000)
 
 
@@ -149,10 +125,10 @@ def test_gzip_may_have_several_members() -> None:
 
 def test_all_codecs_work_here_and_doctor_names_those_that_do_not() -> None:
     assert broken_codecs() == []
-    (fine,) = check_codecs(KAFKA)
-    (found,) = check_codecs(KAFKA, lambda: ["snappy", "lz4"])
-    assert fine.status == "ok"
-    assert found.status == "fail"
+    kafka = topics_of(telemetry="kafka://h:9092/t")
+    (fine,) = check_codecs(kafka)
+    (found,) = check_codecs(kafka, lambda: ["snappy", "lz4"])
+    assert (fine.status, found.status) == ("ok", "fail")
     assert found.remedy == "pip install python-snappy lz4"
     assert found.text.startswith("records in snappy and lz4 cannot be read")
     assert check_codecs(Topics(), lambda: ["lz4"]) == []

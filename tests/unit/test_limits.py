@@ -15,10 +15,8 @@ NOW = 100 * HOUR_MS
 
 def at(when: str) -> int:
     """Milliseconds of a time of August 2026, whose 3rd is a Monday: `3 22:30`."""
-    return int(
-        datetime.strptime(f"2026-08-{when}", "%Y-%m-%d %H:%M").replace(tzinfo=UTC).timestamp()
-        * 1000
-    )
+    time = datetime.strptime(f"2026-08-{when}", "%Y-%m-%d %H:%M").replace(tzinfo=UTC)
+    return int(time.timestamp() * 1000)
 
 
 def opened(windows: str, when: str, offset: int = 0) -> bool:
@@ -40,9 +38,7 @@ class TestWindows:
         ],
     )
     def test_what_lies_inside(self, windows: str, inside: list[str], outside: list[str]) -> None:
-        assert [opened(windows, when) for when in (*inside, *outside)] == [True] * len(inside) + [
-            False
-        ] * len(outside)
+        assert [when for when in (*inside, *outside) if opened(windows, when)] == inside
 
     def test_without_windows_all_times_are_open(self) -> None:
         assert opened("", "3 12:00")
@@ -61,17 +57,13 @@ class TestNames:
 
     def test_namespaces_are_those_of_bundles(self) -> None:
         named = of_namespaces("gold/*, t/ns")
-        assert [
-            named(f"{one}/0x0_0x1") for one in ("gold/eu", "gold/us", "t/ns", "t/ns2", "golden/eu")
-        ] == [True] * 3 + [False] * 2
+        bundles = [f"{one}/0x0_0x1" for one in ("gold/eu", "gold/us", "t/ns", "t/ns2", "golden/eu")]
+        assert [named(bundle) for bundle in bundles] == [True] * 3 + [False] * 2
 
     def test_a_list_as_pulsar_prints_it(self) -> None:
         printed, pattern = of_namespaces("[gold/a, t/ns]"), matcher("[ab]-1:80,[ab]-2:80")
-        assert [printed(f"{name}/0x0_0x1") for name in ("gold/a", "t/ns", "t/n")] == [
-            True,
-            True,
-            False,
-        ]
+        names = [f"{name}/0x0_0x1" for name in ("gold/a", "t/ns", "t/n")]
+        assert [printed(name) for name in names] == [True, True, False]
         assert [pattern(name) for name in ("a-1:80", "b-2:80", "c-1:80")] == [True, True, False]
 
     def test_an_empty_list_names_nobody(self) -> None:
@@ -97,11 +89,9 @@ def moves(budget: Budget, *mib: float) -> list[str]:
 class TestBudget:
     def test_without_limits_everything_moves_and_is_counted(self) -> None:
         budget = a_budget()
+        assert budget.spent is None
         assert moves(budget, 1, 2) == ["moves", "moves"]
         assert budget.spent == Spent(NOW, 2, 3 * MIB)
-
-    def test_a_round_that_moves_nothing_spends_nothing(self) -> None:
-        assert a_budget(moves_per_round=1).spent is None
 
     def test_bundles_of_a_round(self) -> None:
         too_many = "would exceed limits.moves_per_round = 2"
@@ -109,20 +99,14 @@ class TestBudget:
 
     def test_what_is_too_heavy_stays_and_lighter_bundles_may_follow(self) -> None:
         too_heavy = "would exceed limits.moved_mib_per_round = 10"
-        assert moves(a_budget(moved_mib_per_round=10.0), 6, 5, 4, 0) == [
-            "moves",
-            too_heavy,
-            "moves",
-            "moves",
-        ]
+        answers = ["moves", too_heavy, "moves", "moves"]
+        assert moves(a_budget(moved_mib_per_round=10.0), 6, 5, 4, 0) == answers
 
     def test_rounds_of_the_last_hour_count_and_one_exactly_an_hour_ago_does_not(self) -> None:
         spent = (Spent(NOW - HOUR_MS, 5, 50 * MIB), Spent(NOW - HOUR_MS + 1, 2, 8 * MIB))
         assert within_the_hour(spent, NOW) == spent[1:]
-        too_many, too_heavy = (
-            "would exceed limits.moves_per_hour = 3",
-            "would exceed limits.moved_mib_per_hour = 10",
-        )
+        too_many = "would exceed limits.moves_per_hour = 3"
+        too_heavy = "would exceed limits.moved_mib_per_hour = 10"
         assert moves(a_budget(*spent, moves_per_hour=3), 1, 1) == ["moves", too_many]
         assert moves(a_budget(*spent, moved_mib_per_hour=10.0), 3, 2) == [too_heavy, "moves"]
 

@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.lab.backtest.run import BacktestJob, Loop, run
-from pulsar_rebalancer.lab.backtest.several_clusters import run_all
 from pulsar_rebalancer.lab.replay import decisions
 from pulsar_rebalancer.lab.replay.decisions import timelines
 from pulsar_rebalancer.lab.report.page import render
-from pulsar_rebalancer.lab.runs import checked, make, run_requests
-from pulsar_rebalancer.lab.tune.search import drawn, search
 from pulsar_rebalancer.settings.checks import json_schema
 from pulsar_rebalancer.settings.leaves import all_leaves
 from pulsar_rebalancer.settings.load import Settings, load
@@ -44,9 +41,8 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], Pa
 
 def test_its_settings_are_shown_checked_and_described_like_all_others() -> None:
     assert chosen("shedding.halving.gap_percent=15").value("shedding.halving.gap_percent") == 15
-    with pytest.raises(
-        SettingsError, match=r"shedding\.halving\.gap_percent: must be at most 100 points, got 101"
-    ):
+    said = r"shedding\.halving\.gap_percent: must be at most 100 points, got 101"
+    with pytest.raises(SettingsError, match=said):
         chosen("shedding.halving.gap_percent=101")
     schema = str(json_schema(all_leaves(WITH_HALVING)))
     assert "gap_percent" in schema
@@ -54,9 +50,8 @@ def test_its_settings_are_shown_checked_and_described_like_all_others() -> None:
 
 
 def test_without_the_entry_there_is_no_such_strategy() -> None:
-    with pytest.raises(
-        SettingsError, match=r"shedding\.strategy: must be one of .*got \"halving\""
-    ):
+    said = r"shedding\.strategy: must be one of .*got \"halving\""
+    with pytest.raises(SettingsError, match=said):
         load(flags=["shedding.strategy=halving"])
     assert "halving" not in SHEDDERS
 
@@ -82,36 +77,6 @@ def test_a_backtest_runs_it(recording: tuple[list[bytes], Path], loop: Loop) -> 
     assert line.strategy == "halving/fixed"
     assert {move.code for move in line.moves} == {"halved"}
     assert not line.reached.all()
-
-
-@pytest.mark.heavy
-def test_tune_searches_its_settings(recording: tuple[list[bytes], Path]) -> None:
-    current = chosen()
-    sets = [(changes, chosen(*changes)) for changes in drawn(HALVING, 10, 1)]
-    middle = int(run(BacktestJob(recording[1], "all", current, "open")).timelines[0].times_ms[20])
-    found = search(
-        recording[1],
-        current,
-        sets,
-        middle,
-        lambda jobs, keep: run_all(jobs, lambda _: None, keep, workers=1),
-    )
-    assert found.tried == 3
-    assert found.current.training.rounds == 20
-
-
-@pytest.mark.heavy
-def test_simulate_runs_it_by_name_and_among_all() -> None:
-    scenario, changes = "e7-avg-equal", {"minutes": 12}
-    requests = run_requests([scenario], ["all"], [1], changes=changes, shedders=WITH_HALVING)
-    checked(requests)
-    assert [one.choice and one.choice.name for one in requests] == [*SHEDDERS, "halving"]
-    made = make(
-        run_requests([scenario], ["halving"], [1], changes=changes, shedders=WITH_HALVING)[0],
-        keep=True,
-    )
-    assert made.label == "halving/parity+round_robin"
-    assert made.timeline is not None
 
 
 def test_another_process_gets_it_with_the_settings() -> None:

@@ -1,14 +1,11 @@
-"""What the metrics of collector, executor, job and disks say after steps, outcomes and micro-
-batches.
-"""
+"""What the metrics of collector, executor and job say after steps, outcomes and micro-batches."""
 
 import json
 import math
-import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,10 +13,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import StepResult
-from sinks.metrics.disk import DiskMetrics, DiskSpace, disk_space, file_topics
 from sinks.metrics.exposition import MOST_CLUSTERS, Liveness
 from sinks.metrics.services import CollectorMetrics, ExecutorMetrics
-from sinks.topics.addresses import Topics, file_topic, parse_topic
 from sinks.wire.origin import OutputRow
 from strategies.cluster.intent_contract import LASTING
 from strategies.reason_codes import STATES
@@ -43,11 +38,18 @@ from tests.unit.plan_builders import APPROVALS_KEY, approval
 from tests.world.services import Scene
 
 A, B, C = "a:8080", "b:8080", "c:8080"
+#: Values of a metric by its labels.
+Shown = Callable[[str], dict[tuple[str, ...], float]]
 
 
 @pytest.fixture
 def registry() -> CollectorRegistry:
     return CollectorRegistry()
+
+
+@pytest.fixture
+def shown(registry: CollectorRegistry) -> Shown:
+    return partial(samples, registry)
 
 
 @pytest.fixture
@@ -66,24 +68,22 @@ def job(registry: CollectorRegistry, liveness: Liveness) -> JobMetrics:
 
 
 def test_passes_of_a_collector_are_counted_per_cluster(
-    registry: CollectorRegistry, liveness: Liveness
+    registry: CollectorRegistry, shown: Shown, liveness: Liveness
 ) -> None:
     metrics = CollectorMetrics(registry, ["east", "west"], liveness)
-    assert samples(registry, "passes_total") == {("east",): 0, ("west",): 0}
-
+    assert shown("passes_total") == {("east",): 0, ("west",): 0}
     metrics.stepped("west", StepResult(None, False, ("unreachable",)), 9.0)
     assert liveness.not_ready() != ""
     metrics.stepped("east", StepResult(a_pass({B: "x", C: "x"}), True, ("late",)), 2.0)
     metrics.stepped("east", StepResult(a_pass({C: "y"}), False, ()), 3.0)
-
     assert liveness.not_ready() == ""
-    assert samples(registry, "passes_total") == {("east",): 2, ("west",): 0}
-    assert samples(registry, "complaints_total") == {("east",): 1, ("west",): 1}
-    assert samples(registry, "policies_published_total") == {("east",): 1, ("west",): 0}
-    assert samples(registry, "pass_duration_seconds_sum") == {("east",): 5.0}
-    assert samples(registry, "last_pass_timestamp_seconds") == {("east",): 1_000.5}
-    assert samples(registry, "brokers_answered") == {("east",): 2}
-    assert samples(registry, "brokers_missing") == {("east", "y"): 1}
+    assert shown("passes_total") == {("east",): 2, ("west",): 0}
+    assert shown("complaints_total") == {("east",): 1, ("west",): 1}
+    assert shown("policies_published_total") == {("east",): 1, ("west",): 0}
+    assert shown("pass_duration_seconds_sum") == {("east",): 5.0}
+    assert shown("last_pass_timestamp_seconds") == {("east",): 1_000.5}
+    assert shown("brokers_answered") == {("east",): 2}
+    assert shown("brokers_missing") == {("east", "y"): 1}
 
 
 def a_pass(codes: Mapping[str, str]) -> Pass:
@@ -96,7 +96,7 @@ class TestExecutor:
     """Commands on a fake cluster."""
 
     def test_outcomes_are_those_on_the_topic(
-        self, scene: Scene, registry: CollectorRegistry, of_executor: ExecutorMetrics
+        self, scene: Scene, shown: Shown, of_executor: ExecutorMetrics
     ) -> None:
         scene.send(
             scene.move(),
@@ -109,80 +109,72 @@ class TestExecutor:
         with executor(scene.pulsar, scene.control, metrics=of_executor) as running:
             while running.step(0):
                 of_executor.stepped()
-
         published = scene.outcomes
         assert len(published) == 5
-        assert samples(registry, "outcomes_total") == Counter(
+        assert shown("outcomes_total") == Counter(
             ("c", one.status, (one.reason or "").partition(":")[0]) for one in published
         )
         took_s = sum(one.took_ms for one in published) / 1000
-        assert samples(registry, "move_duration_seconds_count") == {("c",): 2}
-        assert samples(registry, "move_duration_seconds_sum") == {("c",): pytest.approx(took_s)}
+        assert shown("move_duration_seconds_count") == {("c",): 2}
+        assert shown("move_duration_seconds_sum") == {("c",): pytest.approx(took_s)}
         unreadable = Counter(("c", code) for code in scene.rejected)
-        assert samples(registry, "unreadable_commands_total") == unreadable
-        assert samples(registry, "moves_came_back_total") == {("c",): 0}
+        assert shown("unreadable_commands_total") == unreadable
+        assert shown("moves_came_back_total") == {("c",): 0}
 
     def test_answers_and_held_commands_are_those_of_the_topics(
-        self, scene: Scene, registry: CollectorRegistry, of_executor: ExecutorMetrics
+        self, scene: Scene, shown: Shown, of_executor: ExecutorMetrics
     ) -> None:
         asks = replace(APPLY, approvals_key=APPROVALS_KEY, approval_required=True)
         scene.send(first := scene.move(), second := scene.move(TWO, round=2))
         with executor(scene.pulsar, scene.control, asks, metrics=of_executor) as running:
             of_executor.follow(
-                lambda: len(running.applying),
-                lambda: running.is_paused,
-                lambda: 0,
-                lambda: running.held,
+                lambda: 0, lambda: running.is_paused, lambda: 0, lambda: running.held
             )
             running.step(0)
-            assert samples(registry, "commands_held") == {("c",): 2}
+            assert shown("commands_held") == {("c",): 2}
             scene.give(approval(second), key=None)
             scene.give(approval(first), approval(first, action="deny"))
             running.step(0)
-            assert samples(registry, "commands_held") == {("c",): 1}
+            assert shown("commands_held") == {("c",): 1}
             scene.give(approval(action="pause"))
             running.step(0)
-
-        assert samples(registry, "paused") == {("c",): 1}
+        assert shown("paused") == {("c",): 1}
         given = scene.control.answers()
-        assert samples(registry, "approvals_total") == Counter(
+        assert shown("approvals_total") == Counter(
             ("c", one.action, one.status, (one.reason or "").partition(":")[0]) for one in given
         )
         assert len(given) == 4
 
     def test_the_state_is_read_at_each_request(
-        self, scene: Scene, registry: CollectorRegistry, of_executor: ExecutorMetrics
+        self, scene: Scene, shown: Shown, of_executor: ExecutorMetrics
     ) -> None:
         paused, seen = [True], []
 
         def note(request: Request) -> None:
             if is_put(request):
-                seen.append(samples(registry, "commands_in_flight"))
+                seen.append(shown("commands_in_flight"))
 
         scene.send_move()
         scene.pulsar.faults = note
         with executor(scene.pulsar, scene.control) as running:
             of_executor.follow(lambda: len(running.applying), lambda: paused[0], lambda: 4096)
             running.step(0)
-
         assert seen == [{("c",): 1}] * len(seen)
         assert seen
-        assert samples(registry, "commands_in_flight") == {("c",): 0}
-        assert samples(registry, "paused") == {("c",): 1}
+        assert shown("commands_in_flight") == {("c",): 0}
+        assert shown("paused") == {("c",): 1}
         paused[0] = False
-        assert samples(registry, "paused") == {("c",): 0}
-        assert samples(registry, "journal_bytes") == {("c",): 4096}
-
-
-RECORD = {"range": 0.5, "std": 0.1, "max_over_mean": 1.5}
+        assert shown("paused") == {("c",): 0}
+        assert shown("journal_bytes") == {("c",): 4096}
 
 
 def a_round(ts: int, codes: list[str], **more: Any) -> OutputRow:
+    spread = {"range": 0.5, "std": 0.1, "max_over_mean": 1.5}
     record = {
         "v": 1,
         "ts": ts,
-        "spread": RECORD,
-        "spread_after": {**RECORD, "range": 0.25},
+        "spread": spread,
+        "spread_after": {**spread, "range": 0.25},
         "usage": {A: 0.75, B: 0.25},
         "skips": [{"code": code, "names": ["x"], "text": "…"} for code in codes],
         **more,
@@ -198,6 +190,15 @@ def a_rejection(code: str) -> OutputRow:
     return OutputRow("rejected", "", json.dumps({"code": code, "cluster": None}).encode())
 
 
+def newest(rounds: list[OutputRow], *, per_broker: bool = False) -> RoundFigures:
+    """The figures of the newest one of these rounds of a cluster."""
+    tally = BatchTally(per_broker=per_broker)
+    tally.add("c", rounds, None)
+    (facts,) = read_facts(tally.value().decode()).clusters
+    assert facts.newest_round is not None
+    return facts.newest_round
+
+
 class TestFacts:
     """Facts are read off the rows that are published."""
 
@@ -206,18 +207,15 @@ class TestFacts:
         rounds = [a_round(1_000, ["p", "q", "p"]), a_round(2_000, ["q"], forecast={"error": 0.125})]
         tally.add("c", [a_command("unload"), *rounds, a_rejection("late")], 1_900)
         tally.add("", [a_rejection("late"), a_rejection("not-json")], None)
-
-        newest = RoundFigures(2_000, 0.5, 0.25, {}, ForecastFigures(0.125))
-        counts = ClusterCounts("c", 2, {"unload": 1}, {"p": 2, "q": 2}, 1_900, newest)
+        last = RoundFigures(2_000, 0.5, 0.25, {}, ForecastFigures(0.125))
+        counts = ClusterCounts("c", 2, {"unload": 1}, {"p": 2, "q": 2}, 1_900, last)
         rejected = {"late": 2, "not-json": 1}
         assert read_facts(tally.value().decode()) == BatchFacts(rejected, [counts])
 
     def test_brokers_are_named_only_on_request(self) -> None:
-        tally = BatchTally(per_broker=True)
-        tally.add("c", [a_round(1_000, [], forecast={"error": None})], None)
-        (facts,) = read_facts(tally.value().decode()).clusters
         usage = {A: 0.75, B: 0.25}
-        assert facts.newest_round == RoundFigures(1_000, 0.5, 0.25, usage, ForecastFigures())
+        found = newest([a_round(1_000, [], forecast={"error": None})], per_broker=True)
+        assert found == RoundFigures(1_000, 0.5, 0.25, usage, ForecastFigures())
 
     @pytest.mark.parametrize(
         ("codes", "state"),
@@ -231,15 +229,9 @@ class TestFacts:
     def test_a_state_begins_with_the_first_round_that_has_it(
         self, codes: list[str], state: StateFigures
     ) -> None:
-        tally = BatchTally(per_broker=False)
-        rounds = [
-            a_round(1_000 * number, [], state={"code": code, "text": "…"})
-            for number, code in enumerate(codes, 1)
-        ]
-        tally.add("c", rounds, None)
-        (facts,) = read_facts(tally.value().decode()).clusters
-        assert facts.newest_round is not None
-        assert facts.newest_round.state == state
+        states = [{"code": code, "text": "…"} for code in codes]
+        rounds = [a_round(1_000 * number, [], state=one) for number, one in enumerate(states, 1)]
+        assert newest(rounds).state == state
 
     def test_a_cluster_that_only_rejected_records_name_is_left_out(self) -> None:
         tally = BatchTally(per_broker=False)
@@ -258,102 +250,86 @@ def with_round(since: int = 60_000, usage: Mapping[str, float] = {}, **more: Any
     return BatchFacts({}, [ClusterCounts("c", 1, newest_round=newest)])
 
 
-def a_state(code: str, since: int, *, changed: bool = False) -> BatchFacts:
-    return with_round(since, state=StateFigures(code, since, changed))
-
-
 class TestJob:
     """Micro-batches."""
 
     def test_exactly_one_state_is_1_and_it_lasts_since_its_first_round(
-        self, registry: CollectorRegistry, job: JobMetrics
+        self, shown: Shown, job: JobMetrics
     ) -> None:
-        story = [
-            (a_state("waiting", 60_000), "waiting", 60),
-            (a_state("waiting", 120_000), "waiting", 60),
-            (a_state("acting", 180_000), "acting", 180),
-            (a_state("acting", 300_000, changed=True), "acting", 300),
-        ]
-        for facts, code, since in story:
-            job.take(a_batch(facts))
-            shown = {("c", state): state == code for state in STATES}
-            assert samples(registry, "round_state") == shown
-            assert samples(registry, "round_state_since_timestamp_seconds") == {("c",): since}
+        story = [("waiting", 60, 60), ("waiting", 120, 60), ("acting", 180, 180)]
+        for code, first, since in (*story, ("acting", 300, 300)):
+            state = StateFigures(code, 1_000 * first, changed=first == 300)
+            job.take(a_batch(with_round(1_000 * first, state=state)))
+            wanted = {("c", one): one == code for one in STATES}
+            assert shown("round_state") == wanted
+            assert shown("round_state_since_timestamp_seconds") == {("c",): since}
 
-    def test_drains_and_rolls_are_counted_by_state(
-        self, registry: CollectorRegistry, job: JobMetrics
-    ) -> None:
+    def test_drains_and_rolls_are_counted_by_state(self, shown: Shown, job: JobMetrics) -> None:
         for intents in ({"blocked": 1, "draining": 2}, {"rolling": 1}, {}):
             job.take(a_batch(with_round(intents=intents)))
-            shown = {("c", state): intents.get(state, 0) for state in LASTING}
-            assert samples(registry, "intents") == shown
+            wanted = {("c", state): intents.get(state, 0) for state in LASTING}
+            assert shown("intents") == wanted
 
     def test_useless_moves_and_returns_are_those_of_the_newest_round(
-        self, registry: CollectorRegistry, job: JobMetrics
+        self, shown: Shown, job: JobMetrics
     ) -> None:
         job.take(a_batch(with_round(usage={"a": 0.5})))
-        assert samples(registry, "useless_rounds") == {}
+        assert shown("useless_rounds") == {}
         for forecast in (ForecastFigures(0.25, 2, 1, 5), ForecastFigures(None, 0, 3, 0)):
             job.take(a_batch(with_round(forecast=forecast)))
-            assert samples(registry, "useless_rounds") == {("c",): forecast.useless_rounds}
-            assert samples(registry, "useless_moves") == {("c",): forecast.useless_moves}
-            assert samples(registry, "returns") == {("c",): forecast.returns}
-            assert samples(registry, "prediction_error_ratio") == {("c",): 0.25}
+            assert shown("useless_rounds") == {("c",): forecast.useless_rounds}
+            assert shown("useless_moves") == {("c",): forecast.useless_moves}
+            assert shown("returns") == {("c",): forecast.returns}
+            assert shown("prediction_error_ratio") == {("c",): 0.25}
 
     def test_a_report_from_the_future_leads_this_machines_clock(
-        self, registry: CollectorRegistry, job: JobMetrics
+        self, shown: Shown, job: JobMetrics
     ) -> None:
         job.take(a_batch(BatchFacts({}, [ClusterCounts("c", newest_report_ms=160_500)])))
-        assert samples(registry, "newest_report_lead_seconds") == {("c",): 60.5}
+        assert shown("newest_report_lead_seconds") == {("c",): 60.5}
 
     def test_a_batch_has_its_durations_records_and_state(
-        self, registry: CollectorRegistry, liveness: Liveness, job: JobMetrics
+        self, shown: Shown, liveness: Liveness, job: JobMetrics
     ) -> None:
-        assert math.isnan(samples(registry, "records_behind")[()])
+        assert math.isnan(shown("records_behind")[()])
         job.take(a_batch())
         job.take(a_batch(took_ms=1_500, behind=None))
-
         assert liveness.not_ready() == ""
-        assert samples(registry, "batch_duration_seconds_sum") == {(): 2.0}
-        assert samples(registry, "batch_duration_seconds_count") == {(): 2}
+        assert shown("batch_duration_seconds_sum") == {(): 2.0}
+        assert shown("batch_duration_seconds_count") == {(): 2}
         phases = {("addBatch",): pytest.approx(0.8), ("walCommit",): pytest.approx(0.1)}
-        assert samples(registry, "batch_phase_seconds_total") == phases
-        assert samples(registry, "trigger_ratio") == {(): 1.5}
-        assert samples(registry, "records_total") == {(): 20}
-        assert math.isnan(samples(registry, "records_behind")[()])
-        assert samples(registry, "state_rows") == {(): 3}
-        assert samples(registry, "state_memory_bytes") == {(): 2048}
+        assert shown("batch_phase_seconds_total") == phases
+        assert shown("trigger_ratio") == {(): 1.5}
+        assert shown("records_total") == {(): 20}
+        assert math.isnan(shown("records_behind")[()])
+        assert shown("state_rows") == {(): 3}
+        assert shown("state_memory_bytes") == {(): 2048}
 
     def test_without_an_interval_there_is_no_trigger_ratio(
-        self, registry: CollectorRegistry, liveness: Liveness
+        self, registry: CollectorRegistry, shown: Shown, liveness: Liveness
     ) -> None:
         JobMetrics(registry, 0, liveness).take(a_batch())
-        assert math.isnan(samples(registry, "trigger_ratio")[()])
+        assert math.isnan(shown("trigger_ratio")[()])
 
-    def test_counts_of_all_tasks_are_added(
-        self, registry: CollectorRegistry, job: JobMetrics
-    ) -> None:
+    def test_counts_of_all_tasks_are_added(self, shown: Shown, job: JobMetrics) -> None:
         one = BatchFacts({"late": 2}, [ClusterCounts("c", 1, {"unload": 3}, {"p": 4})])
         other = BatchFacts({"late": 1, "Not A Code": 1}, [ClusterCounts("d", 2)])
         for batch in (a_batch(one, other), a_batch(one), a_batch()):
             job.take(batch)
+        assert shown("rejected_records_total") == {("late",): 5, ("other",): 1}
+        assert shown("rounds_total") == {("c",): 2, ("d",): 2}
+        assert shown("commands_total") == {("c", "unload"): 6}
+        assert shown("skips_total") == {("c", "p"): 8}
 
-        assert samples(registry, "rejected_records_total") == {("late",): 5, ("other",): 1}
-        assert samples(registry, "rounds_total") == {("c",): 2, ("d",): 2}
-        assert samples(registry, "commands_total") == {("c", "unload"): 6}
-        assert samples(registry, "skips_total") == {("c", "p"): 8}
-
-    def test_a_broker_that_left_has_no_usage_any_more(
-        self, registry: CollectorRegistry, job: JobMetrics
-    ) -> None:
+    def test_a_broker_that_left_has_no_usage_any_more(self, shown: Shown, job: JobMetrics) -> None:
         job.take(a_batch(with_round(usage={"a": 0.75, "b": 0.25})))
         job.take(a_batch(with_round(usage={"b": 0.5})))
-        assert samples(registry, "broker_usage_ratio") == {("c", "b"): 0.5}
-        assert samples(registry, "last_round_timestamp_seconds") == {("c",): 60}
+        assert shown("broker_usage_ratio") == {("c", "b"): 0.5}
+        assert shown("last_round_timestamp_seconds") == {("c",): 60}
 
     @pytest.mark.heavy
     def test_a_cluster_whose_rows_left_has_no_series_and_makes_room_for_another(
-        self, registry: CollectorRegistry, job: JobMetrics
+        self, registry: CollectorRegistry, shown: Shown, job: JobMetrics
     ) -> None:
         forecast, state = ForecastFigures(0.1), StateFigures("balanced", 60_000)
         newest = RoundFigures(60_000, 0.5, 0.25, {"b": 0.5}, forecast, state, {"draining": 1})
@@ -370,12 +346,12 @@ class TestJob:
         assert 'cluster="c7"' in before
         assert 'cluster="c7"' not in text()
         job.take(a_batch(BatchFacts({}, [of("new")])))
-        assert samples(registry, "rounds_total")["new",] == 1
+        assert shown("rounds_total")["new",] == 1
         assert text().count("cluster=") == before.count("cluster=")
 
     @pytest.mark.heavy
     def test_clusters_above_the_limit_share_their_counts_and_one_warning_says_so(
-        self, registry: CollectorRegistry, liveness: Liveness
+        self, registry: CollectorRegistry, shown: Shown, liveness: Liveness
     ) -> None:
         warnings = list[str]()
         metrics = JobMetrics(registry, 0, liveness, warn=warnings.append)
@@ -383,40 +359,12 @@ class TestJob:
         many = [ClusterCounts(f"c{i}", 1, newest_round=newest) for i in range(MOST_CLUSTERS + 3)]
         metrics.take(a_batch(BatchFacts({}, many)))
         metrics.take(a_batch(BatchFacts({}, many[-1:])))
-        assert samples(registry, "rounds_total")["other",] == 4
-        assert len(samples(registry, "rounds_total")) == MOST_CLUSTERS + 1
-        assert len(samples(registry, "spread_ratio")) == MOST_CLUSTERS
+        assert shown("rounds_total")["other",] == 4
+        assert len(shown("rounds_total")) == MOST_CLUSTERS + 1
+        assert len(shown("spread_ratio")) == MOST_CLUSTERS
         (warning,) = warnings
         assert f"c{MOST_CLUSTERS} and later ones share the label other" in warning
 
     def test_the_progress_file_has_the_fields_it_had(self) -> None:
         fields = "v batch started_at records behind_records took_ms phases_ms state_rows written"
         assert {*json.loads(a_batch(with_round(usage={"a": 1.0})).json())} == {*fields.split()}
-
-
-def test_the_space_is_read_at_every_request(tmp_path: Path) -> None:
-    registry, free = CollectorRegistry(), [300.0]
-    DiskMetrics(registry, {"executor.state": tmp_path}, lambda _: DiskSpace(1000, free[0]))
-    assert samples(registry, "disk_free_bytes") == {("executor.state",): 300}
-    free[0] = 200
-    assert samples(registry, "disk_free_bytes") == {("executor.state",): 200}
-    assert samples(registry, "disk_size_bytes") == {("executor.state",): 1000}
-
-
-def test_a_folder_that_does_not_exist_yet_has_the_space_of_its_parent(tmp_path: Path) -> None:
-    found = disk_space(tmp_path / "not" / "yet")
-    assert found.size == shutil.disk_usage(tmp_path).total
-    assert 0 < found.free <= found.size
-
-
-def test_a_folder_that_cannot_be_read_has_no_figure(tmp_path: Path) -> None:
-    found = disk_space(tmp_path / ("x" * 300))
-    assert all(map(math.isnan, found))
-
-
-@pytest.mark.parametrize("names", [["telemetry"], ["telemetry", "rounds", "commands"]])
-def test_only_topics_in_folders_have_a_disk(names: list[str], tmp_path: Path) -> None:
-    topics = Topics(telemetry=file_topic(tmp_path / "t"), rounds=parse_topic("kafka://h:1/rounds"))
-    found = dict(file_topics(topics, names))
-    assert found["topics.telemetry"] == tmp_path / "t"
-    assert found.keys() == {f"topics.{name}" for name in names if name != "rounds"}

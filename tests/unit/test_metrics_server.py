@@ -30,13 +30,8 @@ class Process:
     address: ListenAddress = HERE
 
     def __post_init__(self) -> None:
-        self.liveness = Liveness(
-            60,
-            "a pass",
-            loops=["east", "west"],
-            is_stopping=lambda: self.stopping,
-            clock=lambda: self.now_s,
-        )
+        loops, stopping, clock = ["east", "west"], lambda: self.stopping, lambda: self.now_s
+        self.liveness = Liveness(60, "a pass", loops=loops, is_stopping=stopping, clock=clock)
 
 
 @pytest.fixture
@@ -50,7 +45,6 @@ def test_prometheus_gets_text_and_openmetrics_if_it_asks_for_it(process: Process
     status, kind, text = get(process.address, "/metrics")
     assert (status, kind.startswith("text/plain; version=0.0.4")) == (200, True)
     assert scraped(text) == {("pulsar_rebalancer_build_info", "0.1.0"): 1.0}
-
     accept = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
     status, kind, text = get(process.address, "/metrics?name=x", headers=accept)
     assert (status, kind.startswith("application/openmetrics-text")) == (200, True)
@@ -58,17 +52,9 @@ def test_prometheus_gets_text_and_openmetrics_if_it_asks_for_it(process: Process
     assert [family.name for family in families] == ["pulsar_rebalancer_build"]
 
 
-def test_nothing_of_the_library_itself_is_exposed(process: Process) -> None:
-    _, _, text = get(process.address, "/metrics")
-    assert "python_" not in text
-    assert "process_" not in text
-
-
 def test_a_process_is_ready_after_its_first_success_and_until_it_stops(process: Process) -> None:
-    assert get(process.address, "/readyz")[::2] == (
-        503,
-        "The process has not finished a pass yet.\n",
-    )
+    not_yet = "The process has not finished a pass yet.\n"
+    assert get(process.address, "/readyz")[::2] == (503, not_yet)
     process.liveness.succeeded()
     assert get(process.address, "/readyz")[::2] == (200, "ok\n")
     process.stopping = True
@@ -80,11 +66,9 @@ def test_a_process_works_as_long_as_each_of_its_loops_turns(process: Process) ->
     assert get(process.address, "/healthz")[::2] == (200, "ok\n")
     process.liveness.turned("east")
     process.now_s = 61
-    assert get(process.address, "/healthz")[::2] == (
-        503,
-        "The main loop of west has not turned for 61 s, more than 60 s: read the log, then start "
-        "the process again.\n",
-    )
+    status, _, text = get(process.address, "/healthz")
+    assert status == 503
+    assert text.startswith("The main loop of west has not turned for 61 s, more than 60 s: ")
     process.liveness.turned()
     assert get(process.address, "/healthz")[0] == 200
 
@@ -98,11 +82,8 @@ def test_a_loop_that_waits_on_purpose_works(process: Process) -> None:
 
 def test_a_process_with_one_loop_names_none() -> None:
     now = iter([0.0, 61.0])
-    assert (
-        Liveness(60, "a step", clock=lambda: next(now))
-        .not_healthy()
-        .startswith("The main loop has not turned for 61 s")
-    )
+    liveness = Liveness(60, "a step", clock=lambda: next(now))
+    assert liveness.not_healthy().startswith("The main loop has not turned for 61 s")
 
 
 def test_unknown_paths_and_methods_are_refused(process: Process) -> None:
@@ -149,17 +130,8 @@ def test_connections_without_a_request_make_no_probe_fail(process: Process, begu
         for _ in range(40):
             waiting = stack.enter_context(socket.create_connection(process.address, timeout=60))
             waiting.sendall(begun)
-
         probes = [get(process.address, path)[0] for path in ("/healthz", "/metrics") * 13]
     assert probes == [200] * 26
-
-
-def test_an_address_in_use_is_one_sentence(process: Process) -> None:
-    with (
-        pytest.raises(SinkError, match=r"^metrics\.listen: 127\.0\.0\.1:\d+ cannot be used \("),
-        serving(process.address, process_registry("0.1.0"), process.liveness),
-    ):
-        pass
 
 
 @pytest.mark.parametrize("host", ["203.0.113.1", "no-such-host.invalid", "a" * 300, "a..b"])

@@ -14,17 +14,9 @@ def moved(topics: int | None, unowned_ms: int | None, first_ms: int | None = Non
 
 
 def test_moves_are_grouped_by_manager_and_about_as_many_topics() -> None:
-    found = move_costs(
-        [
-            moved(1, 20),
-            moved(12, 100, 400),
-            moved(99, 300, 900),
-            moved(40, 200),
-            moved(5_000, 7_000),
-            moved(None, 30),
-            replace(MOVED, cost=MoveCost(10, None, 12, 1, "extensible")),
-        ]
-    )
+    modular = ((1, 20), (12, 100, 400), (99, 300, 900), (40, 200), (5_000, 7_000), (None, 30))
+    extensible = replace(MOVED, cost=MoveCost(10, None, 12, 1, "extensible"))
+    found = move_costs([*(moved(*one) for one in modular), extensible])
     assert [one.row for one in found] == [
         ("extensible", "10–99", "1", "0.01", "0.01", "–", "–"),
         ("modular", "0–1", "1", "0.02", "0.02", "–", "–"),
@@ -32,10 +24,8 @@ def test_moves_are_grouped_by_manager_and_about_as_many_topics() -> None:
         ("modular", "1000 or more", "1", "7.00", "7.00", "–", "–"),
         ("modular", "unknown", "1", "0.03", "0.03", "–", "–"),
     ]
-    assert found[2].line == (
-        "modular, 10–99 topics, 3 moves: without owner for 0.20 s (longest 0.30 s), first message "
-        "after 0.65 s (longest 0.90 s)"
-    )
+    assert found[2].line.startswith("modular, 10–99 topics, 3 moves: without owner for 0.20 s (")
+    assert found[2].line.endswith("(longest 0.30 s), first message after 0.65 s (longest 0.90 s)")
 
 
 def test_only_measured_moves_that_were_applied_count_and_repetitions_once() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sinks.notices.delivery import Attempt, Delivery, Reply, fate_of, retry_after_s
-from sinks.notices.settings import NoticeSettings, Webhook, webhook
+from sinks.notices.settings import NoticeSettings, webhook
 from strategies.errors import SettingsError
 from tests.notice_builders import a_notice
 from tests.unit.test_pulsar_tls import certificate
@@ -22,6 +22,7 @@ from tests.webhook import Answered, Hook, listening
 
 KEY = "the-key-nobody-may-see-0123456789"
 NOW_S = 1_795_000_000
+IN_A_MINUTE = {"Retry-After": "Wed, 18 Nov 2026 11:07:40 GMT"}
 
 
 @dataclass
@@ -34,14 +35,14 @@ class Sender:
     pauses: list[float] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
 
-    def send(self, hook: Webhook, settings: NoticeSettings) -> str:
+    def send(self, settings: NoticeSettings) -> str:
         def wait(seconds: float) -> bool:
             self.pauses.append(seconds)
             return len(self.pauses) >= self.stop_after
 
-        delivery = Delivery(
-            hook, settings, wait, self.attempts.append, clock_s=lambda: NOW_S, chance=lambda: 0.0
-        )
+        told, hook = self.attempts.append, webhook(settings)
+        now, chance = lambda: NOW_S, lambda: 0.0
+        delivery = Delivery(hook, settings, wait, told, clock_s=now, chance=chance)
         return delivery.deliver(a_notice())
 
     @property
@@ -56,13 +57,6 @@ def sender() -> Sender:
 
 def to(hook: Hook, **changes: object) -> NoticeSettings:
     return NoticeSettings(url=hook.url, **changes)  # type: ignore[arg-type]
-
-
-def sent(sender: Sender, settings: NoticeSettings) -> str:
-    return sender.send(webhook(settings), settings)
-
-
-IN_A_MINUTE = {"Retry-After": "Wed, 18 Nov 2026 11:07:40 GMT"}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +80,7 @@ def test_the_notice_is_sent_again_after_a_pause(
     sender: Sender, answers: list[Answered], codes: list[str], pauses: list[float]
 ) -> None:
     with listening(*answers) as hook:
-        assert sent(sender, to(hook)) == "delivered"
+        assert sender.send(to(hook)) == "delivered"
     assert (sender.codes, sender.pauses) == (codes, pauses)
     assert len({(one.body, one.headers["webhook-id"]) for one in hook.received}) == 1
 
@@ -94,7 +88,7 @@ def test_the_notice_is_sent_again_after_a_pause(
 def test_a_slow_server_gets_the_notice_again(sender: Sender) -> None:
     answered = threading.Event()
     with listening(Answered(wait=answered.wait)) as hook:
-        assert sent(sender, to(hook, timeout_ms=200)) == "delivered"
+        assert sender.send(to(hook, timeout_ms=200)) == "delivered"
         answered.set()
     assert sender.codes == ["timeout", "200"]
 
@@ -103,7 +97,7 @@ def test_a_server_that_is_not_there(sender: Sender) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
     settings = NoticeSettings(url=f"http://127.0.0.1:{port}/secret", attempts=3)
-    assert sent(sender, settings) == "given-up"
+    assert sender.send(settings) == "given-up"
     assert sender.codes == ["unreachable"] * 3
     assert all("secret" not in one.reply.text for one in sender.attempts)
 
@@ -111,14 +105,14 @@ def test_a_server_that_is_not_there(sender: Sender) -> None:
 @pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 410, 413])
 def test_errors_that_do_not_pass_are_given_up(sender: Sender, status: int) -> None:
     with listening(Answered(status, {"Location": "http://127.0.0.1:1/"})) as hook:
-        assert sent(sender, to(hook)) == "given-up"
+        assert sender.send(to(hook)) == "given-up"
     assert sender.codes == [str(status)]
 
 
 def test_a_stop_ends_the_pauses(sender: Sender) -> None:
     sender.stop_after = 2
     with listening(*[Answered(500)] * 9) as hook:
-        assert sent(sender, to(hook)) == "stopped"
+        assert sender.send(to(hook)) == "stopped"
     assert len(hook.received) == 2
 
 
@@ -144,8 +138,8 @@ def test_a_pause_that_a_server_asks_for_has_limits(header: str, seconds: float) 
 def test_anyone_with_the_key_can_check_the_signature(sender: Sender, tmp_path: Path) -> None:
     (tmp_path / "key").write_text(f"{KEY}\n")
     with listening() as hook:
-        sent(sender, to(hook, key_file=str(tmp_path / "key")))
-        sent(sender, to(hook))
+        sender.send(to(hook, key_file=str(tmp_path / "key")))
+        sender.send(to(hook))
     got, unsigned = hook.received
     assert got.headers["webhook-timestamp"] == str(NOW_S)
     signed = f"{got.headers['webhook-id']}.{NOW_S}.".encode() + got.body
@@ -160,8 +154,8 @@ def test_a_token_or_user_and_password_of_the_address_are_sent(
     (tmp_path / "token").write_text("a-token\n")
     with listening() as hook:
         (tmp_path / "url").write_text(f"http://me:p%40ss@127.0.0.1:{hook.port}/hook?a=b\n")
-        sent(sender, to(hook, token_file=str(tmp_path / "token")))
-        sent(sender, NoticeSettings(url_file=str(tmp_path / "url")))
+        sender.send(to(hook, token_file=str(tmp_path / "token")))
+        sender.send(NoticeSettings(url_file=str(tmp_path / "url")))
     token, login = hook.received
     assert token.headers["authorization"] == "Bearer a-token"
     assert (login.path, login.headers["host"]) == ("/hook?a=b", f"127.0.0.1:{hook.port}")
@@ -174,7 +168,7 @@ def test_only_a_trusted_certificate_gets_notices(sender: Sender, tmp_path: Path)
     for shown in (ours, theirs):
         with listening(certificate=shown) as hook:
             url = hook.url.replace("http:", "https:")
-            fates.append(sent(sender, NoticeSettings(url, tls_ca_file=str(ours), attempts=1)))
+            fates.append(sender.send(NoticeSettings(url, tls_ca_file=str(ours), attempts=1)))
         received.append(len(hook.received))
     assert (fates, received) == (["delivered", "given-up"], [1, 0])
     assert sender.codes == ["200", "unreachable"]

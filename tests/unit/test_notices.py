@@ -5,8 +5,8 @@ that dies at any step. Notices themselves are in tests/golden/notices.txt.
 import json
 import re
 from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass, field, replace
+from contextlib import closing, suppress
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -37,14 +37,15 @@ from sinks.notices.delivery import (
     clipped,
 )
 from sinks.notices.settings import NoticeSettings, notice_kinds, webhook
-from sinks.topics.access import Consumer, TopicRecord, open_consumer
+from sinks.topics.access import TopicRecord, open_consumer
+from sinks.topics.addresses import file_topic
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.codec import encode_command, encode_outcome, encode_round
 from sinks.wire.origin import Position
 from strategies.cluster.model import Outcome, OutcomeStatus, Round
 from tests.control_topic import command
 from tests.notice_builders import HOSTILE, MINUTE, T0, a_notice, a_round
-from tests.topic_uris import topic_of
+from tests.unit.executor_lives import Death, Fuse, FusedTopic
 
 RULES = NoticeRules(
     notice_kinds(NoticeSettings()), settle_rounds=3, silent_ms=5 * MINUTE, quiet_ms=60 * MINUTE
@@ -95,12 +96,6 @@ def an_outcome(status: OutcomeStatus, reason: str | None, minute: int = 1) -> Ou
     )
 
 
-class TestOutcomes:
-    def test_those_before_the_first_start_are_history(self) -> None:
-        old = an_outcome("failed", "cluster-silent: no answer", -1)
-        assert after_records(EMPTY, [old], RULES) == (EMPTY, [])
-
-
 def published(name: str, minute: int = 1, **changes: object) -> LoggedCommand:
     at = T0 + minute * MINUTE
     given = {"id": name, "cluster": "prod", "issued_at_ms": at, **changes}
@@ -125,9 +120,9 @@ class TestPlans:
         assert (len(known.plans), len(known.commands)) == (20, 5_000)
         assert "stray-5049" in known.commands
 
-    def test_commands_before_the_first_start_are_history(self) -> None:
-        old = published("a", minute=-1)
-        assert after_records(EMPTY, [old], PLANS) == (EMPTY, [])
+    def test_outcomes_and_commands_before_the_first_start_are_history(self) -> None:
+        for old in (an_outcome("failed", "cluster-silent: no answer", -1), published("a", -1)):
+            assert after_records(EMPTY, [old], PLANS) == (EMPTY, [])
 
 
 #: What Slack interprets in a text: everything between these signs.
@@ -140,16 +135,13 @@ def texts(message: Any) -> list[dict[str, Any]]:
     return [one for it in blocks for one in ([it["text"]] if "text" in it else it["elements"])]
 
 
-class TestJson:
-    def test_hostile_names_come_back_as_they_are(self) -> None:
-        notice = a_notice(cluster=HOSTILE, cause=NoticeCause("x", HOSTILE, ""))
-        body = as_json(notice)
+class TestForms:
+    def test_hostile_names_come_back_from_json_as_they_are(self) -> None:
+        body = as_json(a_notice(cluster=HOSTILE, cause=NoticeCause("x", HOSTILE, "")))
         assert body.isascii()
         assert b"\n" not in body
         assert json.loads(body)["cause"]["text"] == HOSTILE
 
-
-class TestSlack:
     @pytest.mark.heavy
     @given(
         words=st.lists(st.text(max_size=40) | st.just(HOSTILE), min_size=6, max_size=6),
@@ -159,13 +151,8 @@ class TestSlack:
         self, words: list[str], times: int
     ) -> None:
         cluster, title, text, advice, picture, plan = (word * times for word in words)
-        notice = a_notice(
-            cluster=cluster,
-            title=f"x{title}",
-            cause=NoticeCause("code", text, advice),
-            picture=picture,
-            plan=plan,
-        )
+        cause, shown = NoticeCause("code", text, advice), {"picture": picture, "plan": plan}
+        notice = a_notice(cluster=cluster, title=f"x{title}", cause=cause, **shown)
         message = json.loads(as_slack(notice))
         found = texts(message)
         assert {one["type"] for one in found} == {"plain_text"}
@@ -198,102 +185,89 @@ SETTINGS = NoticeSettings(url="http://127.0.0.1:1/")
 BUNDLE = "t/n/0x00000000_0x80000000"
 
 
-class Death(BaseException):
-    """The process is killed."""
+def publish(folder: Path) -> None:
+    moves = [command(BUNDLE, "a:1", id=f"c-{n}", issued_at_ms=T0 + n * MINUTE) for n in (3, 4, 5)]
+    moves = [replace(one, cluster="prod", expires_at_ms=T0 + 60 * MINUTE) for one in moves]
+    codes = ("blind", "blind", "acting", "acting", "acting", "blind", "blind")
+    failed = [
+        Outcome(f"c-{n}", "prod", BUNDLE, "failed", "x: y", "a:1", None, 1, T0 + n)
+        for n in range(3)
+    ]
+    records = {
+        "commands": [encode_command(one) for one in moves],
+        "rounds": [encode_round(one) for one in rounds(*codes)],
+        "outcomes": [encode_outcome(one) for one in failed],
+    }
+    for name, values in records.items():
+        with FileTopicWriter(folder / name) as topic:
+            topic.append(values)
 
 
-@dataclass
-class Life:
-    """Notifiers one after the other on the same folder, of which one is killed at its step `at`,
-    once; None: never.
-    """
-
-    folder: Path
-    at: int | None = None
-    steps: int = 0
-    arrived: list[Notice] = field(default_factory=list)
-
-    def step(self) -> None:
-        self.steps += 1
-        if self.steps == self.at:
-            raise Death
-
-    def live(self) -> None:
-        """Until nothing is left to read, or death."""
-        with closing(DyingOutbox(self)) as outbox:
-            kinds: tuple[Kind, ...] = ("rounds", "commands", "outcomes")
-            sources = [NoticeSource(kind, DyingConsumer(self, kind)) for kind in kinds]
-            notifier = Notifier(
-                sources, outbox, DyingDelivery(self), DYING_RULES, clock_ms=lambda: T0
-            )
-            while notifier.step(0):
-                pass
-            assert notifier.waiting == 0
-
-    def publish(self) -> None:
-        moves = [
-            command(BUNDLE, "a:1", id=f"c-{n}", issued_at_ms=T0 + n * MINUTE) for n in (3, 4, 5)
-        ]
-        moves = [replace(one, cluster="prod", expires_at_ms=T0 + 60 * MINUTE) for one in moves]
-        codes = ("blind", "blind", "acting", "acting", "acting", "blind", "blind")
-        failed = [
-            Outcome(f"c-{n}", "prod", BUNDLE, "failed", "x: y", "a:1", None, 1, T0 + n)
-            for n in range(3)
-        ]
-        records = {
-            "commands": [encode_command(one) for one in moves],
-            "rounds": [encode_round(a_round(code, n)) for n, code in enumerate(codes, 1)],
-            "outcomes": [encode_outcome(one) for one in failed],
-        }
-        for name, values in records.items():
-            with FileTopicWriter(self.folder / name) as topic:
-                topic.append(values)
-
-
-class DyingConsumer:
-    """Reads two records at a time, and dies around a commit."""
-
-    def __init__(self, life: Life, name: str) -> None:
-        topic = topic_of(f"file://{life.folder / name}")
-        self.inner: Consumer = open_consumer(topic, "g", life.folder / "state")
-        self.life = life
+class TwoAtATime(FusedTopic):
+    """However many are asked for."""
 
     def poll(
         self, max_records: int, timeout_s: float, max_bytes: int | None = None
     ) -> Sequence[TopicRecord]:
-        return self.inner.poll(2, timeout_s, max_bytes)
-
-    def commit(self, record: TopicRecord) -> None:
-        self.life.step()
-        self.inner.commit(record)
-        self.life.step()
-
-    def close(self) -> None: ...
+        return super().poll(2, timeout_s, max_bytes)
 
 
-class DyingOutbox(Outbox):
-    def __init__(self, life: Life) -> None:
-        super().__init__(life.folder / "state")
-        self.life = life
+class FusedOutbox(Outbox):
+    """May die before and after each change."""
+
+    def __init__(self, folder: Path, fuse: Fuse) -> None:
+        super().__init__(folder)
+        self._fuse = fuse
 
     def write(self, stored: Stored) -> None:
-        self.life.step()
+        self._fuse()
         super().write(stored)
-        self.life.step()
+        self._fuse()
 
 
-class DyingDelivery(Delivery):
-    """Keeps what arrives."""
+class Receiver(Delivery):
+    """Keeps what arrives; may die before and after it."""
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, arrived: list[Notice], fuse: Fuse) -> None:
         super().__init__(webhook(SETTINGS), SETTINGS, lambda _: True, lambda _: None)
-        self.life = life
+        self._arrived, self._fuse = arrived, fuse
 
     def deliver(self, notice: Notice) -> Fate:
-        self.life.step()
-        self.life.arrived.append(notice)
-        self.life.step()
+        self._fuse()
+        self._arrived.append(notice)
+        self._fuse()
         return "delivered"
+
+
+def live(folder: Path, arrived: list[Notice], fuse: Fuse) -> None:
+    """A notifier, until nothing is left to read, or death."""
+    kinds: tuple[Kind, ...] = ("rounds", "commands", "outcomes")
+    with closing(FusedOutbox(folder / "state", fuse)) as outbox:
+        consumers = (
+            open_consumer(file_topic(folder / kind), "g", folder / "state") for kind in kinds
+        )
+        sources = [
+            NoticeSource(kind, TwoAtATime(consumer, fuse))
+            for kind, consumer in zip(kinds, consumers, strict=True)
+        ]
+        notifier = Notifier(
+            sources, outbox, Receiver(arrived, fuse), DYING_RULES, clock_ms=lambda: T0
+        )
+        while notifier.step(0):
+            pass
+        assert notifier.waiting == 0
+
+
+def story(folder: Path, fuse: Fuse) -> list[Notice]:
+    """What arrives of notifiers before and after the records; one that dies has a successor."""
+    arrived = list[Notice]()
+    for published in (False, True):
+        if published:
+            publish(folder)
+        with suppress(Death):
+            live(folder, arrived, fuse)
+        live(folder, arrived, Fuse())
+    return arrived
 
 
 def by_topic(notices: Sequence[Notice]) -> list[list[str]]:
@@ -306,27 +280,17 @@ def by_topic(notices: Sequence[Notice]) -> list[list[str]]:
 
 
 @pytest.mark.heavy
-def test_a_death_at_any_step_loses_and_reorders_nothing(tmp_path: Path) -> None:
-    whole = Life(tmp_path / "whole")
-    whole.live()
-    whole.publish()
-    whole.live()
-    wanted = by_topic(whole.arrived)
+def test_a_death_at_any_moment_loses_and_reorders_nothing(tmp_path: Path) -> None:
+    wanted = by_topic(story(tmp_path / "whole", Fuse()))
     assert [len({*ids}) for ids in wanted] == [len(ids) for ids in wanted] == [3, 3, 3]
-    deaths = 0
-    for at in range(1, whole.steps + 1):
-        life = Life(tmp_path / str(at), at)
-        for published in (False, True):
-            if published:
-                life.publish()
-            try:
-                life.live()
-            except Death:
-                deaths += 1
-                life.live()
-        assert by_topic(life.arrived) == wanted, f"death at step {at}"
-        assert len(life.arrived) <= sum(map(len, wanted)) + 1
-    assert deaths == whole.steps
+    for at in range(1_000):
+        fuse = Fuse(at)
+        arrived = story(tmp_path / f"{at}", fuse)
+        assert by_topic(arrived) == wanted, f"death at moment {at}"
+        assert len(arrived) <= sum(map(len, wanted)) + 1
+        if not fuse.blown:
+            break
+    assert 40 < at < 999
 
 
 @pytest.mark.parametrize(

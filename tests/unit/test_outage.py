@@ -4,6 +4,7 @@ asks whether servers answer.
 
 import socket
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -36,6 +37,11 @@ class Day:
         self.pauses.append(seconds)
         return False
 
+    def told(self) -> list[str]:
+        """Which of the two sentences, in their order."""
+        ends = [one.removeprefix("the servers of the topics ") for one in self.said]
+        return ["away" if "trying again" in end else end for end in ends]
+
     def outage(self, patience_s: float) -> RetryBackoff:
         return RetryBackoff(patience_s, self.wait, self.said.append, lambda: self.now)
 
@@ -51,24 +57,6 @@ def test_pauses_grow_to_half_a_minute_and_end_with_the_patience() -> None:
     assert day.said == ["kafka://h:1/t: no answer; trying again for up to 100 s"]
 
 
-def test_what_works_again_begins_a_new_outage() -> None:
-    day = Day()
-    outage = day.outage(5)
-    for _ in range(3):
-        outage.wait_or_raise(AWAY)
-        outage.wait_or_raise(AWAY)
-        outage.succeeded()
-    assert day.pauses == [1, 2] * 3
-    assert (
-        day.said
-        == [
-            "kafka://h:1/t: no answer; trying again for up to 5 s",
-            "the servers of the topics answer again after 3 s",
-        ]
-        * 3
-    )
-
-
 def test_what_waiting_cannot_mend_is_raised_at_once() -> None:
     day = Day()
     with pytest.raises(SinkError, match="the topic does not exist"):
@@ -78,63 +66,50 @@ def test_what_waiting_cannot_mend_is_raised_at_once() -> None:
     assert (day.pauses, day.said) == ([], [])
 
 
-def told(day: Day) -> list[str]:
-    """Which of the two sentences, in their order."""
-    return [
-        "away"
-        if "trying again" in sentence
-        else sentence.removeprefix("the servers of the topics ")
-        for sentence in day.said
-    ]
+#: What happens to somebody who works and somebody who asks, each word once; numbers are seconds
+#: that pass. And what is said.
+STORIES: Mapping[str, tuple[str, Sequence[str]]] = {
+    "what works again begins a new outage": (
+        "failed failed works failed failed works failed failed works",
+        ["away", "answer again after 3 s"] * 3,
+    ),
+    "who only asks says it while the client still waits": (
+        "answers silent 40 silent answers works",
+        ["away", "answer again after 40 s"],
+    ),
+    "a failure left from before the servers came back is no new outage": (
+        "silent failed answers failed works",
+        ["away", "answer again after 1 s"],
+    ),
+    "one failure is not said while the servers answer who asks": ("answers failed", []),
+    "what fails again and again is said although the servers answer who asks": (
+        "answers failed failed answers works",
+        ["away", "answer again after 2 s"],
+    ),
+    # On Pulsar, reading from a broker that answers nothing succeeds, with no records.
+    "work that succeeds ends no outage that who asks still sees": (
+        "silent works 10 silent works 10 silent works 10 silent answers works",
+        ["away", "answer again after 30 s"],
+    ),
+}
 
 
-def test_who_only_asks_says_it_while_the_client_still_waits() -> None:
+@pytest.mark.parametrize(("story", "said"), STORIES.values(), ids=STORIES)
+def test_begin_and_end_of_an_outage_are_said(story: str, said: Sequence[str]) -> None:
     day = Day()
     outage = day.outage(100)
-    outage.probed(None)
-    outage.probed(AWAY)
-    day.wait(40)
-    outage.probed(AWAY)
-    outage.probed(None)
-    outage.succeeded()
-    assert told(day) == ["away", "answer again after 40 s"]
-
-
-def test_a_failure_left_from_before_the_servers_came_back_is_no_new_outage() -> None:
-    day = Day()
-    outage = day.outage(100)
-    outage.probed(AWAY)
-    outage.wait_or_raise(AWAY)
-    outage.probed(None)
-    outage.wait_or_raise(AWAY)
-    outage.succeeded()
-    assert told(day) == ["away", "answer again after 1 s"]
-
-
-def test_what_fails_again_and_again_is_said_although_the_servers_answer_who_asks() -> None:
-    day = Day()
-    outage = day.outage(100)
-    outage.probed(None)
-    outage.wait_or_raise(AWAY)
-    assert day.said == []
-    outage.wait_or_raise(AWAY)
-    outage.probed(None)
-    outage.succeeded()
-    assert told(day) == ["away", "answer again after 2 s"]
-
-
-def test_work_that_succeeds_ends_no_outage_that_who_asks_still_sees() -> None:
-    """On Pulsar, reading from a broker that answers nothing succeeds, with no records."""
-    day = Day()
-    outage = day.outage(100)
-    outage.probed(AWAY)
-    for _ in range(3):
-        outage.succeeded()
-        day.wait(10)
-        outage.probed(AWAY)
-    outage.probed(None)
-    outage.succeeded()
-    assert told(day) == ["away", "answer again after 30 s"]
+    happens: Mapping[str, Callable[[], None]] = {
+        "failed": lambda: outage.wait_or_raise(AWAY),
+        "works": outage.succeeded,
+        "silent": lambda: outage.probed(AWAY),
+        "answers": lambda: outage.probed(None),
+    }
+    for word in story.split():
+        if word.isdigit():
+            day.wait(int(word))
+        else:
+            happens[word]()
+    assert day.told() == said
 
 
 class Guarded(RetryBackoff):
@@ -192,14 +167,9 @@ def test_a_job_that_waits_for_its_topics_works(tmp_path: Path) -> None:
         return None
 
     job = JobSettings(connections=Connections(topics=topics))
+    kafka, turned = kafka_access(job.connections.kafka), liveness.turned
     ended = _run_with_restarts(
-        job,
-        query,
-        lambda: 0,
-        stop,
-        lambda _: None,
-        kafka=kafka_access(job.connections.kafka),
-        on_poll=liveness.turned,
+        job, query, lambda: 0, stop, lambda _: None, kafka=kafka, on_poll=turned
     )
     assert (ended, set(unhealthy)) == (None, {""})
     assert stop.now > 600

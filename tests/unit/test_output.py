@@ -48,13 +48,9 @@ def test_rounds_follow_stored_commands_and_clusters_stay_in_fold_order() -> None
     ]
     publish({kind: Noted(kind, notes) for kind in KINDS}, rows)
     assert notes == [
-        ("commands", "c", "c2"),
-        ("commands", "c", "c10"),
-        ("commands", "stored"),
-        ("rounds", "d", "d3"),
-        ("rounds", "stored"),
-        ("rejected", "", "9"),
-        ("rejected", "stored"),
+        *(("commands", "c", "c2"), ("commands", "c", "c10"), ("commands", "stored")),
+        *(("rounds", "d", "d3"), ("rounds", "stored")),
+        *(("rejected", "", "9"), ("rejected", "stored")),
     ]
 
 

@@ -55,10 +55,8 @@ def test_idle_bundles_relieve_nobody() -> None:
     round_ = ours(broker("b1", 95.0, 100.0, bundles(0, 0)), broker("b2", 10.0))
     assert not round_.decisions
     assert skip_of(round_, ns(0)).code == "idle"
-    assert (
-        codes(ours(broker("b1", 95.0, 0.0, bundles(0, 0)), broker("b2", 10.0)))["b1:1"]
-        == "too-little-traffic"
-    )
+    silent = ours(broker("b1", 95.0, 0.0, bundles(0, 0)), broker("b2", 10.0))
+    assert codes(silent)["b1:1"] == "too-little-traffic"
 
 
 def test_a_settling_broker_neither_gives_nor_takes() -> None:

@@ -13,7 +13,6 @@ from strategies.cluster.memory import ClusterMemory
 from strategies.cluster.model import (
     LoadReport,
     Note,
-    OutcomeReport,
     Policies,
     TelemetryRecord,
     Tombstone,
@@ -35,25 +34,17 @@ from strategies.shedding.steady.load_history import Episode, RecentMove
 from streaming.state.rows import changed_bytes, from_bytes, to_bytes
 from tests.world.telemetry import T0, outcome, report, sweep
 
-
-def measured(record: OutcomeReport) -> OutcomeReport:
-    """The same with what the move cost."""
-    cost = MoveCost(16, 310, 12, 2, "modular")
-    return replace(record, outcome=replace(record.outcome, cost=cost))
+APPLIED = outcome("id", "t/ns/0x0_0x1", 3, "applied", "b:1")
+COST = MoveCost(16, 310, 12, 2, "modular")
 
 
 @pytest.mark.parametrize(
     "record",
     [
         sweep(1, "a:1", "b:1", missing={"ç:1": "timed out"}),
-        replace(
-            sweep(1, "a:1", missing={"b:1": "withdrew"}),
-            answering=("b:1",),
-            leader="a:1",
-            shedding=False,
-        ),
-        outcome("id", "t/ns/0x0_0x1", 3, "applied", "b:1"),
-        measured(outcome("id", "t/ns/0x0_0x1", 3, "applied", "b:1")),
+        replace(sweep(1, "a:1"), answering=("b:1",), leader="a:1", shedding=False),
+        APPLIED,
+        replace(APPLIED, outcome=replace(APPLIED.outcome, cost=COST)),
         Tombstone("c", "a:1", T0),
         Policies("c", T0, '{"isolation":{}}'),
         Note("c", T0),
@@ -65,13 +56,8 @@ def test_records_survive_packing(record: TelemetryRecord) -> None:
 
 
 def test_a_load_report_survives_packing_with_its_table() -> None:
-    original = replace(
-        report(
-            "a:1", 5, 33.3, {"t/ü/0x00000000_0x10000000": 1.5, "t/n/0x10000000_0x20000000": 0.1}
-        ),
-        origin=b"o",
-        started_ms=T0 - 5_000,
-    )
+    loads = {"t/ü/0x00000000_0x10000000": 1.5, "t/n/0x10000000_0x20000000": 0.1}
+    original = replace(report("a:1", 5, 33.3, loads), origin=b"o", started_ms=T0 - 5_000)
     again = unpack_record(pack_record(original))
     assert isinstance(again, LoadReport)
     assert (again.figures, again.digest, again.origin) == (original.figures, original.digest, b"o")
@@ -87,6 +73,7 @@ EPISODE = Episode(1, 2, idle_moves=3, planned=4, judged_at_ms=5)
 
 
 def full_state() -> ClusterState:
+    dry = InFlight("dry", "a:1", "b:1", 1, 2, 0.25)
     return ClusterState(
         clock=Clock(5, 6, 7),
         early=(EarlyRecord(7, b"\xff\x00", True),),
@@ -101,9 +88,7 @@ def full_state() -> ClusterState:
         dropped=True,
         orders={"b": Order("id", 1, 2, 3.5), "s": Order("split", 1, 2, None)},
         rehearsed={
-            "dry": Rehearsal(
-                "r", Order("dry", 1, 2, 0.0), InFlight("dry", "a:1", "b:1", 1, 2, 0.25)
-            ),
+            "dry": Rehearsal("r", Order("dry", 1, 2, 0.0), dry),
             "t": Rehearsal("t", Order("t", 1, 2, None), None),
         },
     )
@@ -152,8 +137,7 @@ def test_of_a_logs_first_records_only_new_ones_are_written() -> None:
     changed = changed_bytes(before, later, known)
     assert [*changed] == ["early/0011"]
     assert from_bytes(after(known, changed)) == later
-    closed = changed_bytes(later, ClusterState(early=None, round=1), after(known, changed))
-    assert sorted(name for name, packed in closed.items() if packed is None) == sorted(
-        to_bytes(later)
-    )
-    assert from_bytes(after(to_bytes(later), closed)) == ClusterState(early=None, round=1)
+    done = ClusterState(early=None, round=1)
+    closed = changed_bytes(later, done, after(known, changed))
+    assert {name for name, packed in closed.items() if packed is None} == {*to_bytes(later)}
+    assert from_bytes(after(to_bytes(later), closed)) == done

@@ -42,9 +42,8 @@ def test_the_cores_are_those_of_a_local_master(master: str, cores: int) -> None:
 
 
 def telemetry(folder: Path, lines: Sequence[bytes]) -> Connections:
-    writer = FileTopicWriter(folder / "telemetry")
-    writer.append(lines)
-    writer.close()
+    with FileTopicWriter(folder / "telemetry") as writer:
+        writer.append(lines)
     return reading(folder)
 
 
@@ -65,10 +64,8 @@ def test_the_number_of_the_first_start_stays_whatever_appears_later(tmp_path: Pa
     said: list[str] = []
     first = with_partitions(AUTO, None, said.append, clusters=lambda _: 3)
     assert first.shuffle_partitions == first.partitions == 3
-    assert said == [
-        "job.shuffle_partitions: 3 (auto: 4 cores, 3 clusters in the newest telemetry); fixed in "
-        "the checkpoint from now on"
-    ]
+    (sentence,) = said
+    assert sentence.startswith("job.shuffle_partitions: 3 (auto: 4 cores, 3 clusters in the newest")
     with guarded(tmp_path, guard_of(first, EngineSettings())):
         pass
     later = with_partitions(AUTO, written_guard(tmp_path), clusters=lambda _: 100)
@@ -81,10 +78,8 @@ def test_auto_matches_the_number_of_the_checkpoint_and_another_number_does_not(
     for job in (JobSettings(shuffle_partitions=3), AUTO):
         with guarded(tmp_path, guard_of(job, EngineSettings())) as held:
             assert held.change is None
-    with (
-        pytest.raises(SettingsError, match=r"job\.shuffle_partitions: 2, but"),
-        guarded(tmp_path, guard_of(JobSettings(shuffle_partitions=2), EngineSettings())),
-    ):
+    other = guard_of(JobSettings(shuffle_partitions=2), EngineSettings())
+    with pytest.raises(SettingsError, match="partitions: 2, but"), guarded(tmp_path, other):
         pass
 
 

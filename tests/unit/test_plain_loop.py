@@ -1,14 +1,11 @@
-"""The job without Spark: two clusters apart, bad records aside, and nothing that depends on what
-stands between the good ones.
-"""
+"""The job without Spark: two clusters apart, and bad records aside."""
 
 import pytest
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from sinks.wire.codec import decode_rejected, decode_round
+from sinks.wire.codec import decode_rejected
 from sinks.wire.origin import OutputRow, Position, WireLimits
 from strategies.fold.engine import EngineSettings
-from tests.illegal_records import CODES, mixed
 from tests.telemetry_lines import bundle, load_report, sweep
 
 
@@ -30,27 +27,12 @@ def a_quarter_of_an_hour(cluster: str = "c", heavy: float = 90.0) -> list[bytes]
     lines = []
     for seconds in range(0, 900, 20):
         for number, cpu in enumerate((heavy, 30.0, 20.0)):
-            loads = {
-                bundle(number * 4 + index): (400.0 + seconds / 100) * cpu * (index + 1)
-                for index in range(4)
-            }
-            lines.append(
-                load_report(f"b{number}:8080", seconds + number, loads, cpu, cluster=cluster)
-            )
-        lines.append(
-            sweep(seconds + 10, *(f"b{number}:8080" for number in range(3)), cluster=cluster)
-        )
+            rate = (400.0 + seconds / 100) * cpu
+            loads = {bundle(number * 4 + index): rate * (index + 1) for index in range(4)}
+            name = f"b{number}:8080"
+            lines.append(load_report(name, seconds + number, loads, cpu, cluster=cluster))
+        lines.append(sweep(seconds + 10, "b0:8080", "b1:8080", "b2:8080", cluster=cluster))
     return lines
-
-
-@pytest.mark.heavy
-def test_rounds_and_commands_come_out() -> None:
-    rows = run(a_quarter_of_an_hour())
-    rounds = [decode_round(value) for value in values(rows, "rounds")]
-    assert [done.round for done in rounds] == list(range(1, len(rounds) + 1))
-    assert len(rounds) >= 12
-    assert values(rows, "commands")
-    assert not values(rows, "rejected")
 
 
 @pytest.mark.heavy
@@ -59,16 +41,13 @@ def test_two_clusters_in_one_topic_do_not_see_each_other() -> None:
     both = run([line for pair in zip(one, two, strict=True) for line in pair])
     for alone in (one, two):
         rows = run(alone)
-        assert values(both, "commands", "rounds", key=rows[0].key) == values(
-            rows, "commands", "rounds"
-        )
+        expected = values(rows, "commands", "rounds")
+        assert values(both, "commands", "rounds", key=rows[0].key) == expected
+        assert values(rows, "commands")
 
 
 def test_a_bad_record_becomes_a_row_with_its_place_and_its_bytes() -> None:
-    good, bad = (
-        load_report(),
-        b'{"v":1,"kind":"load-report","cluster":"c","broker":"b1:8080","ts":"noon"',
-    )
+    good, bad = load_report(), b'{"v":1,"kind":"load-report","cluster":"c","ts":"noon"'
     rejected = decode_rejected(run([good, bad])[0].value)
     assert (rejected.topic, rejected.partition, rejected.offset) == ("telemetry", 0, len(good) + 1)
     assert (rejected.code, rejected.cluster, rejected.original) == ("not-json", None, bad)
@@ -80,27 +59,7 @@ def test_of_a_record_that_is_too_large_only_the_beginning_is_kept() -> None:
     limits = WireLimits(max_record_bytes=1024, kept_bytes=10)
     [row] = run([record], limits)
     rejected = decode_rejected(row.value)
-    assert rejected.code == "too-large"
-    assert rejected.original == record[:10]
-    assert rejected.size == len(record)
-    assert rejected.truncated is True
+    assert (rejected.code, rejected.original) == ("too-large", record[:10])
+    assert (rejected.size, rejected.truncated) == (len(record), True)
     loop = PlainLoop(EngineSettings(), limits)
     assert loop.feed(Position("telemetry", 0, 0), record[:10], len(record)) == [row]
-
-
-@pytest.mark.heavy
-def test_illegal_records_change_nothing() -> None:
-    legal = a_quarter_of_an_hour()
-    clean, mix = run(legal), mixed(legal, 540, seed=11)
-    rows = run([line for _, line in mix])
-    assert values(rows, "commands", "rounds") == values(clean, "commands", "rounds")
-    offset, expected = 0, {}
-    for kind, line in mix:
-        if kind is not None:
-            expected[offset] = (kind, line)
-        offset += len(line) + 1
-    rejected = {one.offset: one for one in map(decode_rejected, values(rows, "rejected"))}
-    assert rejected.keys() == expected.keys()
-    for at, (kind, line) in expected.items():
-        assert rejected[at].code in CODES[kind]
-        assert rejected[at].original == line

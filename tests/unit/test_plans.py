@@ -19,6 +19,7 @@ from sinks.wire.operator_records import command_digest
 from strategies.cluster.model import Command, Outcome, OutcomeStatus
 from strategies.executor.approvals import (
     Approval,
+    ApprovalAction,
     ApprovalOutcome,
     ApprovalStatus,
     ApprovedCommand,
@@ -30,10 +31,8 @@ from tests.unit.test_wire_encoding import ROUND
 
 ONE, TWO = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"
 AT = 1_000_000
-MOVES = (
-    command(ONE, "a:1", "b:1", issued_at_ms=AT, expires_at_ms=AT + 300_000, id="m1"),
-    command(TWO, "a:1", "c:1", issued_at_ms=AT, expires_at_ms=AT + 300_000, id="m2"),
-)
+TIMES = {"issued_at_ms": AT, "expires_at_ms": AT + 300_000}
+MOVES = (command(ONE, "a:1", "b:1", id="m1", **TIMES), command(TWO, "a:1", "c:1", id="m2", **TIMES))
 DONE = replace(ROUND, cluster="c", epoch=1, round=1, ts=AT, commands=("m1", "m2"))
 
 
@@ -57,32 +56,27 @@ def plan(
     return found
 
 
-def decided(action: str, status: ApprovalStatus, reason: str | None = None) -> Plan:
+def asked(action: ApprovalAction, of: Plan | None = None) -> Approval:
+    """Anna's approval record."""
+    return approval_for(
+        of or plan(), action, by="anna", reason="looks good", now_ms=AT + 500, new_id="x"
+    )
+
+
+def decided(action: ApprovalAction, status: ApprovalStatus, reason: str | None = None) -> Plan:
     """The plan after one approval record with this answer."""
-    given = approval_for(
-        plan(),
-        action,  # type: ignore[arg-type]
-        by="anna",
-        reason="looks good",
-        now_ms=AT + 500,
-        new_id="x",
-    )
-    answer = ApprovalOutcome(
-        given.id, "c", given.action, given.plan, given.by, status, reason, AT + 900
-    )
+    given = asked(action)
+    by = (given.action, given.plan, given.by)
+    answer = ApprovalOutcome(given.id, "c", *by, status, reason, AT + 900)
     return plan(approvals=[given], answers=[answer])
 
 
 def test_the_id_changes_with_every_byte_of_every_command() -> None:
     pairs = [ApprovedCommand("a", "0" * 64), ApprovedCommand("b", "1" * 64)]
+    other_digest, one_id = ApprovedCommand("b", "2" * 64), ApprovedCommand("a b", "0" * 64)
     ids = {
-        plan_id("c", 1, 1, pairs),
-        plan_id("d", 1, 1, pairs),
-        plan_id("c", 2, 1, pairs),
-        plan_id("c", 1, 2, pairs),
-        plan_id("c", 1, 1, pairs[:1]),
-        plan_id("c", 1, 1, [pairs[0], ApprovedCommand("b", "2" * 64)]),
-        plan_id("c", 1, 1, [ApprovedCommand("a b", "0" * 64)]),
+        *(plan_id(*of, pairs) for of in (("c", 1, 1), ("d", 1, 1), ("c", 2, 1), ("c", 1, 2))),
+        *(plan_id("c", 1, 1, of) for of in (pairs[:1], [pairs[0], other_digest], [one_id])),
     }
     assert len(ids) == 7
     assert plan_id("c", 1, 1, pairs[::-1]) == plan_id("c", 1, 1, pairs)
@@ -90,9 +84,7 @@ def test_the_id_changes_with_every_byte_of_every_command() -> None:
 
 
 def test_an_approval_names_each_command_with_the_digest_of_its_bytes() -> None:
-    given = approval_for(
-        plan(), "approve", by="anna", reason="looks good", now_ms=AT + 500, new_id="x"
-    )
+    given = asked("approve")
     assert given.commands == tuple(
         ApprovedCommand(one.id, command_digest(encode_command(one))) for one in MOVES
     )
@@ -138,11 +130,10 @@ def test_only_an_accepted_record_decides() -> None:
 
 
 def test_a_decision_without_an_answer_is_shown_as_such() -> None:
-    given = approval_for(plan(), "deny", by="bo", reason="no", now_ms=AT + 500, new_id="x")
-    waiting = plan(approvals=[given])
+    waiting = plan(approvals=[asked("deny")])
     assert waiting.state == "waiting"
     assert waiting.decision is not None
-    assert (waiting.decision.by, waiting.decision.status) == ("bo", None)
+    assert (waiting.decision.by, waiting.decision.status) == ("anna", None)
 
 
 def test_what_is_decided_or_over_cannot_be_decided_again() -> None:
@@ -152,14 +143,14 @@ def test_what_is_decided_or_over_cannot_be_decided_again() -> None:
         (plan(at_ms=AT + 300_000), "has expired"),
     ):
         with pytest.raises(PlanError, match=words):
-            approval_for(over, "approve", by="bo", reason="late", now_ms=AT, new_id="y")
+            asked("approve", over)
 
 
 def test_a_plan_that_is_not_all_there_is_not_approved_yet() -> None:
     part = plan(MOVES[:1])
     assert not part.complete
     with pytest.raises(PlanError, match="not complete"):
-        approval_for(part, "approve", by="bo", reason="go", now_ms=AT, new_id="y")
+        asked("approve", part)
 
 
 @pytest.mark.parametrize(("by", "reason"), [("", "x"), ("anna", " "), ("anna", "a\nb")])

@@ -1,8 +1,9 @@
 """What is said to be on the disk is there after a loss of power, and nothing is there by half."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,6 @@ from tests.forgetful_disk import ForgetfulDisk, Image, written
 from tests.notice_builders import a_notice
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-TOPIC = "file:///telemetry"
 LINES = [b"one", b"two", b"three", b"four"]
 
 
@@ -28,20 +28,14 @@ def disk(tmp_path: Path) -> Iterator[ForgetfulDisk]:
         yield disk
 
 
-class Later:
-    """Machines that start again with what a failure has left."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._number = folder, 0
-
-    def machine(self, image: Image) -> Path:
-        self._number += 1
-        return written(image, self._folder / str(self._number))
+#: Machines that start again with what a failure has left.
+Later = Callable[[Image], Path]
 
 
 @pytest.fixture
 def later(tmp_path: Path) -> Later:
-    return Later(tmp_path / "later")
+    numbers = count()
+    return lambda image: written(image, tmp_path / "later" / f"{next(numbers)}")
 
 
 def values(folder: Path) -> list[bytes]:
@@ -56,10 +50,15 @@ def test_appended_lines_survive_and_no_line_is_there_without_those_before(
         for count, line in enumerate(LINES, 1):
             writer.append([line])
             for image in disk.after_a_failure():
-                assert values(later.machine(image) / "new" / "telemetry") == LINES[:count]
+                assert values(later(image) / "new" / "telemetry") == LINES[:count]
     assert len(disk.failures) > 2 * len(LINES)
+    check_order(disk, later, "new/telemetry")
+
+
+def check_order(disk: ForgetfulDisk, later: Later, topic: str) -> None:
+    """After any failure, no line is there without those before."""
     for image in disk.failures:
-        left = values(later.machine(image) / "new" / "telemetry")
+        left = values(later(image) / topic)
         assert left == LINES[: len(left)]
 
 
@@ -71,11 +70,9 @@ def test_lines_of_a_writer_that_does_not_flush_survive_once_another_has_begun_th
     with FileTopicWriter(disk.root / "telemetry", 8, sync=True, fsync=disk.fsync) as writer:
         writer.append(LINES[2:])
     for image in disk.after_a_failure():
-        assert values(later.machine(image) / "telemetry") == LINES
+        assert values(later(image) / "telemetry") == LINES
     assert len(disk.failures) > 4
-    for image in disk.failures:
-        left = values(later.machine(image) / "telemetry")
-        assert left == LINES[: len(left)]
+    check_order(disk, later, "telemetry")
 
 
 def test_a_position_survives_and_never_without_the_lines_before_it(
@@ -85,22 +82,22 @@ def test_a_position_survives_and_never_without_the_lines_before_it(
     with FileTopicWriter(disk.root / topic, 8) as writer:  # does not flush
         for line in LINES:
             writer.append([line])
-    reader = FileConsumer(
-        disk.root / topic, TOPIC, "group", disk.root / positions, fsync=disk.fsync
-    )
-    reader.poll(1, 0)
-    for record in reader.poll(2, 0):
-        reader.commit(record)
 
+    def reader(machine: Path) -> FileConsumer:
+        return FileConsumer(
+            machine / topic, "file:///t", "group", machine / positions, fsync=disk.fsync
+        )
+
+    first = reader(disk.root)
+    first.poll(1, 0)
+    for record in first.poll(2, 0):
+        first.commit(record)
     for image in disk.after_a_failure():
-        machine = later.machine(image)
-        again = FileConsumer(machine / topic, TOPIC, "group", machine / positions)
-        assert [record.value for record in again.poll(10, 0)] == LINES[3:]
+        assert [record.value for record in reader(later(image)).poll(10, 0)] == LINES[3:]
     assert len(disk.failures) > 10
     for image in disk.failures:
-        machine = later.machine(image)
-        again = FileConsumer(machine / topic, TOPIC, "group", machine / positions)
-        left = [record.value for record in again.poll(10, 0)]  # no error: the position has lines
+        machine = later(image)
+        left = [one.value for one in reader(machine).poll(10, 0)]  # no error: it has the lines
         assert left == values(machine / topic)[-len(left) :] or not left
 
 
@@ -130,18 +127,16 @@ def test_notices_that_wait_survive_and_the_file_is_always_whole(
         for stored in (first, second):
             outbox.write(stored)
             for image in disk.after_a_failure():
-                with closing(Outbox(later.machine(image) / "notices")) as again:
+                with closing(Outbox(later(image) / "notices")) as again:
                     assert again.read(now_ms=2) == stored
     assert len(disk.failures) > 4
     for image in disk.failures:
-        with closing(Outbox(later.machine(image) / "notices")) as again:
+        with closing(Outbox(later(image) / "notices")) as again:
             assert again.read(now_ms=1) in (first, second)
 
 
 def test_the_journal_flushes_each_change(tmp_path: Path) -> None:
-    """SQLite's own flushes cannot be replaced: its settings are what decides. 2 is FULL: with a
-    write-ahead log, each change is on the disk when its transaction returns.
-    """
+    """SQLite's own flushes cannot be replaced; 2 is FULL: a transaction returns with its flush."""
     with closing(Journal(tmp_path)) as journal:
         assert journal.rows("PRAGMA synchronous") == [(2,)]
         assert journal.rows("PRAGMA journal_mode") == [("wal",)]

@@ -18,6 +18,7 @@ from sinks.pulsar_api.access import PulsarSettings
 from sinks.topics.access import open_publisher
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Policies
+from strategies.cluster.packing import pack_record
 from strategies.filters.policies import read_policies
 from tests.control_topic import Control, storing
 from tests.pulsar_fake.model import Cluster
@@ -45,20 +46,15 @@ def test_a_modular_report_of_5_0_has_the_broker_id_and_says_the_same_without() -
     body = recorded("load-report")
     assert (body["brokerId"], body["brokerVersionString"]) == (BROKER, "5.0.0-M1")
     old = json.loads((DATA / "load-report-4.2.4.json").read_text("utf-8"))
-    assert set(body) - set(old) == {"brokerId"}
-    assert set(old) - set(body) == set()
-
+    assert {*body} == {*old, "brokerId"}
     without = {key: value for key, value in body.items() if key != "brokerId"}
-
-    found, told = read("load-report", body), read("load-report", without)
-    assert found.figures == told.figures
+    found = read("load-report", body)
     assert found.figures is not None
     assert found.figures.bundle_count == 3
     assert found.bundles is not None
-    assert told.bundles is not None
-    assert found.bundles.names == told.bundles.names == tuple(body["lastStats"])
-    assert found.bundles.traffic.tolist() == told.bundles.traffic.tolist()
+    assert found.bundles.names == tuple(body["lastStats"])
     assert found.bundles.topics.tolist() == [4, 7, 4]
+    assert pack_record(read("load-report", without)) == pack_record(found)
 
 
 def test_extensible_brokers_of_5_0_publish_as_those_of_4_2() -> None:
@@ -67,7 +63,6 @@ def test_extensible_brokers_of_5_0_publish_as_those_of_4_2() -> None:
     assert found.figures is not None
     assert found.figures.bundle_count == load["bundleCount"] == 6
     assert found.figures.traffic.msg_rate_in == load["msgRateIn"] > 0
-
     top = recorded("top-bundles-load-data")
     bundles = read("top-bundles-load-data", top).bundles
     assert bundles is not None
@@ -82,7 +77,6 @@ def test_the_collector_passes_reports_and_releases_of_5_0_on(release: str, tmp_p
     with FakePulsar(Cluster(report=report, version=release)) as pulsar:
         settings = PulsarSettings("c", pulsar.admin_urls, backoff_ms=0)
         collected(settings, control)
-
     lines = control.read("telemetry")
     assert json.loads(lines[0])["report"] == report, "verbatim, with the new field"
     (policies,) = [

@@ -3,10 +3,10 @@ stay at home, deadlines, repetitions.
 """
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Literal
 
 import pytest
 
@@ -31,8 +31,9 @@ BUNDLE = "t/ns/0x00000000_0x80000000"
 OTHER = "t/ns/0x80000000_0xffffffff"
 
 
-def cluster(**given: object) -> Cluster:
-    return Cluster(token=TOKEN, **given)  # type: ignore[arg-type]
+Manager = Literal["modular", "extensible"]
+#: Makes clients of a fake cluster; all are closed at the end of the test.
+Connect = Callable[..., PulsarAdmin]
 
 
 @contextmanager
@@ -43,17 +44,9 @@ def running(state: Cluster, brokers: int = 3) -> Iterator[FakePulsar]:
         yield pulsar
 
 
-class Connect(Protocol):
-    """Makes clients of a fake cluster; all are closed at the end of the test."""
-
-    def __call__(
-        self, pulsar: FakePulsar, *, token: str = TOKEN, **given: object
-    ) -> PulsarAdmin: ...
-
-
 @pytest.fixture
 def pulsar() -> Iterator[FakePulsar]:
-    with running(cluster()) as found:
+    with running(Cluster(token=TOKEN)) as found:
         yield found
 
 
@@ -73,22 +66,18 @@ def admin(tmp_path: Path) -> Iterator[Connect]:
 
 
 @pytest.mark.parametrize("manager", ["modular", "extensible"])
-def test_what_it_asks_and_what_it_does(admin: Connect, manager: str) -> None:
-    state = cluster(
-        manager=manager,
-        policies={"p": {"namespaces": []}},
-        domains={"d": {"brokers": []}},
-        groups={"t/ns": "g1"},
-    )
+def test_what_it_asks_and_what_it_does(admin: Connect, manager: Manager) -> None:
+    policies: dict[str, object] = {"p": {"namespaces": []}}
+    domains: dict[str, object] = {"d": {"brokers": []}}
+    state = Cluster(token=TOKEN, manager=manager, policies=policies, domains=domains)
+    state.groups["t/ns"] = "g1"
     with running(state) as pulsar:
         _, two, three = state.brokers
         client = admin(pulsar)
-
         assert client.brokers() == tuple(sorted(state.brokers))
         assert client.owner(BUNDLE) == two
         assert client.ranges("t/ns") == ("0x00000000_0x80000000", "0x80000000_0xffffffff")
-        assert client.isolation_policies() == {"p": {"namespaces": []}}
-        assert client.failure_domains() == {"d": {"brokers": []}}
+        assert (client.isolation_policies(), client.failure_domains()) == (policies, domains)
         assert client.anti_affinity("t/ns") == "g1"
         assert client.anti_affinity("t/other") is None
         assert client.tenants() == ("t",)
@@ -127,32 +116,26 @@ def test_the_name_of_a_topic_is_quoted_too() -> None:
 
 
 @pytest.mark.parametrize("manager", ["modular", "extensible"])
-def test_a_redirect_keeps_method_body_and_token(admin: Connect, manager: str) -> None:
-    with running(cluster(manager=manager)) as pulsar:
+def test_a_redirect_keeps_method_body_and_token(admin: Connect, manager: Manager) -> None:
+    with running(Cluster(token=TOKEN, manager=manager)) as pulsar:
         client = admin(pulsar, admin_urls=f"http://{pulsar.cluster.brokers[2]}")
-
         client.unload(BUNDLE, pulsar.cluster.brokers[2])
         client.split(OTHER, "specified_positions_divide", [0x90000000])
-
-        assert {call.headers.get("authorization") for call in pulsar.asked("PUT")} == {
-            f"Bearer {TOKEN}"
-        }
-        hops = [call.broker for call in pulsar.asked("PUT") if "/unload" in call.target]
-        one, two, three = pulsar.cluster.brokers
+        calls, (one, two, three) = pulsar.asked("PUT"), pulsar.cluster.brokers
+        assert {call.headers.get("authorization") for call in calls} == {f"Bearer {TOKEN}"}
+        hops = [call.broker for call in calls if "/unload" in call.target]
         assert hops == ([three, one, two] if manager == "modular" else [three, two])
-        assert [call.body for call in pulsar.asked("PUT") if "/split" in call.target] == [
-            b"[2415919104]"
-        ]
+        bodies = [call.body for call in calls if "/split" in call.target]
+        assert bodies == [b"[2415919104]"]
         assert [done.action for done in pulsar.cluster.applied] == ["unload", "split"]
 
 
 def test_a_redirect_to_a_stranger_is_not_followed(pulsar: FakePulsar, admin: Connect) -> None:
-    with running(cluster()) as stranger:
+    with running(Cluster(token=TOKEN)) as stranger:
         there = stranger.cluster.brokers[0]
         pulsar.fail(is_put, sent_to(f"http://{there}/admin/v2/namespaces/{BUNDLE}/unload"))
         with pytest.raises(Refused, match=f"{there}, which is no broker in the cluster") as caught:
             admin(pulsar).unload(BUNDLE, None)
-
         assert stranger.calls == []
         assert TOKEN not in "".join(traceback.format_exception(caught.value))
 
@@ -186,9 +169,7 @@ def test_a_broker_that_joined_a_moment_ago_is_no_stranger(
 ) -> None:
     client = admin(pulsar)
     pulsar.cluster.owners[BUNDLE] = pulsar.join()
-
     client.unload(BUNDLE, None)
-
     assert len(pulsar.cluster.applied) == 1
 
 
@@ -216,32 +197,9 @@ def test_every_status_has_its_error(
         said = f"answered {status} to the unload of {BUNDLE} .it is so."
         with pytest.raises(AdminError, match=said) as caught:
             client.unload(BUNDLE, None)
-
         assert isinstance(caught.value, kind)
         assert caught.value.retryable is (kind is BrokerUnavailable)
         assert len(pulsar.asked("PUT")) == asked, "an unload is never repeated by the client"
-
-
-@pytest.mark.parametrize(
-    ("manager", "bundle", "destination", "kind"),
-    [
-        ("modular", "t/ns/0x00000000_0x10000000", None, NotFound),  # 412: stale after a split
-        ("modular", "t/none/0x00000000_0x10000000", None, NotFound),  # 404
-        ("modular", "t/ns/0x0_0x1", None, Refused),  # 500: malformed
-        ("extensible", BUNDLE, "gone:1", Refused),  # 409
-        ("extensible", BUNDLE, "owner", Refused),  # 500
-    ],
-)
-def test_answers_to_an_unload_that_pulsar_declines(
-    admin: Connect, manager: str, bundle: str, destination: str | None, kind: type[AdminError]
-) -> None:
-    with running(cluster(manager=manager)) as pulsar:
-        where = pulsar.cluster.brokers[1] if destination == "owner" else destination
-
-        with pytest.raises(kind):
-            admin(pulsar).unload(bundle, where)
-
-        assert pulsar.cluster.applied == []
 
 
 @pytest.mark.parametrize("token", ["wrong", "wrong.one"])
@@ -258,7 +216,6 @@ def test_a_new_token_counts_without_a_restart(
     client = admin(pulsar)
     pulsar.cluster.token = "rotated"
     (tmp_path / "token").write_text("rotated", "utf-8")
-
     assert len(client.brokers()) == 3
 
 
@@ -268,7 +225,6 @@ def test_what_repeats_the_token_does_not_bring_it_into_a_message(
     pulsar.fail(is_put, answered(500, f"you sent Authorization: Bearer {TOKEN}".encode()))
     with pytest.raises(Refused) as caught:
         admin(pulsar).unload(BUNDLE, None)
-
     assert "Bearer (token)" in str(caught.value)
     assert TOKEN not in "".join(traceback.format_exception(caught.value))
 
@@ -279,7 +235,6 @@ def test_a_passing_fault_is_overcome_and_a_lasting_one_is_told(
     client, faults = admin(pulsar, attempts=3), iter([Fault(drop=True), answered(503)])
     pulsar.faults = lambda _: next(faults, None)
     assert len(client.brokers()) == 3
-
     pulsar.fail("", answered(503))
     pulsar.calls.clear()
     with pytest.raises(BrokerUnavailable, match="answered 503"):
@@ -289,10 +244,8 @@ def test_a_passing_fault_is_overcome_and_a_lasting_one_is_told(
 
 def test_an_unload_whose_answer_is_lost_is_not_repeated(pulsar: FakePulsar, admin: Connect) -> None:
     pulsar.fail(is_put, Fault(drop_after=True))
-
     with pytest.raises(BrokerUnavailable, match="closed the connection during"):
         admin(pulsar, admin_urls=f"http://{pulsar.cluster.brokers[1]}").unload(BUNDLE, None)
-
     assert len(pulsar.cluster.applied) == 1
 
 
@@ -301,7 +254,6 @@ def test_a_silent_broker_is_given_up_at_the_deadline(
     pulsar: FakePulsar, admin: Connect, delay_s: float
 ) -> None:
     pulsar.fail("", Fault(delay_s=delay_s))
-
     with pytest.raises(BrokerUnavailable, match=r"did not answer the list of brokers within 2 s"):
         admin(pulsar, deadline_ms=2_000).brokers()
 
@@ -311,20 +263,14 @@ def test_a_wish_to_stop_ends_the_repetitions(pulsar: FakePulsar, admin: Connect)
     client = PulsarAdmin(
         PulsarSettings("c", pulsar.admin_urls, attempts=100, backoff_ms=1), wait=lambda _: True
     )
-
     with closing(client), pytest.raises(BrokerUnavailable):
         client.brokers()
-
     assert len(pulsar.calls) == 2, "each address once"
 
 
 def test_of_a_stack_trace_the_line_that_says_something_is_told(admin: Connect) -> None:
-    with running(cluster(manager="extensible")) as pulsar:
-        with pytest.raises(
-            Refused,
-            match=r"\(java\.lang\.IllegalArgumentException: .*cannot be "
-            r"transfer to same broker\.\)",
-        ):
+    with running(Cluster(token=TOKEN, manager="extensible")) as pulsar:
+        with pytest.raises(Refused, match=r"\(java\.lang\.IllegalArgument.* to same broker\.\)"):
             admin(pulsar).unload(BUNDLE, pulsar.cluster.brokers[1])
         with pytest.raises(Refused, match=r"\(java\.lang\.UnsupportedOperationException\)"):
             admin(pulsar).load_report(pulsar.cluster.brokers[0])
@@ -332,7 +278,6 @@ def test_of_a_stack_trace_the_line_that_says_something_is_told(admin: Connect) -
 
 def test_something_else_than_a_broker(pulsar: FakePulsar, admin: Connect) -> None:
     pulsar.fail("", answered(200, b"<html>welcome</html>"))
-
     with pytest.raises(Refused, match="is not one of Pulsar's admin API"):
         admin(pulsar).brokers()
 
@@ -359,25 +304,15 @@ def test_settings_that_cannot_work_are_told_before_anybody_is_asked(
 ) -> None:
     with pytest.raises(SettingsError) as caught:
         PulsarAdmin(PulsarSettings(**{"cluster": "c", "admin_urls": "http://a:8080", **given}))  # type: ignore[arg-type]
-
     (complaint,) = caught.value.complaints
     assert complaint.startswith(f"pulsar.{told}")
     assert "pass" not in complaint.replace("password", "")
 
 
-def test_all_settings_that_cannot_work_are_told_at_once() -> None:
-    with pytest.raises(SettingsError) as caught:
-        PulsarAdmin(PulsarSettings("", " , "))
-    paths = [complaint.partition(":")[0] for complaint in caught.value.complaints]
-    assert paths == ["pulsar.cluster", "pulsar.admin_urls"]
-
-
 def test_a_token_of_two_words_is_refused_without_being_shown(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("token: abc", "utf-8")
-
     with pytest.raises(SettingsError, match="more than one word") as caught:
         PulsarAdmin(PulsarSettings("c", "http://a:8080", str(tmp_path / "token")))
-
     assert "abc" not in str(caught.value)
 
 
@@ -385,7 +320,6 @@ def test_brokers_can_see_in_their_logs_who_calls(pulsar: FakePulsar, admin: Conn
     client = admin(pulsar)
     client.brokers()
     client.unload(BUNDLE, None)
-
     assert {request.headers["user-agent"] for request, _ in pulsar.calls} == {"pulsar-rebalancer"}
 
 
@@ -393,6 +327,5 @@ def test_an_ipv6_address_without_brackets_is_named_before_a_call(
     pulsar: FakePulsar, admin: Connect
 ) -> None:
     client = admin(pulsar)
-
     with pytest.raises(Refused, match=r"::1:8080 is an IPv6 address .* advertisedAddress=\[::1\]"):
         client.load_report("::1:8080")

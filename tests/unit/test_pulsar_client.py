@@ -63,14 +63,8 @@ def test_a_token_is_read_anew_and_the_last_one_counts_while_its_file_is_gone(
 
 
 def test_offsets_grow_as_ids_do() -> None:
-    ids = [
-        MessageId(3, 0, -1),
-        MessageId(3, 1, 0),
-        MessageId(3, 1, 1),
-        MessageId(3, 2, -1),
-        MessageId(12, 0, 0),
-        MessageId(12, 0, 4095),
-    ]
+    grow = ((3, 0, -1), (3, 1, 0), (3, 1, 1), (3, 2, -1), (12, 0, 0), (12, 0, 4095))
+    ids = [MessageId(*one) for one in grow]
     assert ids == sorted(ids)
     assert [one.offset for one in ids] == sorted({one.offset for one in ids})
 
@@ -106,6 +100,8 @@ def test_offsets_never_fall_however_large_batches_and_ledgers_are(ids: list[Mess
         (MessageId(1, 7, 5_000), MessageId(1, 7, 4_095)),
         (MessageId(1, 2**20, 3), MessageId(1, 2**20 - 1, 4_095)),
         (MessageId(1, 2**20 - 1, 3), MessageId(1, 2**20 - 1, 3)),
+        (MessageId(12, 34, -1), MessageId(12, 34, 0)),
+        (MessageId(2**31 - 1, 2**20 - 1, 2**12 - 1), MessageId(2**31 - 1, 2**20 - 1, 2**12 - 1)),
     ],
 )
 def test_messages_without_a_number_of_their_own_share_the_last_one_before(

@@ -25,10 +25,9 @@ from streaming.checkpoint.guard import guarded, other_settings
 from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard, write_guard, written_guard
 from streaming.first_start import resolved_release, versions_seen
 from streaming.settings import JobSettings
+from tests.telemetry_lines import line
 from tests.topic_uris import topics_of
 from tests.unit.command_line import rebalancer
-
-NOW_MS = 1_795_218_850_000
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,6 @@ def test_a_version_has_the_rules_of_the_nearest_release(
     text: str, release: str, exact: bool
 ) -> None:
     found = read_version(text)
-
     assert found is not None
     assert (found.release, found.exact) == (release, exact)
 
@@ -65,7 +63,6 @@ def test_other_texts_are_no_version(text: str) -> None:
 
 def test_the_oldest_broker_decides() -> None:
     found = release_of({"b1": "5.0.1", "b2": "4.2.10", "b3": "4.10.0", "b4": "4.2.9"})
-
     assert (found.release, found.oldest, found.brokers) == ("4.2", ("b4", "4.2.9"), 4)
     assert found.why == "b4, the oldest of 4 brokers, runs 4.2.9"
     assert "brokers run 4.2.9 to 5.0.1: the rules of the oldest, 4.2, apply" in found.remarks
@@ -101,36 +98,19 @@ def test_what_brokers_run_names_a_release_and_what_is_remarkable(
     assert len(release_of({"b1": "x" * 10_000}).remarks[0]) < 150
 
 
-def report(broker: str, version: object, cluster: str = "pulsar", ts: int = NOW_MS) -> bytes:
+def report(broker: str, version: object) -> bytes:
     """A modular load report, as far as it names a version."""
-    body = {"v": 1, "kind": "load-report", "cluster": cluster, "broker": broker, "ts": ts}
-    return json.dumps({**body, "report": {"brokerVersionString": version}}).encode()
+    return line("load-report", broker=broker, report={"brokerVersionString": version})
 
 
-def policies(versions: Mapping[str, object], cluster: str = "pulsar") -> bytes:
+def policies(versions: Mapping[str, object], cluster: str = "c") -> bytes:
     """What a collector publishes about brokers."""
     brokers = {broker: {"version": version} for broker, version in versions.items()}
-    body = {"v": 1, "kind": "policies", "cluster": cluster, "ts": NOW_MS}
-    return json.dumps({**body, "report": {"brokers": brokers}}).encode()
-
-
-def note() -> bytes:
-    return json.dumps({"v": 1, "kind": "note", "cluster": "pulsar", "ts": NOW_MS}).encode()
-
-
-def sweep(*brokers: str) -> bytes:
-    body = {"v": 1, "kind": "sweep", "cluster": "pulsar", "ts": NOW_MS, "brokers": brokers}
-    return json.dumps(body).encode()
-
-
-def load_data(broker: str) -> bytes:
-    """What a broker of the extensible load manager publishes: it names no version."""
-    body = {"v": 1, "kind": "broker-load-data", "cluster": "pulsar", "ts": NOW_MS}
-    return json.dumps({**body, "broker": broker, "report": {}}).encode()
+    return line("policies", cluster=cluster, report={"brokers": brokers})
 
 
 def test_versions_are_in_load_reports_and_in_policies() -> None:
-    assert brokers_in(report("b1:1", "5.0.1")) == {"pulsar/b1:1": "5.0.1"}
+    assert brokers_in(report("b1:1", "5.0.1")) == {"c/b1:1": "5.0.1"}
     assert brokers_in(policies({"b1:1": "5.0.1", "b2:1": None}, "east")) == {"east/b1:1": "5.0.1"}
 
 
@@ -155,13 +135,11 @@ def test_other_records_say_nothing(value: bytes) -> None:
 
 
 def a_job(folder: Path, lines: Sequence[bytes]) -> JobSettings:
-    writer = FileTopicWriter(folder / "telemetry")
-    writer.append(lines)
-    writer.close()
+    with FileTopicWriter(folder / "telemetry") as writer:
+        writer.append(lines)
     topics = topics_of(telemetry=(folder / "telemetry").as_uri())
-    return JobSettings(
-        checkpoint=str(folder / "checkpoint"), connections=Connections(topics=topics)
-    )
+    checkpoint = str(folder / "checkpoint")
+    return JobSettings(checkpoint=checkpoint, connections=Connections(topics=topics))
 
 
 def resolved(
@@ -171,34 +149,25 @@ def resolved(
 
 
 def test_the_newest_record_of_a_broker_counts(tmp_path: Path) -> None:
-    job = a_job(
-        tmp_path, [report("b1:1", "4.2.4"), report("b2:1", "5.0.1"), report("b1:1", "5.0.1")]
-    )
-
-    assert versions_seen(job.connections) == {"pulsar/b1:1": "5.0.1", "pulsar/b2:1": "5.0.1"}
+    versions = (("b1:1", "4.2.4"), ("b2:1", "5.0.1"), ("b1:1", "5.0.1"))
+    job = a_job(tmp_path, [report(*one) for one in versions])
+    assert versions_seen(job.connections) == {"c/b1:1": "5.0.1", "c/b2:1": "5.0.1"}
 
 
-@pytest.mark.parametrize(
-    ("lines", "versions"),
-    [
-        ([], None),
-        ([note()], None),
-        ([sweep()], None),
-        ([load_data("b1:1")], None),
-        ([load_data("b1:1"), sweep("b1:1")], {}),
-        ([load_data("b1:1"), policies({"b1:1": "5.0.1"})], {"pulsar/b1:1": "5.0.1"}),
-        ([report("b1:1", None)], {}),
-    ],
-    ids=[
-        "nothing",
-        "a note",
-        "an empty sweep",
-        "load data",
-        "a whole pass",
-        "versions",
-        "an old report",
-    ],
-)
+#: Of the extensible load manager: it names no version.
+LOAD_DATA = line("broker-load-data", broker="b1:1", report={})
+SEEN: Mapping[str, tuple[Sequence[bytes], Mapping[str, str] | None]] = {
+    "nothing": ([], None),
+    "a note": ([line("note")], None),
+    "an empty sweep": ([line("sweep", brokers=[])], None),
+    "load data": ([LOAD_DATA], None),
+    "a whole pass": ([LOAD_DATA, line("sweep", brokers=["b1:1"])], {}),
+    "versions": ([LOAD_DATA, policies({"b1:1": "5.0.1"})], {"c/b1:1": "5.0.1"}),
+    "an old report": ([report("b1:1", None)], {}),
+}
+
+
+@pytest.mark.parametrize(("lines", "versions"), SEEN.values(), ids=SEEN)
 def test_only_a_report_or_a_whole_pass_shows_that_no_broker_names_its_version(
     lines: Sequence[bytes], versions: Mapping[str, str] | None, tmp_path: Path
 ) -> None:
@@ -207,7 +176,7 @@ def test_only_a_report_or_a_whole_pass_shows_that_no_broker_names_its_version(
 
 def test_a_first_start_waits_for_a_report(tmp_path: Path) -> None:
     """Job and collector start together: the checkpoint keeps what the first report says."""
-    job, said = a_job(tmp_path, [note()]), list[str]()
+    job, said = a_job(tmp_path, [line("note")]), list[str]()
     assert resolved(job, tmp_path / "checkpoint", []) is None, "the job ends before any report"
     writer = FileTopicWriter(tmp_path / "telemetry")
 
@@ -215,36 +184,26 @@ def test_a_first_start_waits_for_a_report(tmp_path: Path) -> None:
         writer.append([report("b1:1", "5.0.1")])
         return False
 
-    release = resolved(job, tmp_path / "checkpoint", said, ended)
+    assert resolved(job, tmp_path / "checkpoint", said, ended) == "5.0"
     writer.close()
-
-    assert release == "5.0"
-    assert [line.split(" (")[0] for line in said] == [
-        "pulsar.version: auto waits for the first report of a broker, which names its version; "
-        "check that `rebalancer collect` runs, or set pulsar.version",
-        "pulsar.version: 5.0",
-    ]
+    waits, decided = said
+    assert waits.startswith("pulsar.version: auto waits for the first report of a broker, which ")
+    assert decided.startswith("pulsar.version: 5.0 (")
 
 
 def test_old_telemetry_is_read_where_there_is_no_newer(tmp_path: Path) -> None:
     job = a_job(tmp_path, [report("b1:1", "5.0.1")])
     later_ms = (tmp_path / "telemetry").stat().st_mtime_ns // 1_000_000 + 3_600_000
-
-    assert versions_seen(job.connections, later_ms) == {"pulsar/b1:1": "5.0.1"}
+    assert versions_seen(job.connections, later_ms) == {"c/b1:1": "5.0.1"}
 
 
 def test_the_first_start_decides_and_says_so(tmp_path: Path) -> None:
     job, said = a_job(tmp_path, [report("b1:1", "6.1.0"), b"nonsense"]), list[str]()
-    folder = tmp_path / "checkpoint"
-
-    release = resolved(job, folder, said)
-
-    assert release == "5.0"
+    assert resolved(job, tmp_path / "checkpoint", said) == "5.0"
+    by = "pulsar.version: 5.0 (auto, by the telemetry: c/b1:1 runs 6.1.0); fixed in the checkpoint"
     assert said == [
-        "pulsar.version: 5.0 (auto, by the telemetry: pulsar/b1:1 runs 6.1.0); fixed in the "
-        "checkpoint from now on",
-        "pulsar.version: pulsar/b1:1 runs Pulsar 6.1.0, whose rules are not known: those of 5.0, "
-        "the nearest known release, stand for them",
+        f"{by} from now on",
+        f"pulsar.version: c/b1:1 runs Pulsar 6.1.0, {NOT_KNOWN.format('5.0')}",
     ]
 
 
@@ -254,15 +213,9 @@ def begun(folder: Path, job: JobSettings, release: PulsarRelease) -> None:
 
 
 def test_later_starts_keep_what_the_checkpoint_says(tmp_path: Path) -> None:
-    job, folder, said = (
-        a_job(tmp_path, [report("b1:1", "5.0.1")]),
-        tmp_path / "checkpoint",
-        list[str](),
-    )
-    begun(folder, job, "4.2")
-
-    assert resolved(job, folder, said) == "4.2"
-    assert said == []
+    job, said = a_job(tmp_path, [report("b1:1", "5.0.1")]), list[str]()
+    begun(tmp_path / "checkpoint", job, "4.2")
+    assert (resolved(job, tmp_path / "checkpoint", said), said) == ("4.2", [])
 
 
 @pytest.mark.parametrize(("enabled", "changes"), [(True, 0), (False, 1)])
@@ -274,7 +227,6 @@ def test_a_checkpoint_of_a_version_with_filters_enabled_goes_on(
     written = read_guard(folder)
     older = replace(written, settings={**written.settings, "filters.enabled": enabled})
     write_guard(folder / GUARD, older)
-
     assert len(other_settings(folder, guard_of(job, EngineSettings()))) == changes
 
 
@@ -285,13 +237,9 @@ def test_another_version_under_a_checkpoint_is_refused_as_strategy_settings_are(
     engine = load(flags=["shedding.strategy=avg", "pulsar.version=4.2"])
     with guarded(folder, guard_of(job, engine.engine)):
         pass
-
-    with (
-        pytest.raises(SettingsError) as caught,
-        guarded(folder, guard_of(job, engine.in_release("5.0").engine)),
-    ):
+    newer = guard_of(job, engine.in_release("5.0").engine)
+    with pytest.raises(SettingsError) as caught, guarded(folder, newer):
         pass
-
     complaints = caught.value.complaints
     assert 'pulsar.version: "5.0", but the checkpoint was written with "4.2"' in complaints
     assert "shedding.avg.max_unload: 0.5, but the checkpoint was written with 0.2" in complaints
@@ -307,7 +255,6 @@ def test_a_checkpoint_from_before_the_setting_goes_on_with_the_rules_of_its_time
     older = {path: value for path, value in written.settings.items() if path != "pulsar.version"}
     write_guard(folder / GUARD, replace(written, settings=older))
     assert "pulsar.version" not in (folder / GUARD).read_text("utf-8")
-
     assert resolved(job, folder, []) == "4.2"
     with guarded(folder, guard_of(job, EngineSettings())) as held:
         assert held.change is None
@@ -323,7 +270,6 @@ def test_a_recording_names_the_release(tmp_path: Path) -> None:
     file = recording(tmp_path, [policies({"b1:1": "5.0.1"}), b"nonsense"])
     target = tmp_path / "recording.parquet"
     converted(str(file), target, WireLimits())
-
     assert recorded_release(file).release == "5.0"
     assert recorded_release(target).release == "5.0"
 
@@ -342,9 +288,7 @@ def a_recording_of_50(folder: Path) -> Path:
 def test_commands_on_a_recording_follow_its_release(tmp_path: Path) -> None:
     file = str(a_recording_of_50(tmp_path))
     words = ("replay", file, "--set", "shedding.strategy=avg", "--json")
-
     auto = rebalancer(*words)
-
     assert "pulsar.version: 5.0 (auto, by the records: " in auto.err
     explicit = rebalancer(*words, "--set", "pulsar.version=5.0")
     assert explicit.err == ""
@@ -355,9 +299,7 @@ def test_commands_on_a_recording_follow_its_release(tmp_path: Path) -> None:
 def test_records_that_are_piped_are_read_once(tmp_path: Path) -> None:
     file = a_recording_of_50(tmp_path)
     words = ("--json", "--strategy", "avg")
-
     piped = rebalancer("backtest", "-", *words, stdin=gzip.decompress(file.read_bytes()))
-
     assert piped.code == 0, piped.err
     named = rebalancer("backtest", file, *words, "--set", "pulsar.version=4.2")
     assert piped.json["runs"] == named.json["runs"]
@@ -367,7 +309,6 @@ def test_doctor_compares_the_checkpoint_with_its_own_release(tmp_path: Path) -> 
     folder = tmp_path / "checkpoint"
     flags = [f"job.checkpoint={folder}", "shedding.strategy=avg"]
     begun(folder, JobSettings(checkpoint=str(folder)), "5.0")
-
     assert in_release_of_checkpoint(load(flags=flags)).engine.pulsar_version == "5.0"
     named = load(flags=[*flags, "pulsar.version=4.2"])
     assert in_release_of_checkpoint(named).engine.pulsar_version == "4.2"

@@ -33,23 +33,8 @@ def test_a_default_follows_the_version_and_says_which(
 ) -> None:
     for version, value in zip(("4.2", "5.0"), values, strict=True):
         found = entry(load(flags=[f"pulsar.version={version}"]), path)
-
-        assert found.value == value
-        assert found.kind == "default"
-        assert found.source == f"default of {version}"
-
-
-def test_nothing_else_follows_the_version() -> None:
-    old, new = load(flags=["pulsar.version=4.2"]), load(flags=["pulsar.version=5.0"])
-
-    changed = {
-        one.leaf.path
-        for one, other in zip(old.entries, new.entries, strict=True)
-        if one.value != other.value
-    }
-
-    assert changed == {*PLAIN, "pulsar.version"}
-    assert (old.engine.strategy, new.engine.strategy) == ("steady", "steady")
+        told = (found.value, found.kind, found.source)
+        assert told == (value, "default", f"default of {version}")
 
 
 def test_without_telemetry_auto_is_the_oldest_version() -> None:
@@ -61,26 +46,16 @@ def test_without_telemetry_auto_is_the_oldest_version() -> None:
 def test_a_value_of_a_source_stays_wherever_the_version_is_written(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text('[shedding]\nstrategy = "avg"\n[shedding.avg]\nmax_unload = 0.2\n', "utf-8")
-
     made = load(file, {"REBALANCER_PULSAR__VERSION": "5.0"})
-
     assert made.engine.pulsar_version == "5.0"
     assert made.engine.shedding == SHEDDERS["avg"].settings(max_unload=0.2)
     assert entry(made, "shedding.avg.max_unload").kind == "file"
     assert entry(made, "shedding.uniform.max_unload").value == 0.5
 
 
-def test_the_newest_source_of_the_version_counts() -> None:
-    made = load(None, {"REBALANCER_PULSAR__VERSION": "5.0"}, ["pulsar.version=4.2"])
-
-    assert made.engine.pulsar_version == "4.2"
-
-
 def test_settings_move_to_another_version_as_if_loaded_with_it() -> None:
     flags = ["shedding.strategy=avg", "filters.distribute_evenly=true"]
-
     moved = load(flags=flags).in_release("5.0")
-
     assert moved.engine == load(flags=[*flags, "pulsar.version=5.0"]).engine
     assert moved.engine.filters.distribute_evenly is True
     assert moved.in_release("4.2").engine == load(flags=flags).engine
@@ -88,7 +63,6 @@ def test_settings_move_to_another_version_as_if_loaded_with_it() -> None:
 
 def test_the_engine_takes_the_defaults_of_the_version_where_nothing_is_given() -> None:
     settings = EngineSettings("avg", pulsar_version="5.0")
-
     assert settings.chosen == SHEDDERS["avg"].settings(max_unload=0.5)
     assert EngineSettings("avg").chosen == SHEDDERS["avg"].settings(max_unload=0.2)
     Engine(settings)
@@ -108,7 +82,6 @@ def test_bundles_are_spread_by_number_where_pulsar_does_it(
 ) -> None:
     flags = [f"shedding.strategy={strategy}", f"pulsar.version={version}"]
     as_word = "filters.distribute_evenly=auto"
-
     for given in (flags, [*flags, as_word]):
         rules = rules_of(load(flags=given).engine)
         assert rules.destinations.filters.distributes_evenly is evenly
@@ -126,24 +99,15 @@ def test_the_defaults_of_our_classes_are_those_of_the_oldest_version() -> None:
         assert leaf.default_in("5.0") == RELEASE_DEFAULTS[key].values["5.0"]
 
 
-def test_only_these_settings_have_two_defaults() -> None:
-    assert {leaf.path for leaf in all_leaves() if leaf.defaults} == {*PLAIN}
-
-
 def test_the_table_and_the_keys_of_a_broker_conf_agree() -> None:
-    both = RELEASE_DEFAULTS.keys() & KEYS.keys()
-
+    both = (RELEASE_DEFAULTS.keys() & KEYS.keys()) - {"loadManagerMigrationEnabled"}
     assert "maxUnloadPercentage" in both
-    assert {key: KEYS[key].default for key in both if key != "loadManagerMigrationEnabled"} == {
-        key: RELEASE_DEFAULTS[key].values["4.2"]
-        for key in both
-        if key != "loadManagerMigrationEnabled"
-    }
+    for key in both:
+        assert KEYS[key].default == RELEASE_DEFAULTS[key].values["4.2"], key
 
 
 def test_the_schema_has_both_values() -> None:
     avg = json_schema(all_leaves())["$defs"]["SheddingAvg"]["properties"]["max_unload"]
-
     assert avg["default"] == 0.2
     assert avg["x-pulsar-version-defaults"] == {"4.2": 0.2, "5.0": 0.5}
 
@@ -168,25 +132,18 @@ def test_a_placement_that_sheds_places_only_for_itself_from_50_on(
         "placement.least_long_term_rate.overloaded_percent=70",
     ]
     made = load(flags=flags)
-
     name, placing = placement_of(made.engine)
-
     assert name == placed_by
-    assert bool(made.warnings) is (placed_by != "avg")
+    assert len(made.warnings) == (placed_by != "avg")
     if placed_by != "avg":
         assert placing == PLACERS[placed_by].settings(overloaded_percent=70)
-        assert made.warnings == [
-            'placement.strategy = "avg" has no effect: from Pulsar 5.0 on it places only where the '
-            "same class sheds, otherwise least_long_term_rate places; set placement.strategy = "
-            '"least_long_term_rate"'
-        ]
+        assert made.warnings[0].startswith('placement.strategy = "avg" has no effect: ')
+        assert made.warnings[0].endswith('set placement.strategy = "least_long_term_rate"')
 
 
 def test_shedding_by_avg_with_another_placement_does_not_use_the_plan() -> None:
     flags = ["shedding.strategy=avg", "pulsar.version=5.0", "shedding.mode=parity"]
-
     made = load(flags=[*flags, "placement.strategy=least_resource_usage"])
-
     assert placement_of(made.engine)[0] == "least_resource_usage"
     assert made.warnings == []
 
