@@ -2,16 +2,8 @@
 library.
 """
 
-import subprocess
-import sys
-import time
-from pathlib import Path
-
-import pytest
-
 from tests.python_process import python
 
-REBALANCER = Path(sys.executable).with_name("rebalancer")
 HEAVY = {
     "pyspark",
     "py4j",
@@ -43,24 +35,3 @@ def test_help_loads_nothing_heavy() -> None:
     assert "run" in help_text
     assert "pulsar_rebalancer" in loaded.split()
     assert HEAVY & set(loaded.split()) == set()
-
-
-@pytest.mark.heavy
-def test_help_of_the_installed_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """Prints how long it takes (0.4 s are wanted); a busy machine is no failure, so nothing is
-    asserted about it.
-    """
-    times = [seconds_of_help() for _ in range(3)]
-
-    with capsys.disabled():
-        print(f"\nrebalancer --help: {min(times):.2f} s")
-
-
-def seconds_of_help() -> float:
-    begin = time.perf_counter()
-    answer = subprocess.run(
-        [REBALANCER, "--help"], capture_output=True, text=True, check=True, timeout=300
-    )
-    seconds = time.perf_counter() - begin
-    assert answer.stdout.startswith("Usage: rebalancer")
-    return seconds

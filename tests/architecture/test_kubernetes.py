@@ -113,7 +113,6 @@ def test_a_pod_runs_the_image_and_the_command_of_its_container(process: str) -> 
     assert container["image"] == service["image"]
     assert "command" not in container
     assert words == command_line(service, ROOT)
-    assert unknown_options(words) == []
 
 
 def test_the_topics_are_created_with_the_settings_and_the_token_of_the_processes() -> None:

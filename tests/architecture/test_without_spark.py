@@ -128,9 +128,3 @@ def in_image(image: Path, script: str, *words: str) -> str:
         folder=image,
         environment={"PYTHONPATH": str(ROOT)},
     ).stdout
-
-
-def test_spark_is_hidden_by_the_script() -> None:
-    assert (
-        "hidden by the test" in run(sys.executable, "-c", WITHOUT_SPARK + "import pyspark").stdout
-    )
