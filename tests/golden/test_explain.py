@@ -13,7 +13,7 @@ from sinks.wire.encoding import encode_outcome
 from strategies.bundles import parse_bundle, topic_hash
 from strategies.cluster.model import Command, Outcome, Round, Skip
 from tests.control_topic import outcome
-from tests.golden.printed import compare, printed
+from tests.golden.printed import compare, printed, titled
 from tests.telemetry_lines import bundle, intent
 from tests.unit.command_line import rebalancer
 from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
@@ -196,6 +196,5 @@ STORIES: dict[Callable[[Job], Iterator[str]], list[bytes] | None] = {
 def test_explain_prints_what_the_file_says(tmp_path: Path, rewrite: bool) -> None:
     parts: list[str] = []
     for story, lines in STORIES.items():
-        title = story.__name__.replace("_", " ")
-        parts += [f"--- {title}\n\n", *story(Job(tmp_path / story.__name__, lines))]
+        parts += [titled(story), *story(Job(tmp_path / story.__name__, lines))]
     compare(_FILE, parts, rewrite)

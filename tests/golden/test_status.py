@@ -21,7 +21,7 @@ from strategies.errors import WireError
 from strategies.settings import RoundSettings
 from tests.changed_records import changed
 from tests.control_topic import outcome
-from tests.golden.printed import compare, steady
+from tests.golden.printed import compare, steady, titled
 from tests.telemetry_lines import T0, intent, load_report, sweep
 from tests.topic_uris import topics_of
 from tests.unit.command_line import rebalancer
@@ -157,6 +157,5 @@ STORIES: tuple[Callable[[Topics], Iterator[str]], ...] = (
 def test_status_prints_what_the_file_says(tmp_path: Path, rewrite: bool) -> None:
     parts: list[str] = []
     for story in STORIES:
-        title = story.__name__.replace("_", " ")
-        parts += [f"--- {title}\n\n", *story(Topics(tmp_path / story.__name__))]
+        parts += [titled(story), *story(Topics(tmp_path / story.__name__))]
     compare(_FILE, parts, rewrite)

@@ -22,7 +22,7 @@ from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.codec import encode_command, encode_round
 from sinks.wire.operator_records import command_digest
 from strategies.settings import RoundSettings
-from tests.golden.printed import compare, steady
+from tests.golden.printed import compare, steady, titled
 from tests.topic_uris import topics_of
 from tests.unit.test_waiting_plans import ALL_STRATEGIES, Told, history, nobody_approves
 
@@ -111,6 +111,6 @@ STORIES: tuple[Callable[[Path], Iterator[str]], ...] = (
 def test_texts_about_undecided_plans_are_those_of_the_file(tmp_path: Path, rewrite: bool) -> None:
     parts: list[str] = []
     for story in STORIES:
-        parts.append(f"--- {story.__name__.replace('_', ' ')}\n\n")
+        parts.append(titled(story))
         parts += [*(steady(f"{line}\n", tmp_path) for line in story(tmp_path)), "\n"]
     compare(Path(__file__).with_name("undecided_plans.txt"), parts, rewrite)
