@@ -13,7 +13,9 @@ from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeStatus, Round, Skip
-from strategies.cluster.round_figures import RoundState, Spread
+from strategies.cluster.round_figures import RoundState
+from strategies.figures.estimate import spread
+from tests.control_topic import command, outcome
 from tests.telemetry_lines import T0, load_report, sweep
 
 KINDS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
@@ -89,26 +91,20 @@ class MadeUpCluster:
         for place in range(min(self.moves, self.brokers // 2)):
             source, destination = ordered[-1 - place], ordered[place]
             low = (number * 37 + place * 101) % 200 * 0x01000000
-            yield Command(
+            before, after = usage[source], usage[destination]
+            yield command(
+                self.bundle.format(place % 3, low, low + 0x01000000),
+                source,
+                destination,
                 id=f"{self.cluster}-{number:05d}-{place:03d}",
                 cluster=self.cluster,
                 round=number,
-                epoch=1,
-                action="transfer",
-                bundle=self.bundle.format(place % 3, low, low + 0x01000000),
-                source=source,
-                destination=destination,
                 strategy="steady/fixed",
                 code="lasting-gap",
                 text=f"{source} was at least 9.4 points above {destination} in each of the last 3 "
                 "samples",
                 evidence={"lasting_points": 8.0},
-                expected=Expected(
-                    usage[source],
-                    usage[source] - 0.05,
-                    usage[destination],
-                    usage[destination] + 0.05,
-                ),
+                expected=Expected(before, before - 0.05, after, after + 0.05),
                 issued_at_ms=self.time_of(number),
                 expires_at_ms=self.time_of(number) + 300_000,
             )
@@ -135,9 +131,9 @@ class MadeUpCluster:
             stale={},
             usage=usage,
             usage_after=after,
-            spread=spread_of(usage),
-            spread_after=spread_of(after),
-            throughput_spread=spread_of(usage),
+            spread=spread([*usage.values()]),
+            spread_after=spread([*after.values()]),
+            throughput_spread=spread([*usage.values()]),
             commands=ids,
             skips=() if commands else (Skip("cluster", (), "even", "no gap lasts"),),
             digest="0" * 16,
@@ -149,29 +145,9 @@ class MadeUpCluster:
         if self.waits and number == self.rounds:
             return []
         return [
-            Outcome(
-                command_id=one.id,
-                cluster=one.cluster,
-                bundle=one.bundle,
-                status=status,
-                reason=reason,
-                owner_before=one.source,
-                owner_after=one.destination if status == "applied" else one.source,
-                took_ms=120,
-                ts=one.issued_at_ms + 1_000 * (1 + place),
-            )
+            outcome(one, *_ANSWERS[(number + place) % len(_ANSWERS)], 1 + place)
             for place, one in enumerate(commands)
-            for status, reason in [_ANSWERS[(number + place) % len(_ANSWERS)]]
         ]
-
-
-def spread_of(usage: dict[str, float]) -> Spread:
-    """The spread of these figures."""
-    values = np.array(list(usage.values()))
-    mean = float(values.mean())
-    return Spread(
-        float(values.max() - values.min()), float(values.std()), float(values.max()) / mean
-    )
 
 
 def publish(folder: Path, cluster: MadeUpCluster, only_newest: int | None = None) -> None:
