@@ -80,11 +80,7 @@ class MadeUpCluster:
             level = 0.45 + 0.12 * sin(number / 60) + apart * np.sin(phases + number / 300)
             usage = dict(zip(names, np.round(np.clip(level, 0.01, 1.2), 4).tolist(), strict=True))
             commands = list(self._commands(number, usage)) if self.acts(number) else []
-            yield (
-                self._round(number, usage, commands),
-                commands,
-                self._outcomes(number, commands),
-            )
+            yield (self._round(number, usage, commands), commands, self._outcomes(number, commands))
 
     def _commands(self, number: int, usage: dict[str, float]) -> Iterator[Command]:
         ordered = sorted(usage, key=lambda name: usage[name])

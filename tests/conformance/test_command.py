@@ -1,5 +1,5 @@
-"""`rebalancer conformance`: what it prints, how it exits, and that neither a changed vector nor a
-damaged file slips through.
+"""`rebalancer conformance`: what it prints, how it exits, and that no changed vector slips through.
+What it refuses is in tests/golden/lab_refusals.txt.
 """
 
 import gzip
@@ -78,9 +78,6 @@ def test_list_without_a_file_names_every_suite_and_its_classes() -> None:
     listed = conformance("--list", "--json").json["suites"]
     assert set(listed) == {suite for suite, _ in SUITES}
     assert "AvgShedder" in listed["shedding"]
-    nothing = conformance()
-    assert nothing.code == 2
-    assert "--list" in nothing.err
 
 
 def test_list_says_which_classes_the_live_round_uses() -> None:
@@ -147,82 +144,15 @@ def test_plain_lines_are_read_too(tmp_path: Path) -> None:
     assert conformance(written(tmp_path, *cases(THRESHOLD)[:3])).code == 0
 
 
-SOUND: dict[str, Any] = {"suite": "shedding", "strategy": "ThresholdShedder", "id": "x"}
-SOUND |= {"conf": {}, "rounds": [], "expect": {"rounds": []}}
-
-
-@pytest.mark.parametrize(
-    ("line", "complaint"),
-    [
-        ("{", "line 2: not JSON"),
-        (
-            '{"suite":"shedding"}',
-            "line 2: not a decision vector: Object missing required field `strategy`",
-        ),
-        (
-            json.dumps({**SOUND, "suite": "juggling"}),
-            "line 2: suite 'juggling' is unknown; known are shedding",
-        ),
-        (
-            json.dumps({**SOUND, "strategy": "BestShedder"}),
-            "line 2: shedding has no strategy 'BestShedder'; there are AvgShedder",
-        ),
-        (json.dumps({**SOUND, "rounds": [{}]}), "line 2: 1 rounds but 0 answers"),
-        (
-            json.dumps({**SOUND, "conf": {"loadBalancerCPUResourceWeight": "much"}}),
-            "line 2: conf.loadBalancerCPUResourceWeight: 'much'",
-        ),
-        (
-            json.dumps({**SOUND, "rounds": [{"brokers": {"b": {"cpu": {"usage": "much"}}}}]}),
-            "$.rounds[0].brokers[...].cpu.usage",
-        ),
-    ],
-)
-def test_a_file_that_cannot_be_compared_exits_2_and_names_the_line(
-    tmp_path: Path, line: str, complaint: str
-) -> None:
-    result = conformance(written(tmp_path, SOUND, line))
-    assert result.code == 2
-    assert complaint in result.err
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [lambda data: data[:200], lambda data: data[:100] + b"\0" * 50 + data[150:], lambda _: b"{}"],
-)
-def test_damaged_gzip_data_exits_2(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
-    file = tmp_path / "vectors.jsonl.gz"
-    file.write_bytes(damage(THRESHOLD.read_bytes()))
-    result = conformance(file)
-    assert result.code == 2
-    assert "get the file again" in result.err
-
-
-def test_missing_and_empty_files_and_folders_exit_2(tmp_path: Path) -> None:
-    assert conformance(tmp_path / "nowhere.jsonl").code == 2
-    assert conformance(tmp_path).code == 2
-    assert "contains no case" in conformance(written(tmp_path)).err
-
-
 def test_the_rules_of_another_release_can_be_compared() -> None:
     assert conformance(SPLITS, "--pulsar", "4.2").code == 5
     assert conformance(THRESHOLD, "--pulsar", "5.0").code == 0
     assert conformance(THRESHOLD, "--pulsar", "5.0.1").code == 0
 
 
-def test_the_plan_of_another_release_is_not_compared() -> None:
-    result = conformance(VECTORS / "placement" / "AvgShedder.jsonl.gz", "--pulsar", "5.0")
-
+def test_data_that_gzip_cannot_read_exits_2(tmp_path: Path) -> None:
+    file, data = tmp_path / "vectors.jsonl.gz", THRESHOLD.read_bytes()
+    file.write_bytes(data[:100] + b"\0" * 50 + data[150:])
+    result = conformance(file)
     assert result.code == 2
-    assert "AvgShedder of Pulsar 5.0 has another plan: suite placement50 compares it" in (
-        result.err
-    )
-
-
-def test_a_release_that_nobody_knows() -> None:
-    result = conformance(SPLITS, "--pulsar", "6.1")
-
-    assert result.code == 2
-    assert result.err == (
-        "error: --pulsar: the rules and defaults of Pulsar '6.1' are not known; name 4.2 or 5.0\n"
-    )
+    assert "get the file again" in result.err

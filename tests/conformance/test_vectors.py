@@ -42,7 +42,7 @@ def answered_by_42(folder: Path) -> list[str]:
         *(pytest.param(SHARED / name, None, marks=WHOLE) for name in files(SHARED)),
         *(pytest.param(SHARED / name, "5.0", marks=WHOLE_50) for name in answered_by_42(SHARED)),
     ],
-    ids=str,
+    ids=lambda it: "/".join(it.parts[-2:]) if isinstance(it, Path) else str(it),
 )
 def test_all_cases_are_identical(file: Path, release: PulsarRelease | None) -> None:
     """With the rules of the release that answered, or of one that answers alike."""

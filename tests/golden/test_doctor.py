@@ -273,16 +273,9 @@ def examined(folder: Path, records: list[bytes], ours: int | None) -> Finding:
 
 
 STORIES: tuple[Callable[[Path], Findings], ...] = (
-    java_and_python,
-    temporary_files,
-    checkpoints,
-    topics,
-    executor,
-    keys_of_commands,
-    keys_of_people,
-    tokens,
-    epochs,
-)
+    java_and_python, temporary_files, checkpoints, topics, executor, keys_of_commands,
+    keys_of_people, tokens, epochs,
+)  # fmt: skip
 
 
 def told_by(stories: Iterable[Callable[[Path], Findings]], root: Path) -> Iterator[str]:

@@ -302,20 +302,11 @@ def a_cluster_that_lists_no_broker(doctor: Doctor) -> None:
 
 
 STORIES: tuple[Callable[[Doctor], None], ...] = (
-    in_order,
-    without_an_answer,
-    tokens,
-    built_in_shedding,
-    a_dead_broker,
-    reports_that_cannot_be_had,
-    policies,
-    reports_that_are_rejected,
-    figures_that_are_left_out,
-    what_some_brokers_do_not_measure,
-    what_no_broker_measures,
-    load_managers_by_the_form_of_reports,
-    a_cluster_that_lists_no_broker,
-)
+    in_order, without_an_answer, tokens, built_in_shedding, a_dead_broker,
+    reports_that_cannot_be_had, policies, reports_that_are_rejected, figures_that_are_left_out,
+    what_some_brokers_do_not_measure, what_no_broker_measures,
+    load_managers_by_the_form_of_reports, a_cluster_that_lists_no_broker,
+)  # fmt: skip
 
 
 @contextmanager

@@ -97,13 +97,8 @@ def searches() -> Iterator[Mapping[str, object]]:
 
 
 STORIES: tuple[Callable[[], Iterator[Mapping[str, object]]], ...] = (
-    before_the_first_round,
-    in_order,
-    with_a_plan,
-    paused,
-    drains_and_rolls,
-    searches,
-)
+    before_the_first_round, in_order, with_a_plan, paused, drains_and_rolls, searches,
+)  # fmt: skip
 
 
 @pytest.mark.heavy

@@ -93,13 +93,8 @@ def pictures() -> Iterator[str]:
 
 
 STORIES: tuple[Callable[[], Iterator[str]], ...] = (
-    states_that_last,
-    silence,
-    outcomes,
-    plans,
-    forms,
-    pictures,
-)
+    states_that_last, silence, outcomes, plans, forms, pictures,
+)  # fmt: skip
 
 
 def test_notices_are_those_of_the_file(rewrite: bool) -> None:

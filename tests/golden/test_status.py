@@ -125,16 +125,10 @@ def foreign_and_older_records(topics: Topics) -> Iterator[str]:
 
 
 STORIES: tuple[Callable[[Topics], Iterator[str]], ...] = (
-    before_the_first_round,
-    five_rounds_and_an_outcome,
-    a_state_that_lasts,
-    bounds,
-    drains,
-    missing_reports_and_a_clock_ahead,
-    rejected_records,
-    resources_that_are_not_measured,
+    before_the_first_round, five_rounds_and_an_outcome, a_state_that_lasts, bounds, drains,
+    missing_reports_and_a_clock_ahead, rejected_records, resources_that_are_not_measured,
     foreign_and_older_records,
-)
+)  # fmt: skip
 
 
 @pytest.mark.heavy

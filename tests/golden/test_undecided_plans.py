@@ -92,12 +92,9 @@ def screen(folder: Path, told: Told, *, required: bool = True) -> Iterator[str]:
 
 
 STORIES: tuple[Callable[[Path], Iterator[str]], ...] = (
-    explained,
-    plans_with_and_without_earlier_moves,
-    the_live_page,
-    a_plan_that_a_person_has_decided,
-    the_state_of_a_cluster,
-)
+    explained, plans_with_and_without_earlier_moves, the_live_page,
+    a_plan_that_a_person_has_decided, the_state_of_a_cluster,
+)  # fmt: skip
 
 
 @pytest.mark.heavy

@@ -40,9 +40,7 @@ def broken(life: RollLife) -> list[str]:
         for record in one.records:
             promises.told(record)
         promises.round(one.round, commands(one.events))
-    skips = [skip for one in life.rounds for skip in one.round.skips]
-    foreign = [skip.text for skip in skips if skip.code == "moved-by-others"]
-    return [*life.broken, *promises.broken, *([] if life.faults.rival else foreign)]
+    return [*life.broken, *promises.broken]
 
 
 def replayed(life: RollLife) -> Iterator[bytes | dict[str, bytes]]:
