@@ -3,7 +3,7 @@ now, moves with every kind of answer, and a plan that waits.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sin
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from strategies.cluster.model import Command, Expected, Outcome, OutcomeStatus, 
 from strategies.cluster.round_figures import RoundState
 from strategies.figures.estimate import spread
 from tests.control_topic import command, outcome
+from tests.notice_builders import a_round
 from tests.telemetry_lines import T0, load_report, sweep
 
 KINDS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
@@ -114,26 +115,20 @@ class MadeUpCluster:
         text = f"the round has {len(commands)} commands: {len(commands)} transfers"
         acting = RoundState("acting", text, "Nothing to do: executors apply the commands.")
         idle = _EARLY if number % 7 < 2 else _IDLE
-        ids = tuple(one.id for one in commands)
-        names = tuple(usage)
-        return Round(
+        return replace(
+            a_round("acting", number),
             cluster=self.cluster,
-            round=number,
-            epoch=1,
             ts=self.time_of(number),
-            closed_by="sweep",
             strategy="steady/fixed",
-            brokers=names,
-            stale={},
+            brokers=tuple(usage),
             usage=usage,
             usage_after=after,
             spread=spread([*usage.values()]),
             spread_after=spread([*after.values()]),
             throughput_spread=spread([*usage.values()]),
-            commands=ids,
+            commands=tuple(one.id for one in commands),
             skips=() if commands else (Skip("cluster", (), "even", "no gap lasts"),),
             digest="0" * 16,
-            version="0.1.0",
             state=acting if commands else idle,
         )
 

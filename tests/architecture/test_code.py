@@ -21,18 +21,14 @@ Lines = Iterator[int]
 
 def sums_of_figures(tree: ast.Module) -> Lines:
     """`sum`, which compensates the rounding of floats since Python 3.12, of anything but counts."""
-    counted = {id(node.func) for node in nodes(tree) if is_count(node)}
+    counted = set()
+    for node in nodes(tree):
+        match node:
+            case ast.Call(args=[ast.GeneratorExp(elt=element)]) if counts(element):
+                counted.add(id(node.func))
     for node in nodes(tree):
         if isinstance(node, ast.Name) and node.id == "sum" and id(node) not in counted:
             yield node.lineno
-
-
-def is_count(node: ast.AST) -> TypeGuard[ast.Call]:
-    """Whether a call gets a generator of whole numbers or truth values."""
-    match node:
-        case ast.Call(args=[ast.GeneratorExp(elt=element)]):
-            return counts(element)
-    return False
 
 
 def counts(element: ast.expr) -> bool:

@@ -51,12 +51,6 @@ def test_the_linter_of_dockerfiles_has_nothing_to_say(dockerfile: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_the_compose_file_keeps_to_the_schema_of_compose_files() -> None:
-    answer = run("check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(COMPOSE_FILE))
-    assert answer.returncode == 0, answer.stdout
-
-
-@pytest.mark.heavy
 def test_compose_itself_reads_the_file() -> None:
     tool = compose_tool()
     if tool is None:

@@ -59,6 +59,7 @@ from strategies.round.round_record import proof_of
 from tests.modelled import carry, steady_cluster
 
 RULER = "----"
+TABLES = ["limits", "filters", "splitting", "throttling", "rivals", "placement", "drains", "round"]
 #: All bundles are in this namespace, which is left out of what is printed.
 NAMESPACE = "story/bundles/"
 #: Figures that do not change at all are no new sample, so traffic wanders by a hundredth of a
@@ -203,18 +204,7 @@ def join_file(path: Path, head: str, printed: str) -> None:
 def _read_round(words: Sequence[str], scenario: Scenario) -> bool:
     """What every round respects, whatever the strategy."""
     match words:
-        case [
-            "limits"
-            | "filters"
-            | "splitting"
-            | "throttling"
-            | "rivals"
-            | "placement"
-            | "drains"
-            | "round" as table,
-            key,
-            *value,
-        ]:
+        case [table, key, *value] if table in TABLES:
             scenario.flags.append(f"{table}.{key}={' '.join(value)}")
         case ["policies", *snapshot]:
             scenario.policies = " ".join(snapshot)

@@ -9,16 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.doctor.brokers import (
-    Broker,
-    check_brokers,
-    check_filters,
-    check_load_manager,
-    check_rhythm,
-    check_rivals,
-    check_samples,
-    check_shedder,
-)
+from pulsar_rebalancer.doctor import brokers as checks
 from pulsar_rebalancer.doctor.cluster import cluster_checks
 from pulsar_rebalancer.doctor.finding import Finding
 from pulsar_rebalancer.doctor.policies import check_domains, check_groups, check_isolation
@@ -49,7 +40,7 @@ SHEDDING, SPLITTING = "loadBalancerSheddingEnabled", "loadBalancerAutoBundleSpli
 
 def broker(
     name: str, manager: str = MODULAR, shedder: str = "ThresholdShedder", **more: str
-) -> Broker:
+) -> checks.Broker:
     """`runs`, `version`, `why`: of the broker; anything else is in its broker.conf."""
     given = {name: more.pop(name, "") for name in ("runs", "why")}
     version = more.pop("version", "4.2.4")
@@ -59,14 +50,14 @@ def broker(
         "loadBalancerLoadSheddingStrategy": impl + shedder,
         "statsUpdateFrequencyInSecs": "60",
     }
-    return Broker(name, version, {**configured, **more}, **given)
+    return checks.Broker(name, version, {**configured, **more}, **given)
 
 
 def listed_brokers(_: Path) -> Findings:
     silent = replace(broker("c:1"), why="c:1 does not answer")
     for listed in ([], [broker("a:1"), broker("b:1")], [broker("a:1"), silent], [silent]):
-        yield check_brokers(listed)
-    yield check_brokers([broker("a:1"), broker("b:1", version="4.1.0")])
+        yield checks.check_brokers(listed)
+    yield checks.check_brokers([broker("a:1"), broker("b:1", version="4.1.0")])
 
 
 def load_managers(_: Path) -> Findings:
@@ -82,14 +73,14 @@ def load_managers(_: Path) -> Findings:
         stayed,
         [],
     ):
-        yield check_load_manager(listed, settings)
-    yield check_load_manager([broker("a:1")], replace(settings, load_manager="extensible"))
+        yield checks.check_load_manager(listed, settings)
+    yield checks.check_load_manager([broker("a:1")], replace(settings, load_manager="extensible"))
 
 
 def shedders(_: Path) -> Findings:
     on = {SHEDDING: "true"}
     for name in ("ThresholdShedder", "OverloadShedder", "UniformLoadShedder", "AvgShedder"):
-        yield from check_shedder([broker("a:1", EXTENSIBLE, name)])
+        yield from checks.check_shedder([broker("a:1", EXTENSIBLE, name)])
     for listed in (
         [broker("a:1", EXTENSIBLE, **on)],
         [broker("a:1", EXTENSIBLE, loadBalancerEnabled="false", **on)],
@@ -98,9 +89,9 @@ def shedders(_: Path) -> Findings:
         [broker("a:1", EXTENSIBLE, "TransferShedder", **on)],
         [broker("a:1", EXTENSIBLE, "OursAlone")],
         [broker("a:1"), broker("b:1", shedder="OverloadShedder")],
-        [Broker("a:1", "", {}, "silent")],
+        [checks.Broker("a:1", "", {}, "silent")],
     ):
-        yield from check_shedder(listed)
+        yield from checks.check_shedder(listed)
 
 
 def rivals(_: Path) -> Findings:
@@ -111,19 +102,21 @@ def rivals(_: Path) -> Findings:
     for listed in ([quiet], loud, [off], []):
         for shadow in (False, True):
             yield f"shadow: {shadow}"
-            yield from check_rivals(listed, splitting=shadow, shadow=shadow, moves_per_hour=10)
-    yield from check_rivals(loud[:1], splitting=True, shadow=True)
+            yield from checks.check_rivals(
+                listed, splitting=shadow, shadow=shadow, moves_per_hour=10
+            )
+    yield from checks.check_rivals(loud[:1], splitting=True, shadow=True)
 
 
 def settings_that_fit_the_brokers(_: Path) -> Findings:
     for manager in (MODULAR, EXTENSIBLE):
         for given in ("uniform", "transfer"):
             chosen = load(flags=[f"shedding.strategy={given}"]).engine
-            yield check_filters([broker("a:1", manager)], chosen)
+            yield checks.check_filters([broker("a:1", manager)], chosen)
     stated = load(flags=["filters.load_manager=extensible"]).engine
-    yield check_filters([broker("a:1", EXTENSIBLE)], stated)
+    yield checks.check_filters([broker("a:1", EXTENSIBLE)], stated)
     slow = [broker("a:1"), broker("b:1", statsUpdateFrequencyInSecs="120")]
-    yield from (check_rhythm(slow[:1], 60_000), check_rhythm(slow, 60_000))
+    yield from (checks.check_rhythm(slow[:1], 60_000), checks.check_rhythm(slow, 60_000))
     minutes = {"loadBalancerHostUsageCheckIntervalMinutes": "1", "statsUpdateFrequencyInSecs": "10"}
     steadily = ["shedding.strategy=steady", "shedding.steady.sample_seconds=30"]
     for listed, given in (
@@ -133,7 +126,7 @@ def settings_that_fit_the_brokers(_: Path) -> Findings:
         ([broker("a:1", **minutes)], "weights.cpu=0.0"),
     ):
         engine = load(flags=[*steadily, "round.interval_ms=30000", given]).engine
-        yield check_samples(listed, engine, "sample_seconds")
+        yield checks.check_samples(listed, engine, "sample_seconds")
 
 
 def pulsar_versions(folder: Path) -> Findings:

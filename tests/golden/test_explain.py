@@ -34,17 +34,18 @@ class Job:
 
     @property
     def commands(self) -> list[Command]:
-        lines = (self.folder / "commands.jsonl").read_bytes().splitlines()
-        return [decode_command(line) for line in lines]
+        return list(map(decode_command, self.read("commands")))
 
     @property
     def rounds(self) -> list[Round]:
-        lines = (self.folder / "rounds.jsonl").read_bytes().splitlines()
-        return [decode_round(line) for line in lines]
+        return list(map(decode_round, self.read("rounds")))
+
+    def read(self, kind: str) -> list[bytes]:
+        return (self.folder / f"{kind}.jsonl").read_bytes().splitlines()
 
     def write(self, kind: str, lines: Iterable[bytes]) -> None:
         """Replaces the records of a kind."""
-        (self.folder / f"{kind}.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+        recorded(self.folder, list(lines), f"{kind}.jsonl")
 
     def answered(self, *outcomes: Outcome) -> None:
         self.write("outcomes", map(encode_outcome, outcomes))
@@ -137,9 +138,7 @@ def ambiguous(job: Job) -> Iterator[str]:
 
 def damaged(job: Job) -> Iterator[str]:
     """A torn line hides nothing; a file of other records is named."""
-    commands, rounds = (
-        (job.folder / f"{kind}.jsonl").read_bytes().splitlines() for kind in ("commands", "rounds")
-    )
+    commands, rounds = job.read("commands"), job.read("rounds")
     job.write("commands", [commands[0][:100], *commands])
     job.write("rounds", [rounds[0][:100], *rounds])
     yield job.says(1)

@@ -34,6 +34,12 @@ _POLICIES = {
 }
 
 
+_PLACEMENTS = (
+    *("auto", "auto", "none"),
+    *("least_resource_usage", "round_robin", "least_resource_usage_extensible"),
+)
+
+
 @dataclass
 class _Cluster:
     """Who is there, and who carries which bundle with how many messages/s."""
@@ -64,10 +70,8 @@ class _Cluster:
         ):
             self.rates[chance.choice(away)] = {f"t/n9/0x{number:08x}_0x{number + 1:08x}": 900.0}
         if chance.random() < 0.015:
-            source, other = (
-                chance.choice(list(self.rates.values())),
-                chance.choice(list(self.rates.values())),
-            )
+            everyone = list(self.rates.values())
+            source, other = chance.choice(everyone), chance.choice(everyone)
             if source and source is not other:
                 bundle = chance.choice(list(source))
                 other[bundle] = source.pop(bundle)
@@ -97,12 +101,8 @@ class _Cluster:
     def _report(self, broker: str, ts: int, factor: float, repeated: bool) -> model.LoadReport:
         before = self.before.get(broker)
         rates = self.rates[broker]
-        if (
-            repeated
-            and before is not None
-            and before.bundles is not None
-            and before.bundles.names == tuple(rates)
-        ):
+        known = None if before is None else before.bundles
+        if repeated and before is not None and known is not None and known.names == tuple(rates):
             return model.LoadReport("c", broker, ts, before.figures, before.bundles, before.digest)
         rows = [[rate * factor * self.chance.uniform(0.9, 1.1)] * 2 for rate in rates.values()]
         traffic = np.array([[one, two, 1000 * one, 1000 * two] for one, two in rows]).reshape(
@@ -218,16 +218,7 @@ def any_engine(strategy: str, seed: int) -> EngineSettings:
             command_ttl_ms=pick((60_000, 240_000)),
             stale_after_ms=pick((70_000, 180_000)),
         ),
-        placement=pick(
-            (
-                "auto",
-                "auto",
-                "none",
-                "least_resource_usage",
-                "round_robin",
-                "least_resource_usage_extensible",
-            )
-        ),
+        placement=pick(_PLACEMENTS),
         limits=LimitSettings(
             excluded_namespaces=pick(("", "t/n2")),
             excluded_brokers=pick(("", "", "", "broker-3*")),

@@ -3,7 +3,7 @@
 A life that breaks a promise is named by its seed; `RollLife.of(seed).live(MINUTES)` repeats it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from random import Random
 from statistics import fmean
@@ -11,6 +11,8 @@ from statistics import fmean
 import pytest
 
 from benchmarks.uncertified import UNCERTIFIED
+from sinks.wire.output_rows import event_row
+from strategies.cluster.model import Event, Rejection
 from strategies.cluster.packing import pack_record, unpack_record
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
@@ -19,7 +21,6 @@ from streaming.state.rows import to_bytes
 from tests.properties.roll_draws import Faults, ModelledBroker
 from tests.properties.roll_lives import RollLife
 from tests.properties.roll_promises import RollPromises
-from tests.properties.test_fold import published
 from tests.world.telemetry import bundle, commands
 
 #: A person cancels a roll that has not ended by then.
@@ -41,6 +42,13 @@ def broken(life: RollLife) -> list[str]:
             promises.told(record)
         promises.round(one.round, commands(one.events))
     return [*life.broken, *promises.broken]
+
+
+def published(events: Sequence[Event]) -> list[bytes]:
+    """Of rejections their sentence: records of a life never were bytes."""
+    return [
+        one.text.encode() if isinstance(one, Rejection) else event_row(one).value for one in events
+    ]
 
 
 def replayed(life: RollLife) -> Iterator[bytes | dict[str, bytes]]:
