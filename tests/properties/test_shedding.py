@@ -146,8 +146,7 @@ def figures_of(resource: st.SearchStrategy[float]) -> st.SearchStrategy[list[Rep
 nonsense = st.lists(figures_of(measured), min_size=2, max_size=6) | figures_of(nasty).map(
     lambda figures: [figures] * 2
 )
-NO_TRAFFIC = Traffic(0.0, 0.0, 0.0, 0.0)
-IDLE = (Resource(0.0, 100.0), NO_TRAFFIC)
+IDLE = (Resource(0.0, 100.0), Traffic(0.0, 0.0, 0.0, 0.0))
 #: Bytes of infinite cost, for SteadyShedder.
 INFINITE_COST = [
     IDLE,
@@ -170,8 +169,7 @@ def test_nonsense_raises_nothing_and_leaves_finite_memory(
         loads = tuple(a_load(f"b{row}", now_ms, *one) for row, one in enumerate(figures))
         round_ = rule.shed(ClusterView("c", now_ms, loads), memory)
         memory = round_.memory
-        if round_.certify is not None:
-            round_.certify(())
+        round_.certify(())
         if mode == "fixed":
             kept = [one.ewma for one in memory.brokers.values() if one.ewma is not None]
             assert all(map(isfinite, kept))
