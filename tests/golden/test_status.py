@@ -33,6 +33,10 @@ LATER = T0 + 260_000
 class Topics(Control):
     """The topics of an installation in a folder."""
 
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        folder.mkdir()
+
     def decide(self, lines: Sequence[bytes], words: Iterable[str] = EAGER_WORDS) -> None:
         """Publishes telemetry, and the commands and rounds of a job that has read it."""
         out = self.folder / "replay"
