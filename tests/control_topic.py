@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from sinks.topics.access import Publisher, open_publisher, open_reader
-from sinks.topics.addresses import TopicAccess, file_topic_uri
+from sinks.topics.addresses import TopicAccess, Topics, file_topic_uri
 from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.codec import decode_answer, encode_command
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeStatus
 from strategies.executor.approvals import ApprovalOutcome
-from tests.topic_uris import topic_of
+from tests.topic_uris import topic_of, topics_of
 
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes", "approvals")
 _NUMBERS = itertools.count(1)
@@ -89,6 +89,10 @@ class Control:
     ) -> None:
         self.folder, self.access = folder, access
         self._uris = {topic: file_topic_uri(folder / topic) for topic in TOPICS} | dict(uris or {})
+
+    @property
+    def topics(self) -> Topics:
+        return topics_of(**self._uris)
 
     def uri(self, topic: str) -> str:
         return self._uris[topic]

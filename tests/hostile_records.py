@@ -14,57 +14,34 @@ from tests.telemetry_lines import bundle, line, load_report
 Costly = Callable[[int], bytes]
 
 
+def _filled(begin: bytes, item: bytes, end: bytes) -> Costly:
+    return lambda size: begin + item * max(1, size // len(item)) + end
+
+
+def _joined(begin: bytes, item: bytes, end: bytes) -> Costly:
+    return lambda size: begin + b",".join([item] * max(1, size // (len(item) + 1))) + end
+
+
 def _wide(item: bytes) -> Costly:
-    return lambda size: b"[" + b",".join([item] * max(1, size // (len(item) + 1))) + b"]"
+    return _joined(b"[", item, b"]")
 
 
 def _deep_and_wide(size: int) -> bytes:
     """A comb: arrays in arrays, and as many leaves at the deepest place as fit."""
     levels = 380
-    return (
-        b'{"a":[' * (levels // 2)
-        + b",".join([b"0"] * max(1, (size - 5 * levels) // 2))
-        + b"]}" * (levels // 2)
-    )
+    leaves = _joined(b'{"a":[' * (levels // 2), b"0", b"]}" * (levels // 2))
+    return leaves(size - 5 * levels)
 
 
-def _towers(size: int) -> bytes:
-    tower = b"[" * 380 + b"]" * 380
-    return _wide(tower)(size)
+def _distinct(begin: bytes, item: bytes, end: bytes) -> Costly:
+    """As many items with numbers as fit when each takes its hexadecimal digits."""
 
+    def made(size: int) -> bytes:
+        digits = len(f"{size // 8:x}")
+        count = max(1, size // (digits + len(item) - 1))
+        return begin + b",".join(item % number for number in range(count)) + end
 
-def _distinct(size: int, more: int) -> range:
-    """As many numbers as fit when each takes its hexadecimal digits and `more` bytes."""
-    return range(max(1, size // (len(f"{size // 8:x}") + more)))
-
-
-def _distinct_keys(size: int) -> bytes:
-    return b"{" + b",".join(b'"%x":0' % number for number in _distinct(size, 5)) + b"}"
-
-
-def _distinct_strings(size: int) -> bytes:
-    return b"[" + b",".join(b'"%x"' % number for number in _distinct(size, 3)) + b"]"
-
-
-def _one_string(size: int) -> bytes:
-    return b'"' + b"x" * size + b'"'
-
-
-def _wide_character(size: int) -> bytes:
-    """One character beyond 16 bits makes Python keep four bytes for each of the others."""
-    return '"😀'.encode() + b"x" * size + b'"'
-
-
-def _escapes(size: int) -> bytes:
-    return b'"' + b'\\\\\\"\\u0041' * (size // 10) + b'"'
-
-
-def _json_in_json(size: int) -> bytes:
-    return b'"' + b'{\\"a\\":[' * (size // 9) + b'"'
-
-
-def _brackets_in_strings(size: int) -> bytes:
-    return b'"' + b"[{" * (size // 2) + b'"'
+    return made
 
 
 def _bundles(size: int) -> bytes:
@@ -73,50 +50,31 @@ def _bundles(size: int) -> bytes:
     return b"{" + b",".join(names) + b"}"
 
 
-def _long_key(size: int) -> bytes:
-    return b'{"' + b"k" * size + b'":0}'
-
-
-def _repeated_keys(size: int) -> bytes:
-    return b"{" + b",".join([b'"a":[]'] * max(1, size // 7)) + b"}"
-
-
-def _huge_number(size: int) -> bytes:
-    return b"9" * size
-
-
-def _huge_numbers(size: int) -> bytes:
-    return b"[" + b",".join([b"7" * 4_000] * max(1, size // 4_001)) + b"]"
-
-
-def _long_fraction(size: int) -> bytes:
-    return b"0." + b"3" * size
-
-
-#: By name: a value of about `size` bytes.
+#: By name: a value of about `size` bytes. One character beyond 16 bits makes Python keep four bytes
+#: for each of the others.
 COSTLY: Mapping[str, Costly] = {
     "deep-and-wide": _deep_and_wide,
-    "towers": _towers,
+    "towers": _wide(b"[" * 380 + b"]" * 380),
     "empty-arrays": _wide(b"[]"),
     "empty-objects": _wide(b"{}"),
     "small-arrays": _wide(b"[0]"),
     "small-objects": _wide(b'{"a":0}'),
     "numbers": _wide(b"300"),
     "fractions": _wide(b"1.5"),
-    "short-strings": _distinct_strings,
-    "distinct-keys": _distinct_keys,
-    "repeated-keys": _repeated_keys,
+    "short-strings": _distinct(b"[", b'"%x"', b"]"),
+    "distinct-keys": _distinct(b"{", b'"%x":0', b"}"),
+    "repeated-keys": _joined(b"{", b'"a":[]', b"}"),
     "bundles": _bundles,
-    "long-string": _one_string,
-    "wide-character": _wide_character,
+    "long-string": _filled(b'"', b"x", b'"'),
+    "wide-character": _filled('"😀'.encode(), b"x", b'"'),
     "short-wide-strings": _wide('"😀"'.encode()),
-    "escapes": _escapes,
-    "json-in-json": _json_in_json,
-    "brackets-in-strings": _brackets_in_strings,
-    "long-key": _long_key,
-    "huge-number": _huge_number,
-    "huge-numbers": _huge_numbers,
-    "long-fraction": _long_fraction,
+    "escapes": _filled(b'"', b'\\\\\\"\\u0041', b'"'),
+    "json-in-json": _filled(b'"', b'{\\"a\\":[', b'"'),
+    "brackets-in-strings": _filled(b'"', b"[{", b'"'),
+    "long-key": _filled(b'{"', b"k", b'":0}'),
+    "huge-number": _filled(b"", b"9", b""),
+    "huge-numbers": _wide(b"7" * 4_000),
+    "long-fraction": _filled(b"0.", b"3", b""),
 }
 
 #: By name: what is wrong with the record; a field to replace in the envelope, or bytes to put at

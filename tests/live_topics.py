@@ -3,7 +3,7 @@ now, moves with every kind of answer, and a plan that waits.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sin
 from pathlib import Path
 
@@ -13,7 +13,10 @@ from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeStatus, Round, Skip
-from strategies.cluster.round_figures import RoundState, Spread
+from strategies.cluster.round_figures import RoundState
+from strategies.figures.estimate import spread
+from tests.control_topic import command, outcome
+from tests.notice_builders import a_round
 from tests.telemetry_lines import T0, load_report, sweep
 
 KINDS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
@@ -78,37 +81,27 @@ class MadeUpCluster:
             level = 0.45 + 0.12 * sin(number / 60) + apart * np.sin(phases + number / 300)
             usage = dict(zip(names, np.round(np.clip(level, 0.01, 1.2), 4).tolist(), strict=True))
             commands = list(self._commands(number, usage)) if self.acts(number) else []
-            yield (
-                self._round(number, usage, commands),
-                commands,
-                self._outcomes(number, commands),
-            )
+            yield (self._round(number, usage, commands), commands, self._outcomes(number, commands))
 
     def _commands(self, number: int, usage: dict[str, float]) -> Iterator[Command]:
         ordered = sorted(usage, key=lambda name: usage[name])
         for place in range(min(self.moves, self.brokers // 2)):
             source, destination = ordered[-1 - place], ordered[place]
             low = (number * 37 + place * 101) % 200 * 0x01000000
-            yield Command(
+            before, after = usage[source], usage[destination]
+            yield command(
+                self.bundle.format(place % 3, low, low + 0x01000000),
+                source,
+                destination,
                 id=f"{self.cluster}-{number:05d}-{place:03d}",
                 cluster=self.cluster,
                 round=number,
-                epoch=1,
-                action="transfer",
-                bundle=self.bundle.format(place % 3, low, low + 0x01000000),
-                source=source,
-                destination=destination,
                 strategy="steady/fixed",
                 code="lasting-gap",
                 text=f"{source} was at least 9.4 points above {destination} in each of the last 3 "
                 "samples",
                 evidence={"lasting_points": 8.0},
-                expected=Expected(
-                    usage[source],
-                    usage[source] - 0.05,
-                    usage[destination],
-                    usage[destination] + 0.05,
-                ),
+                expected=Expected(before, before - 0.05, after, after + 0.05),
                 issued_at_ms=self.time_of(number),
                 expires_at_ms=self.time_of(number) + 300_000,
             )
@@ -122,26 +115,20 @@ class MadeUpCluster:
         text = f"the round has {len(commands)} commands: {len(commands)} transfers"
         acting = RoundState("acting", text, "Nothing to do: executors apply the commands.")
         idle = _EARLY if number % 7 < 2 else _IDLE
-        ids = tuple(one.id for one in commands)
-        names = tuple(usage)
-        return Round(
+        return replace(
+            a_round("acting", number),
             cluster=self.cluster,
-            round=number,
-            epoch=1,
             ts=self.time_of(number),
-            closed_by="sweep",
             strategy="steady/fixed",
-            brokers=names,
-            stale={},
+            brokers=tuple(usage),
             usage=usage,
             usage_after=after,
-            spread=spread_of(usage),
-            spread_after=spread_of(after),
-            throughput_spread=spread_of(usage),
-            commands=ids,
+            spread=spread([*usage.values()]),
+            spread_after=spread([*after.values()]),
+            throughput_spread=spread([*usage.values()]),
+            commands=tuple(one.id for one in commands),
             skips=() if commands else (Skip("cluster", (), "even", "no gap lasts"),),
             digest="0" * 16,
-            version="0.1.0",
             state=acting if commands else idle,
         )
 
@@ -149,29 +136,9 @@ class MadeUpCluster:
         if self.waits and number == self.rounds:
             return []
         return [
-            Outcome(
-                command_id=one.id,
-                cluster=one.cluster,
-                bundle=one.bundle,
-                status=status,
-                reason=reason,
-                owner_before=one.source,
-                owner_after=one.destination if status == "applied" else one.source,
-                took_ms=120,
-                ts=one.issued_at_ms + 1_000 * (1 + place),
-            )
+            outcome(one, *_ANSWERS[(number + place) % len(_ANSWERS)], 1 + place)
             for place, one in enumerate(commands)
-            for status, reason in [_ANSWERS[(number + place) % len(_ANSWERS)]]
         ]
-
-
-def spread_of(usage: dict[str, float]) -> Spread:
-    """The spread of these figures."""
-    values = np.array(list(usage.values()))
-    mean = float(values.mean())
-    return Spread(
-        float(values.max() - values.min()), float(values.std()), float(values.max()) / mean
-    )
 
 
 def publish(folder: Path, cluster: MadeUpCluster, only_newest: int | None = None) -> None:

@@ -7,13 +7,13 @@ laboratory, simulation imports strategies only; libraries only where they are de
 """
 
 import ast
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import files as files_of_distribution
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from scripts.packages import normalised
@@ -61,17 +61,14 @@ TERMINAL = frozenset({"typer", "rich"})
 FOR_TERMINALS = _LAB_SCREENS | {_CLI, _DOCTOR, _WATCH}
 PRINTS_NOTHING = frozenset({_CONFORMANCE, _DECISIONS, LAB, _SERVE, _SETTINGS, _SIMULATION})
 
-#: Client libraries open connections; they are imported where one is opened, so that nobody needs
-#: those he does not use.
-CLIENTS = frozenset({"kafka", "pulsar", "httpcore", "httpx"})
-
-#: Of the extra `report`: these packages may use it, inside functions, so that everything else works
-#: without it.
-WITH_REPORTS = frozenset({LAB, "sinks"})
-OPTIONAL = frozenset({"plotly", "pyarrow"})
-
-#: Of the extra `serve`: only this package has an HTTP server for people.
-WITH_PAGE = _SERVE
+#: Extra → the packages that may use it; ruff sees that those of `report` are imported inside
+#: functions, so that everything else works without them.
+EXTRAS: Mapping[str, frozenset[str]] = {
+    "spark": frozenset({"streaming"}),
+    "report": frozenset({LAB, "sinks"}),
+    "serve": frozenset({_SERVE}),
+}
+COMPANIONS = {"pyspark": "py4j", "pydantic": "pydantic-core"}
 
 #: The deciding part sees no clock, no randomness, no environment, no files, no network and writes
 #: no logs.
@@ -96,14 +93,11 @@ OPEN_TO_ALL = frozenset({"registry", "contract"})
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """One import of `name` (dotted, as far as it is written) in `file` at `line`; `top` when it
-    runs as soon as the module is imported.
-    """
+    """One import of `name` (dotted, as far as it is written) in `file` at `line`."""
 
     file: Path
     line: int
     name: str
-    top: bool
 
     @property
     def root(self) -> str:
@@ -192,12 +186,6 @@ def forbidden(package: str, item: Import, libraries: frozenset[str]) -> str | No
         return f"{package} must not import {item.root}: commands and their tables format output"
     if item.name.startswith("numpy.random"):
         return "randomness arrives as data: no numpy.random"
-    if package == "sinks" and item.root in CLIENTS and item.top:
-        return (
-            f"{item.root} is a client library: import it in the function that opens the connection"
-        )
-    if package in WITH_REPORTS and item.root in OPTIONAL and item.top:
-        return f"{item.root} is not always installed: import it in the function that needs it"
     return None
 
 
@@ -205,15 +193,10 @@ def forbidden_inside(package: str, item: Import) -> str | None:
     layer = layer_of(item.name)
     if layer not in LAYERS[package]:
         return f"{package} must not import {layer}"
-    parts = item.name.split(".")
-    concrete = (
-        len(parts) > 2
-        and parts[0] == "strategies"
-        and parts[1] in STRATEGY_KINDS
-        and parts[2] not in OPEN_TO_ALL
-    )
-    if package in UNAWARE_OF_STRATEGIES and concrete:
-        return f"{package} names no concrete strategy ({item.name}): ask the registry"
+    match item.name.split("."):
+        case ["strategies", kind, module, *_] if kind in STRATEGY_KINDS:
+            if package in UNAWARE_OF_STRATEGIES and module not in OPEN_TO_ALL:
+                return f"{package} names no concrete strategy ({item.name}): ask the registry"
     return None
 
 
@@ -225,72 +208,31 @@ def allowed_libraries(root: Path, package: str) -> frozenset[str]:
     if package == "strategies":
         return frozenset({"numpy"})
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
-    declared = {distribution(line) for line in project["dependencies"]}
-    if package == "streaming":
-        declared |= {distribution(line) for line in project["optional-dependencies"]["spark"]} | {
-            "py4j"
-        }  # py4j comes with pyspark
-    if package in WITH_REPORTS:
-        declared |= {distribution(line) for line in project["optional-dependencies"]["report"]}
-    if package == WITH_PAGE:
-        declared |= {distribution(line) for line in project["optional-dependencies"]["serve"]}
-    names = frozenset(name for one in declared for name in import_names(one))
-    return names | ({"pydantic_core"} if "pydantic" in names else frozenset())
-
-
-@cache
-def import_names(name: str) -> frozenset[str]:
-    """The top-level packages and modules of a distribution, none where it is not installed (another
-    platform, a missing extra).
-    """
-    try:
-        files = files_of_distribution(name) or ()
-    except PackageNotFoundError:
-        return frozenset()
+    lines = list(project["dependencies"])
+    for extra, packages in EXTRAS.items():
+        lines += project["optional-dependencies"][extra] if package in packages else ()
+    declared = {distribution(line) for line in lines}
+    # They come with a declared one.
+    declared |= {COMPANIONS[name] for name in declared & COMPANIONS.keys()}
     return frozenset(
-        file.parts[0].partition(".")[0]
-        for file in files
-        if file.suffix in (".py", ".so", ".pyd") and file.parts[0] != ".."
+        name
+        for name, found in packages_distributions().items()
+        if declared & {*map(normalised, found)}
     )
 
 
 def distribution(requirement: str) -> str:
     """'Kafka_Python>=2; python_version < "4"' → 'kafka-python'."""
-    name = requirement
-    for mark in "[<>=!~; ":
-        name = name.partition(mark)[0]
-    return normalised(name)
+    return normalised(re.split(r"[\[<>=!~; ]", requirement)[0])
 
 
 def imports(file: Path, tree: ast.Module) -> Iterator[Import]:
     """Every import statement of a module, and every import_module("…") whose name is written
     out.
     """
-    top = {id(node) for node in run_on_import(tree)}
     for node in nodes(tree):
         for name in imported_names(node):
-            yield Import(file, getattr(node, "lineno", 0), name, id(node) in top)
-
-
-def run_on_import(tree: ast.Module) -> Iterator[ast.AST]:
-    """The nodes of a module outside functions and outside blocks for type checkers."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if not is_function(node) and not is_typing_block(node):
-            waiting += ast.iter_child_nodes(node)
-
-
-def is_function(node: ast.AST) -> bool:
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-
-
-def is_typing_block(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test) in (
-        "TYPE_CHECKING",
-        "typing.TYPE_CHECKING",
-    )
+            yield Import(file, getattr(node, "lineno", 0), name)
 
 
 def imported_names(node: ast.AST) -> list[str]:

@@ -16,26 +16,23 @@ SHOW_CHOICE = 'source scripts/java.sh && echo "JAVA_HOME=${JAVA_HOME:-}"'
 PROGRAMS = ("bash", "command", "dirname", "head", "sed", "uname", "cat", "touch")
 
 
-def test_java_on_the_path_is_taken_as_it_is(tmp_path: Path) -> None:
-    java(tmp_path / "bin", "17.0.15")
-    assert shell(tmp_path, SHOW_CHOICE).stdout == "JAVA_HOME=\n"
-
-
-def test_an_old_java_on_the_path_gives_way_to_a_newer_one_that_packages_installed(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("found", "home", "chosen"),
+    [
+        ({"bin": "17.0.15"}, None, ""),
+        ({"bin": "11.0.2", "jvm/java-21/bin": "21-ea"}, None, "/jvm/java-21"),
+        ({"old/bin": "1.8.0_402", "bin": "17.0.15"}, "/old", "/"),
+    ],
+    ids=["the path's", "packages installed a newer one", "an old JAVA_HOME gives way to the path"],
+)
+def test_the_java_that_is_new_enough_is_taken(
+    tmp_path: Path, found: dict[str, str], home: str | None, chosen: str
 ) -> None:
-    java(tmp_path / "bin", "11.0.2")
-    java(tmp_path / "jvm/java-21/bin", "21-ea")
-    assert shell(tmp_path, SHOW_CHOICE).stdout == f"JAVA_HOME={tmp_path}/jvm/java-21\n"
-
-
-def test_an_old_java_home_gives_way_to_the_path(tmp_path: Path) -> None:
-    java(tmp_path / "old/bin", "1.8.0_402")
-    java(tmp_path / "bin", "17.0.15")
-    assert (
-        shell(tmp_path, SHOW_CHOICE, JAVA_HOME=str(tmp_path / "old")).stdout
-        == f"JAVA_HOME={tmp_path}\n"
-    )
+    for folder, version in found.items():
+        java(tmp_path / folder, version)
+    variables = {} if home is None else {"JAVA_HOME": f"{tmp_path}{home}"}
+    wanted = f"{tmp_path}{chosen}".rstrip("/") if chosen else ""
+    assert shell(tmp_path, SHOW_CHOICE, **variables).stdout == f"JAVA_HOME={wanted}\n"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from scripts.packages import Installation, cost, locked, measure, missing
+from scripts.packages import Installation, cost, locked, missing
 
 
 def test_the_progress_of_pip_is_one_sentence(tmp_path: Path) -> None:
@@ -26,14 +26,3 @@ def test_this_environment_lacks_nothing_of_the_locks() -> None:
 def test_the_cost_is_that_of_the_packages_that_are_missing() -> None:
     assert cost(["pyspark"]).startswith("450 MB to download unless pip's cache has them, 49")
     assert cost([]).startswith("0 MB")
-
-
-def test_sizes_are_those_of_files_and_of_what_they_become(tmp_path: Path) -> None:
-    (tmp_path / "files").mkdir()
-    (tmp_path / "files/Ruamel_yaml-1.0-py3-none-any.whl").write_bytes(b"0123")
-    info = tmp_path / "installed/ruamel.yaml-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Name: ruamel.yaml\nVersion: 1.0\n", "utf-8")
-    (info / "RECORD").write_text("ruamel/yaml.py,sha256=x,70\nruamel/c.so,sha256=y,7\n", "utf-8")
-    _, line = measure(tmp_path / "files", tmp_path / "installed")
-    assert line == "ruamel-yaml 1.0 4 1000"

@@ -4,7 +4,10 @@ settings and each other. No cluster is needed.
 
 import shutil
 import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import kubernetes_validate
 import pytest
@@ -12,14 +15,18 @@ import yaml
 
 from pulsar_rebalancer.settings.load import load
 from sinks.metrics.settings import listen_address
-from strategies.errors import SettingsError
 from tests.architecture.command_line import ROOT, run, unknown_options
 from tests.architecture.containers import command_line, read_compose, read_image
-from tests.architecture.manifests import Manifest, Pod, objects
 from tests.architecture.units import read_unit
 
+Manifest = Mapping[str, Any]
 FOLDER = ROOT / "deploy/kubernetes"
-OBJECTS = list(objects(FOLDER))
+#: Every object, with its file.
+OBJECTS: list[tuple[Path, Manifest]] = [
+    (file, one)
+    for file in sorted(FOLDER.glob("*.yaml"))
+    for one in yaml.safe_load_all(file.read_text("utf-8"))
+]
 COMPOSE = read_compose(ROOT / "docker/compose.yaml")["services"]
 #: The oldest and the newest version of Kubernetes whose schemas are installed.
 VERSIONS = ("1.25", "1.37")
@@ -28,6 +35,43 @@ FOREIGN = ("Kustomization", "ServiceMonitor")
 #: Applied separately: for the Prometheus Operator only; a Job, which runs once; for notices only.
 SEPARATE = {"service-monitor.yaml", "topics.yaml", "notifier.yaml"}
 STATE = "/var/lib/pulsar-rebalancer"
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """The pod of a Deployment or Job, with a single container."""
+
+    owner: Manifest
+
+    @property
+    def spec(self) -> Manifest:
+        return cast(Manifest, self.owner["spec"]["template"]["spec"])
+
+    @property
+    def labels(self) -> Manifest:
+        return cast(Manifest, self.owner["spec"]["template"]["metadata"]["labels"])
+
+    @property
+    def container(self) -> Manifest:
+        (container,) = self.spec["containers"]
+        return cast(Manifest, container)
+
+    @property
+    def mounts(self) -> dict[str, Manifest]:
+        """Path in the container → volume."""
+        volumes = {volume["name"]: volume for volume in self.spec["volumes"]}
+        return {one["mountPath"]: volumes[one["name"]] for one in self.container["volumeMounts"]}
+
+    @property
+    def secret_files(self) -> set[str]:
+        """The paths of all files that come from Secrets."""
+        return {
+            f"{path}/{item['path']}"
+            for path, volume in self.mounts.items()
+            for item in volume.get("secret", {}).get("items", ())
+        }
+
+
 #: Every process by the name of its service in the compose file.
 PODS = {
     one["metadata"]["labels"]["app.kubernetes.io/component"]: Pod(one)
@@ -65,13 +109,14 @@ def test_the_page_names_the_versions_whose_schemas_are_checked() -> None:
     assert f"the schemas of Kubernetes {' and '.join(VERSIONS)}," in page
 
 
-def test_the_kustomization_lists_every_file_that_is_not_applied_separately() -> None:
+def test_the_kustomization_has_both_images_and_every_file_not_applied_separately() -> None:
     files = {file.name for file in FOLDER.glob("*.yaml")}
     text = (FOLDER / "kustomization.yaml").read_text("utf-8")
 
-    assert sorted(the("Kustomization")["resources"]) == sorted(
-        files - {"kustomization.yaml"} - SEPARATE
-    )
+    assert {*the("Kustomization")["resources"]} == files - {"kustomization.yaml"} - SEPARATE
+    assert {f"{one['name']}:{one['newTag']}" for one in the("Kustomization")["images"]} == {
+        pod.container["image"] for pod in PODS.values()
+    }
     assert "  # - service-monitor.yaml\n" in text
     assert "  # - notifier.yaml\n" in text
 
@@ -113,7 +158,6 @@ def test_a_pod_runs_the_image_and_the_command_of_its_container(process: str) -> 
     assert container["image"] == service["image"]
     assert "command" not in container
     assert words == command_line(service, ROOT)
-    assert unknown_options(words) == []
 
 
 def test_the_topics_are_created_with_the_settings_and_the_token_of_the_processes() -> None:
@@ -124,12 +168,6 @@ def test_the_topics_are_created_with_the_settings_and_the_token_of_the_processes
     assert topics.container["args"][-2:] == collector.container["args"][-2:]
     assert topics.mounts.items() <= collector.mounts.items()
     assert topics.container["securityContext"] == collector.container["securityContext"]
-
-
-def test_the_kustomization_knows_both_images() -> None:
-    assert {f"{one['name']}:{one['newTag']}" for one in the("Kustomization")["images"]} == {
-        pod.container["image"] for pod in PODS.values()
-    }
 
 
 def test_the_executor_makes_a_dry_run_and_its_comment_says_how_to_apply() -> None:
@@ -147,7 +185,7 @@ def test_a_pod_has_the_user_of_its_image_and_no_privileges(process: str) -> None
     user = int(read_image(ROOT / COMPOSE[process]["build"]["dockerfile"]).user)
     context = pod.spec["securityContext"]
 
-    assert (context["runAsUser"], context["runAsGroup"], context["fsGroup"]) == (user, user, user)
+    assert {context[name] for name in ("runAsUser", "runAsGroup", "fsGroup")} == {user}
     assert context["runAsNonRoot"] is True
     assert context["seccompProfile"] == {"type": "RuntimeDefault"}
     assert pod.container["securityContext"] == {
@@ -156,13 +194,8 @@ def test_a_pod_has_the_user_of_its_image_and_no_privileges(process: str) -> None
         "capabilities": {"drop": ["ALL"]},
     }
     assert pod.spec["automountServiceAccountToken"] is False
-
-
-@EVERY_POD
-def test_the_name_of_a_service_adds_no_setting(process: str) -> None:
-    with pytest.raises(SettingsError, match="sets nothing"):
-        load(None, {"REBALANCER_JOB_SERVICE_HOST": "10.0.0.1"})
-    assert PODS[process].spec["enableServiceLinks"] is False
+    # Variables with the names of services would be settings that do not exist.
+    assert pod.spec["enableServiceLinks"] is False
 
 
 @EVERY_POD
@@ -205,11 +238,8 @@ def test_the_state_of_job_and_executor_outlives_their_pods() -> None:
         "notifier": "pulsar-rebalancer-notifier",
     }
     assert set(used.values()) - {None} == claims
-    for folder in (
-        TABLES["job"]["checkpoint"],
-        TABLES["executor"]["state"],
-        TABLES["notices"]["state"],
-    ):
+    states = TABLES["executor"]["state"], TABLES["notices"]["state"]
+    for folder in (TABLES["job"]["checkpoint"], *states):
         assert Path(STATE) in Path(folder).parents
 
 
@@ -282,11 +312,8 @@ def test_prometheus_finds_the_port_of_every_pod() -> None:
 
     assert all(service["spec"]["selector"].items() <= pod.labels.items() for pod in PODS.values())
     assert TABLES["metrics"]["listen"].endswith(f":{port['port']}")
-    assert (port["targetPort"], endpoint["port"], endpoint["path"]) == (
-        "metrics",
-        port["name"],
-        "/metrics",
-    )
+    assert (port["targetPort"], endpoint["port"]) == ("metrics", port["name"])
+    assert endpoint["path"] == "/metrics"
     assert monitor["apiVersion"] == "monitoring.coreos.com/v1"
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
     assert monitor["spec"]["jobLabel"] in labels
@@ -311,18 +338,12 @@ def test_only_prometheus_may_connect_to_the_pods_and_only_to_their_metrics() -> 
 
 
 @EVERY_POD
-def test_a_pod_has_the_time_to_stop_that_its_service_of_systemd_has(process: str) -> None:
-    unit = read_unit(ROOT / f"deploy/systemd/pulsar-rebalancer-{process}.service")
-
-    assert str(PODS[process].spec["terminationGracePeriodSeconds"]) == unit.value(
-        "Service", "TimeoutStopSec"
-    )
-
-
-@EVERY_POD
-def test_a_pod_names_the_resources_it_needs(process: str) -> None:
+def test_a_pod_names_the_resources_and_the_time_to_stop_that_it_needs(process: str) -> None:
     resources = PODS[process].container["resources"]
+    unit = read_unit(ROOT / f"deploy/systemd/pulsar-rebalancer-{process}.service")
+    grace = PODS[process].spec["terminationGracePeriodSeconds"]
 
+    assert str(grace) == unit.value("Service", "TimeoutStopSec")
     assert set(resources["requests"]) == {"cpu", "memory"}
     assert set(resources["limits"]) == {"memory"}
     assert all(

@@ -1,15 +1,12 @@
-"""Each test belongs to one lane of the Makefile, and a run says what it left out."""
+"""Each test belongs to one lane of the Makefile."""
 
 import re
 from collections.abc import Iterable
 from itertools import chain, combinations
-from pathlib import Path
 
-import pytest
 from _pytest.mark.expression import Expression
 
 from tests.architecture.command_line import ROOT
-from tests.lanes import lane, left_out
 
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 MARKS = ("spark", "servers", "essential", "variant", "lab", "heavy", "slow")
@@ -54,27 +51,3 @@ def test_the_page_explains_the_marks() -> None:
     )
     assert explained == {*MARKS} - {"essential"}
     assert "`essential`" in page
-
-
-def test_tests_that_share_a_server_run_in_one_process() -> None:
-    kafka, job = "tests/servers/test_kafka_topics.py", "tests/spark/test_job.py"
-    assert lane(kafka) == lane(job) != lane("tests/servers/test_pulsar.py")
-    contract = "tests/servers/test_job_contract.py::test_it"
-    assert lane(f"{contract}[kafka-4]") == lane(job) != lane(f"{contract}[pulsar-4]")
-    assert lane("tests/unit/test_gate.py") == "tests/unit/test_gate.py"
-
-
-def test_one_line_names_what_was_left_out_and_why() -> None:
-    skipped = [
-        *[report("tests/browser/test_report.py::test_it", "browser: there is no Chromium")] * 2,
-        report("tests/servers/test_doctor.py::test_it", "no compiler"),
-    ]
-    assert left_out(skipped) == (
-        "tests/browser (2): browser: there is no Chromium; tests/servers (1): no compiler"
-    )
-    assert left_out([]) == ""
-
-
-def report(nodeid: str, reason: str) -> pytest.TestReport:
-    place = (str(Path(nodeid.partition("::")[0])), 1, f"Skipped: {reason}")
-    return pytest.TestReport(nodeid, ("", None, ""), {}, "skipped", place, "setup")

@@ -1,4 +1,4 @@
-"""The layers hold, and the check that says so notices when they do not."""
+"""The layers hold."""
 
 import ast
 from collections.abc import Iterator
@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from strategies.shedding.registry import SHEDDERS
 from tests.architecture.layers import (
     LAYERS,
     PACKAGES,
-    UNAWARE_OF_STRATEGIES,
     calls,
     is_of_laboratory,
     modules,
@@ -50,25 +48,6 @@ def test_the_laboratory_is_loaded_by_a_command_that_is_called_and_nothing_else()
 
     assert asking == ["pulsar_rebalancer/watch/follow.py"]
     assert naming == ["pulsar_rebalancer/cli/errors.py", "pulsar_rebalancer/cli/lazy.py"]
-
-
-def test_job_and_edges_know_no_strategy_by_name() -> None:
-    """Only settings say which rule decides: neither its name nor its class is written in streaming
-    or sinks.
-    """
-    # "transfer" is a strategy and, on the control topic, an action.
-    names = {*SHEDDERS, *(entry.pulsar_class.rpartition(".")[2] for entry in SHEDDERS.values())} - {
-        "transfer"
-    }
-    told = [
-        f"{file.relative_to(ROOT)}:{line}: {word}"
-        for package in sorted(UNAWARE_OF_STRATEGIES)
-        for file in modules(ROOT / package)
-        for line, word in words(parsed(file))
-        if word in names
-    ]
-
-    assert told == []
 
 
 def words(tree: ast.Module) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""What outsiders meet first: hosted checks, forms for issues, licences of the images."""
+"""What outsiders meet first: hosted checks, forms for issues, a compose file, and licences."""
 
 import re
 from pathlib import Path
@@ -11,14 +11,6 @@ from tests.architecture.command_line import ROOT, run
 
 GITHUB = ROOT / ".github"
 WORKFLOW = GITHUB / "workflows" / "ci.yml"
-FORMS = sorted(GITHUB.glob("ISSUE_TEMPLATE/*.yml"))
-
-
-@pytest.mark.heavy
-def test_the_hosted_workflow_keeps_to_its_schema() -> None:
-    schema = "vendor.github-workflows"
-    answer = run("check-jsonschema", "--builtin-schema", schema, str(WORKFLOW))
-    assert answer.returncode == 0, answer.stdout
 
 
 def test_the_hosted_workflow_runs_the_targets_of_ci_run() -> None:
@@ -29,10 +21,20 @@ def test_the_hosted_workflow_runs_the_targets_of_ci_run() -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("form", FORMS, ids=lambda path: path.stem)
-def test_a_form_keeps_to_its_schema(form: Path) -> None:
-    kind = "config" if form.stem == "config" else "forms"
-    answer = run("check-jsonschema", "--builtin-schema", f"vendor.github-issue-{kind}", str(form))
+@pytest.mark.parametrize(
+    ("schema", "file"),
+    [
+        ("compose-spec", ROOT / "docker/compose.yaml"),
+        ("github-workflows", WORKFLOW),
+        *(
+            ("github-issue-config" if form.stem == "config" else "github-issue-forms", form)
+            for form in sorted(GITHUB.glob("ISSUE_TEMPLATE/*.yml"))
+        ),
+    ],
+    ids=lambda it: it.stem if isinstance(it, Path) else "",
+)
+def test_a_file_keeps_to_its_schema(schema: str, file: Path) -> None:
+    answer = run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", str(file))
     assert answer.returncode == 0, answer.stdout
 
 

@@ -111,21 +111,6 @@ def top_level_names(environment: Path) -> set[str]:
     return {entry.name for entry in packages.iterdir() if not entry.name.endswith(".dist-info")}
 
 
-def test_every_kind_of_file_in_the_packages_goes_into_the_wheel() -> None:
-    """What is no module is packed by its ending only; `make test` builds the wheel itself."""
-    packed = (
-        "*.py",
-        *tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"][
-            "package-data"
-        ]["*"],
-    )
-    assert [
-        file
-        for file in files_of_packages(ROOT)
-        if not any(Path(file).match(pattern) for pattern in packed)
-    ] == []
-
-
 def test_bare_make_prints_its_targets_with_a_sentence_each() -> None:
     printed = run("make").stdout
     assert [

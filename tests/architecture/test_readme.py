@@ -50,13 +50,10 @@ def missing(words: list[str]) -> list[str]:
     """Options, targets or programs among `words` that do not exist."""
     program, *rest = words
     if program == "make":
-        return [target for target in rest if "=" not in target and not make_knows(target)]
+        targets = [word for word in rest if "=" not in word]
+        return [one for one in targets if run("make", "--dry-run", one).returncode]
     if program == "rebalancer":
         return unknown_options(tuple(words))
     return (
         [] if run("bash", "-c", f"command -v {shlex.quote(program)}").returncode == 0 else [program]
     )
-
-
-def make_knows(target: str) -> bool:
-    return run("make", "--dry-run", target).returncode == 0

@@ -10,9 +10,8 @@ import pytest
 
 from strategies.shedding.registry import SHEDDERS
 from tests.architecture.command_line import ROOT
-from tests.architecture.layers import imports, modules, parsed
+from tests.architecture.layers import PACKAGES, imported_names, modules, nodes, parsed
 
-PACKAGES = ("strategies", "streaming", "sinks", "pulsar_rebalancer")
 REGISTRY = "strategies/shedding/registry.py"
 #: Adapters of the test vectors of Pulsar's own classes, and Pulsar's own keys and defaults: a
 #: strategy that is not Pulsar's has neither.
@@ -65,30 +64,15 @@ def names(strategy: str, text: str) -> bool:
 
 
 def words(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and text of every string that is no docstring, of every imported module, and of
+    """Line and text of every string that is no docstring, of every imported name, and of
     identifiers that are class names.
     """
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    docstrings = {id(node.value) for node in nodes(tree) if isinstance(node, ast.Expr)}
+    for node in nodes(tree):
         match node:
             case ast.Constant(value=str(text)) if id(node) not in docstrings:
                 yield node.lineno, text
-            case ast.ImportFrom(module=str(text)):
-                yield node.lineno, text
+            case ast.Import() | ast.ImportFrom():
+                yield from ((node.lineno, name) for name in imported_names(node))
             case ast.Name(id=text) | ast.Attribute(attr=text) if text[:1].isupper():
                 yield node.lineno, text
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("strategy", SHEDDERS)
-def test_nothing_of_a_strategy_is_imported_outside_its_folder(strategy: str) -> None:
-    package = f"strategies.shedding.{strategy}"
-    places = {
-        path
-        for file in modules(ROOT / "strategies")
-        for item in imports(file, parsed(file))
-        if item.name.startswith(f"{package}.")
-        and not (path := file.relative_to(ROOT).as_posix()).startswith(package.replace(".", "/"))
-    }
-
-    assert places - {*HOMONYMS.get(strategy, {})} == {REGISTRY}

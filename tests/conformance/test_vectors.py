@@ -2,7 +2,6 @@
 state, doubles bit for bit.
 """
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,10 @@ from strategies.java.pulsar_releases import PulsarRelease
 
 OWN = Path(__file__).parents[1] / "data" / "vectors"
 SHARED = Path(__file__).parents[2].parent / "shared" / "vectors"
+_BESIDE = pytest.mark.skipif(
+    not SHARED.is_dir(), reason="the full vectors are not beside this clone"
+)
+WHOLE, WHOLE_50 = (pytest.mark.variant, _BESIDE), (pytest.mark.lab, _BESIDE)
 
 
 def files(folder: Path) -> list[str]:
@@ -31,40 +34,26 @@ def answered_by_42(folder: Path) -> list[str]:
     ]
 
 
-def results(file: Path, release: PulsarRelease | None = None) -> Counter[str]:
-    """How many cases went how; a difference is shown by the assertion that looks at it."""
+@pytest.mark.parametrize(
+    ("file", "release"),
+    [
+        *((OWN / name, None) for name in files(OWN)),
+        *((OWN / name, "5.0") for name in answered_by_42(OWN)),
+        *(pytest.param(SHARED / name, None, marks=WHOLE) for name in files(SHARED)),
+        *(pytest.param(SHARED / name, "5.0", marks=WHOLE_50) for name in answered_by_42(SHARED)),
+    ],
+    ids=lambda it: "/".join(it.parts[-2:]) if isinstance(it, Path) else str(it),
+)
+def test_all_cases_are_identical(file: Path, release: PulsarRelease | None) -> None:
+    """With the rules of the release that answered, or of one that answers alike."""
     verdicts = [compare(case) for case in read_cases(file, release)]
     parted = [verdict.differences[0] for verdict in verdicts if verdict.differences]
     assert not parted, parted[0]
-    return Counter(verdict.result for verdict in verdicts)
+    assert {verdict.result for verdict in verdicts} == {"identical"}
 
 
-@pytest.mark.parametrize("name", files(OWN))
-def test_the_chosen_cases_are_identical(name: str) -> None:
-    assert set(results(OWN / name)) == {"identical"}
-
-
+@_BESIDE
 @pytest.mark.variant
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the full vectors are not beside this clone")
-@pytest.mark.parametrize("name", files(SHARED))
-def test_all_cases_are_identical(name: str) -> None:
-    assert set(results(SHARED / name)) == {"identical"}
-
-
-@pytest.mark.parametrize("name", answered_by_42(OWN))
-def test_the_rules_of_50_answer_the_chosen_cases_alike(name: str) -> None:
-    assert set(results(OWN / name, "5.0")) == {"identical"}
-
-
-@pytest.mark.lab
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the full vectors are not beside this clone")
-@pytest.mark.parametrize("name", answered_by_42(SHARED))
-def test_the_rules_of_50_answer_all_cases_alike(name: str) -> None:
-    assert set(results(SHARED / name, "5.0")) == {"identical"}
-
-
-@pytest.mark.variant
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the full vectors are not beside this clone")
 def test_only_the_cuts_that_42_refuses_differ_with_50() -> None:
     """They are the cases of suite splits50."""
     compared = [compare(case) for case in read_cases(SHARED / "splits/algorithms.jsonl.gz", "5.0")]

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import chdir
 from pathlib import Path
 
@@ -30,6 +30,11 @@ def printed(title: object, answer: Answer, folder: Path) -> str:
     """A command's title, its outputs, and its exit code unless it is 0."""
     ended = f"exit code {answer.code}\n" if answer.code else ""
     return steady(f"$ {title}\n{answer.out}{answer.err}{ended}\n", folder)
+
+
+def titled(story: Callable[..., object]) -> str:
+    """The title of a story in a golden file."""
+    return f"--- {story.__name__.replace('_', ' ')}\n\n"
 
 
 def compare(file: Path, parts: Iterable[str], rewrite: bool) -> None:

@@ -27,11 +27,10 @@ what the engine prints.
 A broker's figures are messages/s per bundle (in + out) and the messages/s at which its CPU is full;
 its bundles are named after it with a letter each. `limits`, `filters`, `splitting`, `throttling`,
 `rivals`, `placement`, `drains` and `round` set one setting of that table each; `policies` is the
-snapshot
-that the log begins with. What changes stays so until a later line changes it. Rounds are a minute
-apart. Commands are carried out between rounds, unless told otherwise. `show` names the rounds that
-are printed, without it all are; of the others, the print-out has the number of commands. Below the
-usages are the sentences with which `explain` says what a round proves.
+snapshot that the log begins with. What changes stays so until a later line changes it. Rounds are a
+minute apart. Commands are carried out between rounds, unless told otherwise. `show` names the
+rounds that are printed, without it all are; of the others, the print-out has the number of
+commands. Below the usages are the sentences with which `explain` says what a round proves.
 """
 
 from collections.abc import Iterator, Sequence
@@ -53,13 +52,14 @@ from pulsar_rebalancer.lab.simulation.noise import Wobble
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine
 from pulsar_rebalancer.settings.load import load
 from strategies.cluster.intent_contract import Intent, IntentAction
-from strategies.cluster.model import Command, Outcome, Policies, TelemetryRecord
+from strategies.cluster.model import Command, Outcome, Policies
 from strategies.figures.describe import counted, describe_intent, describe_skip
 from strategies.fold.engine import EngineSettings
 from strategies.round.round_record import proof_of
 from tests.modelled import carry, steady_cluster
 
 RULER = "----"
+TABLES = ["limits", "filters", "splitting", "throttling", "rivals", "placement", "drains", "round"]
 #: All bundles are in this namespace, which is left out of what is printed.
 NAMESPACE = "story/bundles/"
 #: Figures that do not change at all are no new sample, so traffic wanders by a hundredth of a
@@ -80,15 +80,8 @@ class Scenario:
     brokers: dict[str, Machine] = field(default_factory=dict)
     rates: dict[str, float] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
-    silent: dict[int, set[str]] = field(default_factory=dict)
-    idle_executor: set[int] = field(default_factory=set)
-    dry_executor: set[int] = field(default_factory=set)
-    carries: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
-    alternating: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
-    foreign: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
-    joins: dict[int, set[str]] = field(default_factory=dict)
-    scripted: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
-    intents: dict[int, list[tuple[IntentAction, str, str]]] = field(default_factory=dict)
+    #: Round, `odd` or `even` → what happens before its pass, as words.
+    events: dict[str, list[Sequence[str]]] = field(default_factory=dict)
     rounds: int = 3
     shown: set[int] = field(default_factory=set)
 
@@ -99,14 +92,15 @@ def read_scenario(text: str) -> Scenario:
     scenario = Scenario()
     for line in setup.splitlines():
         words = line.split()
-        if not any(
-            read(words, scenario) for read in (_read_round, _read_script, _read_event, _read_line)
-        ):
-            raise ValueError(
-                f"not understood: {line!r}; tests/golden/scenario.py shows what may stand in "
-                "a scenario"
-            )
+        if not any(read(words, scenario) for read in (_read_round, _read_event, _read_line)):
+            raise _not_understood(line)
     return scenario
+
+
+def _not_understood(line: str) -> ValueError:
+    return ValueError(
+        f"not understood: {line!r}; tests/golden/scenario.py shows what may stand in a scenario"
+    )
 
 
 def play(scenario: Scenario) -> Iterator[str]:
@@ -122,59 +116,71 @@ def play(scenario: Scenario) -> Iterator[str]:
     )
     hidden = list[RoundAnswer]()
     for number in range(1, scenario.rounds + 1):
-        _happen(scenario, cluster, number)
-        seen = cluster.collect(scenario.silent.get(number, ()))
-        answer = decider.decide(
-            [
-                *(policies if number == 1 else []),
-                *outcome_reports(outcomes),
-                *_intents(scenario, cluster, number, seen),
-                *seen,
-            ]
-        )
+        given = _happen(scenario, cluster, number)
+        seen = cluster.collect(given.silent)
+        asked = [replace(one, ts=seen[0].ts) for one in given.intents]
+        first = policies if number == 1 else []
+        answer = decider.decide([*first, *outcome_reports(outcomes), *asked, *seen])
         if scenario.shown and number not in scenario.shown:
             hidden.append(answer)
         else:
             yield from _print_hidden(hidden)
             yield from (line.replace(NAMESPACE, "") for line in _print(answer))
             hidden.clear()
-        if number in scenario.dry_executor:
+        if given.executor == "dry":
             outcomes = tuple(_dry(command, answer.round.ts) for command in answer.commands)
         else:
-            outcomes = (
-                ()
-                if number in scenario.idle_executor
-                else cluster.carry_out(answer.commands, answer.round.ts)
-            )
+            commands = answer.commands if given.executor == "works" else ()
+            outcomes = cluster.carry_out(commands, answer.round.ts)
     yield from _print_hidden(hidden)
 
 
-def _happen(scenario: Scenario, cluster: PolledCluster, number: int) -> None:
+@dataclass
+class Pass:
+    """What a round is given besides its reports; `executor`: works, dry or idle."""
+
+    silent: set[str] = field(default_factory=set)
+    intents: list[Intent] = field(default_factory=list)
+    executor: str = "works"
+
+
+def _happen(scenario: Scenario, cluster: PolledCluster, number: int) -> Pass:
     """What changes before the pass of this round."""
-    world = cluster.world
-    parity = "odd" if number % 2 else "even"
-    for bundle, rate in [*scenario.carries.get(number, []), *scenario.alternating.get(parity, [])]:
-        carry(cluster, NAMESPACE + bundle, rate / 2)
-    for broker, percent in scenario.foreign.get(number, []):
-        world.foreign[world.fleet.names.index(broker)] = percent
-    for broker in scenario.joins.get(number, ()):
-        world.present[world.fleet.names.index(broker)] = True
-    for bundle, broker in scenario.scripted.get(number, ()):
-        row = world.names.index(NAMESPACE + bundle)
-        now_s = (number - 1) * PERIOD_S
-        world.move(row, world.fleet.names.index(broker), now_s, now_s)
+    found, events = Pass(), scenario.events
+    for words in [*events.get(f"{number}", []), *events.get("odd" if number % 2 else "even", [])]:
+        match words:
+            case ["nobody", "executes"]:
+                found.executor = "idle"
+            case ["the", "executor", "is", "dry"]:
+                found.executor = "dry"
+            case [broker, "does", "not", "answer"]:
+                found.silent.add(broker)
+            case [person, "drains" | "undrains" as wish, broker]:
+                action: IntentAction = "drain" if wish == "drains" else "undrain"
+                id_ = f"{number:030x}{len(found.intents):02x}"
+                found.intents.append(
+                    Intent(cluster.name, 0, id_, action, person, "upgrade", broker)
+                )
+            case _:
+                _change(cluster, number, words)
+    return found
 
 
-def _intents(
-    scenario: Scenario, cluster: PolledCluster, number: int, seen: Sequence[TelemetryRecord]
-) -> list[Intent]:
-    """What people ask for before the pass of this round."""
-    return [
-        Intent(
-            cluster.name, seen[0].ts, f"{number:030x}{at:02x}", action, person, "upgrade", broker
-        )
-        for at, (action, person, broker) in enumerate(scenario.intents.get(number, []))
-    ]
+def _change(cluster: PolledCluster, number: int, words: Sequence[str]) -> None:
+    world, names = cluster.world, cluster.world.fleet.names
+    match words:
+        case [broker, "joins"]:
+            world.present[names.index(broker)] = True
+        case [bundle, "carries", rate]:
+            carry(cluster, NAMESPACE + bundle, float(rate) / 2)
+        case ["other", "processes", "take", percent, "%", "of", broker]:
+            world.foreign[names.index(broker)] = float(percent)
+        case ["a", "script", "moves", bundle, "to", broker]:
+            now_s = (number - 1) * PERIOD_S
+            row = world.names.index(NAMESPACE + bundle)
+            world.move(row, names.index(broker), now_s, now_s)
+        case _:
+            raise _not_understood(" ".join(words))
 
 
 def _dry(command: Command, now_ms: int) -> Outcome:
@@ -198,19 +204,7 @@ def join_file(path: Path, head: str, printed: str) -> None:
 def _read_round(words: Sequence[str], scenario: Scenario) -> bool:
     """What every round respects, whatever the strategy."""
     match words:
-        case [
-            "limits"
-            | "filters"
-            | "splitting"
-            | "throttling"
-            | "rivals"
-            | "placement"
-            | "placement"
-            | "drains"
-            | "round" as table,
-            key,
-            *value,
-        ]:
+        case [table, key, *value] if table in TABLES:
             scenario.flags.append(f"{table}.{key}={' '.join(value)}")
         case ["policies", *snapshot]:
             scenario.policies = " ".join(snapshot)
@@ -241,37 +235,11 @@ def _read_line(words: Sequence[str], scenario: Scenario) -> bool:
     return True
 
 
-def _read_script(words: Sequence[str], scenario: Scenario) -> bool:
-    """What something else moves."""
-    match words:
-        case ["at", number, "a", "script", "moves", bundle, "to", broker]:
-            scenario.scripted.setdefault(int(number), []).append((bundle, broker))
-        case _:
-            return False
-    return True
-
-
 def _read_event(words: Sequence[str], scenario: Scenario) -> bool:
     """What happens in one round, or in every other one."""
     match words:
-        case ["at", number, "nobody", "executes"]:
-            scenario.idle_executor.add(int(number))
-        case ["at", number, "the", "executor", "is", "dry"]:
-            scenario.dry_executor.add(int(number))
-        case ["at", number, broker, "does", "not", "answer"]:
-            scenario.silent.setdefault(int(number), set()).add(broker)
-        case ["at", number, person, "drains", broker]:
-            scenario.intents.setdefault(int(number), []).append(("drain", person, broker))
-        case ["at", number, person, "undrains", broker]:
-            scenario.intents.setdefault(int(number), []).append(("undrain", person, broker))
-        case ["at", number, broker, "joins"]:
-            scenario.joins.setdefault(int(number), set()).add(broker)
-        case ["at", number, bundle, "carries", rate]:
-            scenario.carries.setdefault(int(number), []).append((bundle, float(rate)))
-        case ["in", "odd" | "even" as parity, "rounds", bundle, "carries", rate]:
-            scenario.alternating.setdefault(parity, []).append((bundle, float(rate)))
-        case ["at", number, "other", "processes", "take", percent, "%", "of", broker]:
-            scenario.foreign.setdefault(int(number), []).append((broker, float(percent)))
+        case ["at", number, *event] | ["in", "odd" | "even" as number, "rounds", *event]:
+            scenario.events.setdefault(number, []).append(event)
         case _:
             return False
     return True
@@ -296,8 +264,8 @@ def _cluster(scenario: Scenario) -> PolledCluster:
         message_bytes=scenario.message_bytes,
         start_ms=0,
     )
-    for brokers in scenario.joins.values():
-        for broker in brokers:
+    for broker, *event in (words for events in scenario.events.values() for words in events):
+        if event == ["joins"]:
             cluster.world.present[cluster.world.fleet.names.index(broker)] = False
     return cluster
 

@@ -1,5 +1,5 @@
-"""What the checks of `rebalancer doctor` find is in doctor.txt, for good and for bad facts. Checks
-that ask servers are in tests/unit.
+"""What the checks of `rebalancer doctor` find on this machine, in keys and in topics is in
+doctor.txt, for good and for bad facts. Checks that ask servers are in tests/unit.
 """
 
 import base64
@@ -12,16 +12,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pulsar_rebalancer.doctor.brokers import (
-    Broker,
-    check_brokers,
-    check_filters,
-    check_load_manager,
-    check_rhythm,
-    check_rivals,
-    check_samples,
-    check_shedder,
-)
 from pulsar_rebalancer.doctor.credentials import (
     check_approvals,
     check_expiry,
@@ -36,10 +26,7 @@ from pulsar_rebalancer.doctor.disk_and_topics import (
 )
 from pulsar_rebalancer.doctor.environment import check_java, check_python
 from pulsar_rebalancer.doctor.finding import Finding
-from pulsar_rebalancer.doctor.policies import check_domains, check_groups, check_isolation
 from pulsar_rebalancer.doctor.processes import check_epochs, check_executor
-from pulsar_rebalancer.doctor.running_release import check_release
-from pulsar_rebalancer.settings.load import load
 from sinks.executor.journal import Journal, Received
 from sinks.executor.settings import ExecutorSettings
 from sinks.pulsar_api.access import PulsarSettings
@@ -51,150 +38,17 @@ from sinks.wire.origin import Position
 from sinks.wire.signing import SigningKey, SigningSettings
 from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import EngineSettings
-from strategies.java.pulsar_releases import PulsarRelease
 from strategies.settings import RoundSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
 from streaming.settings import JobSettings
 from tests.control_topic import Control, command, now_ms
-from tests.golden.printed import compare, steady
+from tests.golden.printed import compare, steady, titled
 from tests.topic_uris import topic_of, topics_of
-from tests.world.placement import policies, policy
 
-_FILE = Path(__file__).with_name("doctor.txt")
 ENGINE, KEY = EngineSettings(), "0123456789abcdef"
 BUNDLE = "t/ns/0x00000000_0xffffffff"
-MODULAR, EXTENSIBLE = "ModularLoadManagerImpl", "ExtensibleLoadManagerImpl"
-SIMPLE = "SimpleLoadManagerImpl"
-SHEDDING, SPLITTING = "loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled"
 Findings = Iterator[Finding | str]
-
-
-def broker(
-    name: str, manager: str = MODULAR, shedder: str = "ThresholdShedder", **more: str
-) -> Broker:
-    """`runs`, `version`, `why`: of the broker; anything else is in its broker.conf."""
-    given = {name: more.pop(name, "") for name in ("runs", "why")}
-    version = more.pop("version", "4.2.4")
-    impl = "org.apache.pulsar.broker.loadbalance.impl."
-    configured = {
-        "loadManagerClassName": impl + manager,
-        "loadBalancerLoadSheddingStrategy": impl + shedder,
-        "statsUpdateFrequencyInSecs": "60",
-    }
-    return Broker(name, version, {**configured, **more}, **given)
-
-
-def brokers(_: Path) -> Findings:
-    silent = replace(broker("c:1"), why="c:1 does not answer")
-    for listed in ([], [broker("a:1"), broker("b:1")], [broker("a:1"), silent], [silent]):
-        yield check_brokers(listed)
-    yield check_brokers([broker("a:1"), broker("b:1", version="4.1.0")])
-
-
-def load_managers(_: Path) -> Findings:
-    settings = PulsarSettings("c", "http://a:8080")
-    placed = "org.apache.pulsar.broker.loadbalance.impl.AvgShedder"
-    fallen = broker("a:1", runs=SIMPLE, loadBalancerLoadPlacementStrategy=placed)
-    stayed = [broker(name, EXTENSIBLE, runs=MODULAR) for name in ("a:1", "b:1", "c:1")]
-    for listed in (
-        [broker("a:1", runs=MODULAR)],
-        [broker("a:1"), broker("b:1", EXTENSIBLE), broker("c:1")],
-        [broker("a:1", SIMPLE)],
-        [fallen, broker("b:1", runs=MODULAR)],
-        stayed,
-        [],
-    ):
-        yield check_load_manager(listed, settings)
-    yield check_load_manager([broker("a:1")], replace(settings, load_manager="extensible"))
-
-
-def shedders(_: Path) -> Findings:
-    on = {SHEDDING: "true"}
-    for name in ("ThresholdShedder", "OverloadShedder", "UniformLoadShedder", "AvgShedder"):
-        yield from check_shedder([broker("a:1", EXTENSIBLE, name)])
-    for listed in (
-        [broker("a:1", EXTENSIBLE, **on)],
-        [broker("a:1", EXTENSIBLE, loadBalancerEnabled="false", **on)],
-        [broker("a:1")],
-        [broker("a:1", **on)],
-        [broker("a:1", EXTENSIBLE, "TransferShedder", **on)],
-        [broker("a:1", EXTENSIBLE, "OursAlone")],
-        [broker("a:1"), broker("b:1", shedder="OverloadShedder")],
-        [Broker("a:1", "", {}, "silent")],
-    ):
-        yield from check_shedder(listed)
-
-
-def rivals(_: Path) -> Findings:
-    """Brokers that shed or split, beside an executor and in shadow mode."""
-    quiet = broker("a:1", **{SHEDDING: "false", SPLITTING: "false"})
-    loud = [broker(name, **{SHEDDING: "true", SPLITTING: "true"}) for name in ("a:1", "b:1")]
-    off = broker("b:1", loadBalancerEnabled="false", **{SHEDDING: "true"})
-    for listed in ([quiet], loud, [off], []):
-        for shadow in (False, True):
-            yield f"shadow: {shadow}"
-            yield from check_rivals(listed, splitting=shadow, shadow=shadow, moves_per_hour=10)
-    yield from check_rivals(loud[:1], splitting=True, shadow=True)
-
-
-def settings_that_fit_the_brokers(_: Path) -> Findings:
-    for manager in (MODULAR, EXTENSIBLE):
-        for given in ("uniform", "transfer"):
-            chosen = load(flags=[f"shedding.strategy={given}"]).engine
-            yield check_filters([broker("a:1", manager)], chosen)
-    stated = load(flags=["filters.load_manager=extensible"]).engine
-    yield check_filters([broker("a:1", EXTENSIBLE)], stated)
-    slow = [broker("a:1"), broker("b:1", statsUpdateFrequencyInSecs="120")]
-    yield from (check_rhythm(slow[:1], 60_000), check_rhythm(slow, 60_000))
-    minutes = {"loadBalancerHostUsageCheckIntervalMinutes": "1", "statsUpdateFrequencyInSecs": "10"}
-    steadily = ["shedding.strategy=steady", "shedding.steady.sample_seconds=30"]
-    for listed, given in (
-        ([broker("a:1", statsUpdateFrequencyInSecs="10")], "weights.cpu=1.0"),
-        ([broker("a:1", statsUpdateFrequencyInSecs="45")], "weights.cpu=1.0"),
-        ([broker("a:1", **minutes)], "weights.cpu=1.0"),
-        ([broker("a:1", **minutes)], "weights.cpu=0.0"),
-    ):
-        engine = load(flags=[*steadily, "round.interval_ms=30000", given]).engine
-        yield check_samples(listed, engine, "sample_seconds")
-
-
-def pulsar_versions(folder: Path) -> Findings:
-    job = JobSettings(checkpoint=f"{folder}/begun")
-    flags = [f"job.checkpoint={folder}/begun"]
-    new = load(flags=[f"job.checkpoint={folder}/new"])
-    for versions in (("5.0.1", "5.0.1"), ("5.0.1", "4.2.4"), ("6.1.0",), ("",)):
-        yield check_release([broker(f"b{at}", version=one) for at, one in enumerate(versions)], new)
-    release: PulsarRelease = "4.2"
-    with guarded(folder / "begun", guard_of(job, EngineSettings(pulsar_version=release))):
-        pass
-    yield check_release([broker("b1", version="5.0.1")], load(flags=flags))
-    named = load(flags=[*flags, "pulsar.version=5.0"])
-    yield check_release([broker("b1", version="4.2.4")], named)
-
-
-def isolation_and_groups(_: Path) -> Findings:
-    live = ("b0:8080", "b1:8080", "b2:8080")
-    for given in (
-        [],
-        [policy("p", ["t/a"], ["b0"])],
-        [policy("p", ["t/a"], ["b0:8080"], ["b1:8080"])],
-        [policy("p", ["t/a"], [])],
-        [policy("p", ["t/a"], ["b0", "b7"])],
-        [policy("p", ["t/a"], ["b0"], min_limit=2)],
-        [policy("p", ["t/a"], ["b0"], ["b1"], min_limit=2)],
-        [policy("p", ["t/a"], ["("])],
-        [policy("p", ["t/a"], ["b.*"])],
-    ):
-        yield from check_isolation(policies(*given), live)
-    for spread in ("", "abc", "abcd"):
-        groups = {f"t/{name}": "g" if name != "b" else "G" for name in spread}
-        yield from check_groups(policies(groups=groups), live)
-    narrow = policies(policy("p", ["t/x", "t/y"], ["b0"]), groups={"t/x": "g", "t/y": "g"})
-    yield from check_groups(narrow, live)
-    for name in ("b0:8080", "b0"):
-        yield from check_domains(policies(domains={name: "east", "b1:8080": "west"}), live)
-    yield from check_domains(policies(), live)
 
 
 def program(folder: Path, name: str, prints: str) -> str:
@@ -419,23 +273,16 @@ def examined(folder: Path, records: list[bytes], ours: int | None) -> Finding:
 
 
 STORIES: tuple[Callable[[Path], Findings], ...] = (
-    brokers,
-    load_managers,
-    shedders,
-    rivals,
-    settings_that_fit_the_brokers,
-    pulsar_versions,
-    isolation_and_groups,
-    java_and_python,
-    temporary_files,
-    checkpoints,
-    topics,
-    executor,
-    keys_of_commands,
-    keys_of_people,
-    tokens,
-    epochs,
-)
+    java_and_python, temporary_files, checkpoints, topics, executor, keys_of_commands,
+    keys_of_people, tokens, epochs,
+)  # fmt: skip
+
+
+def told_by(stories: Iterable[Callable[[Path], Findings]], root: Path) -> Iterator[str]:
+    """The findings of stories, each of which has a folder of its own."""
+    for story in stories:
+        (folder := root / story.__name__).mkdir()
+        yield from (titled(story), *lines(story(folder), root), "\n")
 
 
 def lines(found: Iterable[Finding | str], folder: Path) -> Iterator[str]:
@@ -449,10 +296,4 @@ def lines(found: Iterable[Finding | str], folder: Path) -> Iterator[str]:
 
 @pytest.mark.heavy
 def test_checks_find_what_the_file_says(tmp_path: Path, rewrite: bool) -> None:
-    parts: list[str] = []
-    for story in STORIES:
-        folder = tmp_path / story.__name__
-        folder.mkdir()
-        parts.append(f"--- {story.__name__.replace('_', ' ')}\n\n")
-        parts += [*lines(story(folder), tmp_path), "\n"]
-    compare(_FILE, parts, rewrite)
+    compare(Path(__file__).with_name("doctor.txt"), told_by(STORIES, tmp_path), rewrite)

@@ -13,7 +13,7 @@ from sinks.wire.encoding import encode_outcome
 from strategies.bundles import parse_bundle, topic_hash
 from strategies.cluster.model import Command, Outcome, Round, Skip
 from tests.control_topic import outcome
-from tests.golden.printed import compare, printed
+from tests.golden.printed import compare, printed, titled
 from tests.telemetry_lines import bundle, intent
 from tests.unit.command_line import rebalancer
 from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
@@ -34,17 +34,18 @@ class Job:
 
     @property
     def commands(self) -> list[Command]:
-        lines = (self.folder / "commands.jsonl").read_bytes().splitlines()
-        return [decode_command(line) for line in lines]
+        return list(map(decode_command, self.read("commands")))
 
     @property
     def rounds(self) -> list[Round]:
-        lines = (self.folder / "rounds.jsonl").read_bytes().splitlines()
-        return [decode_round(line) for line in lines]
+        return list(map(decode_round, self.read("rounds")))
+
+    def read(self, kind: str) -> list[bytes]:
+        return (self.folder / f"{kind}.jsonl").read_bytes().splitlines()
 
     def write(self, kind: str, lines: Iterable[bytes]) -> None:
         """Replaces the records of a kind."""
-        (self.folder / f"{kind}.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+        recorded(self.folder, list(lines), f"{kind}.jsonl")
 
     def answered(self, *outcomes: Outcome) -> None:
         self.write("outcomes", map(encode_outcome, outcomes))
@@ -137,9 +138,7 @@ def ambiguous(job: Job) -> Iterator[str]:
 
 def damaged(job: Job) -> Iterator[str]:
     """A torn line hides nothing; a file of other records is named."""
-    commands, rounds = (
-        (job.folder / f"{kind}.jsonl").read_bytes().splitlines() for kind in ("commands", "rounds")
-    )
+    commands, rounds = job.read("commands"), job.read("rounds")
     job.write("commands", [commands[0][:100], *commands])
     job.write("rounds", [rounds[0][:100], *rounds])
     yield job.says(1)
@@ -196,6 +195,5 @@ STORIES: dict[Callable[[Job], Iterator[str]], list[bytes] | None] = {
 def test_explain_prints_what_the_file_says(tmp_path: Path, rewrite: bool) -> None:
     parts: list[str] = []
     for story, lines in STORIES.items():
-        title = story.__name__.replace("_", " ")
-        parts += [f"--- {title}\n\n", *story(Job(tmp_path / story.__name__, lines))]
+        parts += [titled(story), *story(Job(tmp_path / story.__name__, lines))]
     compare(_FILE, parts, rewrite)

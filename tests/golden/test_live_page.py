@@ -16,7 +16,7 @@ from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot,
 from pulsar_rebalancer.decisions.status import TelemetryHead
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.executor.approvals import ApprovalOutcome
-from tests.golden.printed import compare
+from tests.golden.printed import compare, titled
 from tests.live_topics import MadeUpCluster
 from tests.unit.test_live_views import NOW, SETTINGS, folded
 
@@ -97,20 +97,15 @@ def searches() -> Iterator[Mapping[str, object]]:
 
 
 STORIES: tuple[Callable[[], Iterator[Mapping[str, object]]], ...] = (
-    before_the_first_round,
-    in_order,
-    with_a_plan,
-    paused,
-    drains_and_rolls,
-    searches,
-)
+    before_the_first_round, in_order, with_a_plan, paused, drains_and_rolls, searches,
+)  # fmt: skip
 
 
 @pytest.mark.heavy
 def test_documents_say_what_the_file_says(rewrite: bool) -> None:
     parts: list[str] = []
     for story in STORIES:
-        parts.append(f"--- {story.__name__.replace('_', ' ')}\n\n")
+        parts.append(titled(story))
         for document in story():
             fields = (f"{key}: {orjson.dumps(value).decode()}\n" for key, value in document.items())
             parts += [*fields, "\n"]

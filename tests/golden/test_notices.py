@@ -9,7 +9,7 @@ from pulsar_rebalancer.decisions.notices.decide import NoticeRules, after_record
 from pulsar_rebalancer.decisions.round_texts import picture_of
 from sinks.notices.delivery import NoticeCause, as_json, as_slack
 from strategies.cluster.model import OutcomeStatus
-from tests.golden.printed import compare
+from tests.golden.printed import compare, titled
 from tests.notice_builders import MINUTE, T0, a_notice, a_round
 from tests.unit.test_notices import EMPTY, PLANS, RULES, an_outcome, published, rounds
 
@@ -93,18 +93,13 @@ def pictures() -> Iterator[str]:
 
 
 STORIES: tuple[Callable[[], Iterator[str]], ...] = (
-    states_that_last,
-    silence,
-    outcomes,
-    plans,
-    forms,
-    pictures,
-)
+    states_that_last, silence, outcomes, plans, forms, pictures,
+)  # fmt: skip
 
 
 def test_notices_are_those_of_the_file(rewrite: bool) -> None:
     parts: list[str] = []
     for story in STORIES:
-        parts.append(f"--- {story.__name__.replace('_', ' ')}\n\n")
+        parts.append(titled(story))
         parts += [*(f"{line}\n" for line in story()), "\n"]
     compare(Path(__file__).with_name("notices.txt"), parts, rewrite)

@@ -87,6 +87,8 @@ CASES = [
     case("nor is a drained broker restarted meanwhile",
          {A: "restarted", B: "drained", C: "waiting"}, max_unavailable=2, stale={A: "silent"}),
     case("a broker that takes bundles needs figures", NEXT, stale={C: "no report"}),
+    case("figures that are back in the newest round are enough", ALL_WAIT,
+         rounds=[round_of(ALL_WAIT, stale={C: "no report"}), round_of(ALL_WAIT)]),
     case("a drain of a broker that has withdrawn its figures is refused", NEXT,
          rounds=[round_of(NEXT)] * 2 + [round_of(NEXT, brokers=(A, B))] * 2),
     case("a restart that is due waits while something is wrong", ONE_GOES, due={A}, live=(A, B)),

@@ -11,8 +11,7 @@ import pytest
 
 from pulsar_rebalancer.cli.commands.status import status_lines
 from pulsar_rebalancer.decisions.status import Pause, read_status
-from sinks.topics.addresses import Connections, file_topic_uri
-from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.addresses import Connections
 from sinks.wire.codec import decode_command, decode_round, encode_round
 from sinks.wire.encoding import encode_outcome
 from sinks.wire.origin import Origin, Position, encode_rejected
@@ -20,61 +19,50 @@ from strategies.cluster.round_figures import Certificate
 from strategies.errors import WireError
 from strategies.settings import RoundSettings
 from tests.changed_records import changed
-from tests.control_topic import outcome
-from tests.golden.printed import compare, steady
+from tests.control_topic import Control, outcome
+from tests.golden.printed import compare, steady, titled
 from tests.telemetry_lines import T0, intent, load_report, sweep
-from tests.topic_uris import topics_of
 from tests.unit.command_line import rebalancer
 from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 
 _FILE = Path(__file__).with_name("status.txt")
-KINDS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
 #: A while after the last of five minutes of `uneven`.
 LATER = T0 + 260_000
 
 
-class Topics:
+class Topics(Control):
     """The topics of an installation in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        super().__init__(folder)
         folder.mkdir()
-
-    def publish(self, kind: str, lines: Iterable[bytes]) -> None:
-        with FileTopicWriter(self.folder / kind) as topic:
-            topic.append(list(lines))
-
-    def records(self, kind: str) -> list[bytes]:
-        files = sorted((self.folder / kind).iterdir())
-        return b"".join(file.read_bytes() for file in files).splitlines()
 
     def decide(self, lines: Sequence[bytes], words: Iterable[str] = EAGER_WORDS) -> None:
         """Publishes telemetry, and the commands and rounds of a job that has read it."""
         out = self.folder / "replay"
         rebalancer("replay", recorded(self.folder, lines), "--out", out, *words)
-        self.publish("telemetry", lines)
+        self.write("telemetry", lines)
         for kind in ("commands", "rounds"):
-            self.publish(kind, (out / f"{kind}.jsonl").read_bytes().splitlines())
+            self.write(kind, (out / f"{kind}.jsonl").read_bytes().splitlines())
 
     def screen(self, now_ms: int = LATER, pause: bool | None = False) -> str:
-        uris = {kind: file_topic_uri(self.folder / kind) for kind in KINDS}
-        found = read_status(Connections(topics=topics_of(**uris)), now_ms)
+        found = read_status(Connections(topics=self.topics), now_ms)
         file = Pause(Path("/x/pause"), pause)
         lines = [*status_lines(found, file, now_ms, RoundSettings()), *found.skipped, "\n"]
         return steady("\n".join(lines), self.folder.parent)
 
 
 def before_the_first_round(topics: Topics) -> Iterator[str]:
-    topics.publish("telemetry", uneven(rounds=1))
+    topics.write("telemetry", uneven(rounds=1))
     yield topics.screen(T0 + 30_000)
 
 
 def five_rounds_and_an_outcome(topics: Topics) -> Iterator[str]:
     topics.decide(uneven(rounds=5))
     yield topics.screen(pause=None)
-    first, second, *_ = map(decode_command, topics.records("commands"))
+    first, second, *_ = map(decode_command, topics.read("commands"))
     refused = outcome(first, "refused", "paused: this executor is paused")
-    topics.publish("outcomes", [encode_outcome(refused)])
+    topics.write("outcomes", [encode_outcome(refused)])
     yield topics.screen(pause=True)
     yield topics.screen(second.expires_at_ms)
     yield topics.screen(LATER + 3_600_000)
@@ -88,11 +76,11 @@ def a_state_that_lasts(topics: Topics) -> Iterator[str]:
 def bounds(topics: Topics) -> Iterator[str]:
     """A bound is shown if it says more than that no spread is below 0."""
     topics.decide(uneven(rounds=5))
-    newest = decode_round(topics.records("rounds")[-1])
+    newest = decode_round(topics.read("rounds")[-1])
     for number, best in enumerate((0.0, 0.0004, 0.05), 6):
         certificate = Certificate(0.062, best, 0.0, 0.0)
         bounded = replace(newest, round=number, certificate=certificate)
-        topics.publish("rounds", [encode_round(bounded)])
+        topics.write("rounds", [encode_round(bounded)])
         yield topics.screen()
 
 
@@ -106,14 +94,14 @@ def drains(topics: Topics) -> Iterator[str]:
 
 def missing_reports_and_a_clock_ahead(topics: Topics) -> Iterator[str]:
     missing = {f"b{number}:1": "timed out" for number in range(5)}
-    topics.publish("telemetry", [load_report("a:1", 9_000), sweep(1, "a:1", missing=missing)])
+    topics.write("telemetry", [load_report("a:1", 9_000), sweep(1, "a:1", missing=missing)])
     yield topics.screen(T0 + 2_000)
 
 
 def rejected_records(topics: Topics) -> Iterator[str]:
     origin = Origin(Position("file:///t", 0, 0), b"{}", 2)
     reasons = (("clock-ahead", "c"), ("not-json", ""), ("clock-ahead", "c"))
-    topics.publish(
+    topics.write(
         "rejected",
         [encode_rejected(WireError(code, "No."), origin, cluster) for code, cluster in reasons],
     )
@@ -132,31 +120,24 @@ def resources_that_are_not_measured(topics: Topics) -> Iterator[str]:
 
 def foreign_and_older_records(topics: Topics) -> Iterator[str]:
     topics.decide(uneven(rounds=5))
-    newest = decode_round(topics.records("rounds")[-1])
+    newest = decode_round(topics.read("rounds")[-1])
     older = replace(newest, round=newest.round + 1, state=None, version="0.0.9")
-    topics.publish("rounds", [encode_round(older), b"not json"])
-    topics.publish("telemetry", [b"[]", b"\xff", b'{"cluster": 7}'])
-    topics.publish("rejected", [b"{}"])
+    topics.write("rounds", [encode_round(older), b"not json"])
+    topics.write("telemetry", [b"[]", b"\xff", b'{"cluster": 7}'])
+    topics.write("rejected", [b"{}"])
     yield topics.screen()
 
 
 STORIES: tuple[Callable[[Topics], Iterator[str]], ...] = (
-    before_the_first_round,
-    five_rounds_and_an_outcome,
-    a_state_that_lasts,
-    bounds,
-    drains,
-    missing_reports_and_a_clock_ahead,
-    rejected_records,
-    resources_that_are_not_measured,
+    before_the_first_round, five_rounds_and_an_outcome, a_state_that_lasts, bounds, drains,
+    missing_reports_and_a_clock_ahead, rejected_records, resources_that_are_not_measured,
     foreign_and_older_records,
-)
+)  # fmt: skip
 
 
 @pytest.mark.heavy
 def test_status_prints_what_the_file_says(tmp_path: Path, rewrite: bool) -> None:
     parts: list[str] = []
     for story in STORIES:
-        title = story.__name__.replace("_", " ")
-        parts += [f"--- {title}\n\n", *story(Topics(tmp_path / story.__name__))]
+        parts += [titled(story), *story(Topics(tmp_path / story.__name__))]
     compare(_FILE, parts, rewrite)

@@ -2,7 +2,7 @@
 what is planned are two things in every text, and the plan is the state until somebody decides.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,13 +17,12 @@ from pulsar_rebalancer.decisions.live.fold import LiveFold
 from pulsar_rebalancer.decisions.plans import approval_for, plans_of
 from pulsar_rebalancer.decisions.round_texts import picture_of
 from pulsar_rebalancer.decisions.status import ClusterStatus, Pause, Status, read_status
-from sinks.topics.addresses import Connections, file_topic_uri
-from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.addresses import Connections
 from sinks.wire.codec import encode_command, encode_round
 from sinks.wire.operator_records import command_digest
 from strategies.settings import RoundSettings
-from tests.golden.printed import compare, steady
-from tests.topic_uris import topics_of
+from tests.control_topic import Control
+from tests.golden.printed import compare, steady, titled
 from tests.unit.test_waiting_plans import ALL_STRATEGIES, Told, history, nobody_approves
 
 NO_PAUSE = Pause(Path("/x/pause"), False)
@@ -82,35 +81,26 @@ def the_state_of_a_cluster(folder: Path) -> Iterator[str]:
 def screen(folder: Path, told: Told, *, required: bool = True) -> Iterator[str]:
     """The lines of the screen after each of the last rounds, and the state of its JSON document."""
     rounds, commands = told
-    publish(folder, "commands", (encode_command(one) for one in commands[:1]))
-    kinds = ("telemetry", "commands", "rounds", "rejected", "outcomes")
-    topics = topics_of(**{kind: file_topic_uri(folder / kind) for kind in kinds})
+    control = Control(folder)
+    control.write("commands", [encode_command(one) for one in commands[:1]])
     for one in rounds[-2:]:
-        publish(folder, "rounds", [encode_round(one)])
-        found = read_status(Connections(topics=topics), one.ts, approval_required=required)
+        control.write("rounds", [encode_round(one)])
+        found = read_status(Connections(topics=control.topics), one.ts, approval_required=required)
         yield from status_lines(found, NO_PAUSE, one.ts, RoundSettings())
         (document,) = as_document(found, NO_PAUSE, one.ts, RoundSettings())["clusters"]
         yield f"{document['state']}"
 
 
-def publish(folder: Path, kind: str, records: Iterable[bytes]) -> None:
-    with FileTopicWriter(folder / kind) as topic:
-        topic.append([*records])
-
-
 STORIES: tuple[Callable[[Path], Iterator[str]], ...] = (
-    explained,
-    plans_with_and_without_earlier_moves,
-    the_live_page,
-    a_plan_that_a_person_has_decided,
-    the_state_of_a_cluster,
-)
+    explained, plans_with_and_without_earlier_moves, the_live_page,
+    a_plan_that_a_person_has_decided, the_state_of_a_cluster,
+)  # fmt: skip
 
 
 @pytest.mark.heavy
 def test_texts_about_undecided_plans_are_those_of_the_file(tmp_path: Path, rewrite: bool) -> None:
     parts: list[str] = []
     for story in STORIES:
-        parts.append(f"--- {story.__name__.replace('_', ' ')}\n\n")
+        parts.append(titled(story))
         parts += [*(steady(f"{line}\n", tmp_path) for line in story(tmp_path)), "\n"]
     compare(Path(__file__).with_name("undecided_plans.txt"), parts, rewrite)

@@ -13,22 +13,7 @@ import numpy as np
 from benchmarks.uncertified import UNCERTIFIED
 from scripts.invariants import Invariants
 from scripts.steady_invariants import SteadyInvariants
-from strategies.cluster.model import (
-    BundleStats,
-    Command,
-    Event,
-    Figures,
-    LoadReport,
-    Outcome,
-    OutcomeReport,
-    OutcomeStatus,
-    Resource,
-    Round,
-    Skip,
-    Sweep,
-    TelemetryRecord,
-    Traffic,
-)
+from strategies.cluster import model
 from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
@@ -132,7 +117,7 @@ class DrawnCluster:
         self.bundles[name].owner = destination
         return destination
 
-    def reports(self, now_ms: int, form: Form) -> Iterator[TelemetryRecord]:
+    def reports(self, now_ms: int, form: Form) -> Iterator[model.TelemetryRecord]:
         """The brokers' reports, some of them lost, and the sweep."""
         found = [self._report(name, now_ms, form) for name in self.powers]
         found = [one for one in found if self.chance.random() >= LOST_REPORT]
@@ -141,9 +126,9 @@ class DrawnCluster:
         yield from found
         answered = tuple(sorted(one.broker for one in found))
         missing = {name: "no answer" for name in self.powers if name not in answered}
-        yield Sweep("c", now_ms + 100, 1, answered, missing)
+        yield model.Sweep("c", now_ms + 100, 1, answered, missing)
 
-    def _report(self, broker: str, now_ms: int, form: Form) -> LoadReport:
+    def _report(self, broker: str, now_ms: int, form: Form) -> model.LoadReport:
         chance = self.chance
         own = {name: one for name, one in self.bundles.items() if one.owner == broker}
         factors = {name: chance.gauss(1.0, self.noise) for name in own}
@@ -158,13 +143,13 @@ class DrawnCluster:
         load = fsum(factors[name] * one.cost for name, one in own.items()) / self.powers[broker]
         usage = min(max(self.idle + load + chance.gauss(0.0, self.noise), 0.0), 1.0)
         traffic, ones = np.array(rows).reshape(len(rows), 4), np.ones(len(rows), dtype=np.int64)
-        figures = Figures(
-            cpu=Resource(form.scale * 100 * usage, form.scale * 100.0),
-            traffic=Traffic(*(fsum(column) for column in traffic.T.tolist())),
+        figures = model.Figures(
+            cpu=model.Resource(form.scale * 100 * usage, form.scale * 100.0),
+            traffic=model.Traffic(*(fsum(column) for column in traffic.T.tolist())),
             bundle_count=len(names),
         )
-        stats = BundleStats(tuple(names), traffic, ones, ones)
-        return LoadReport("c", broker, now_ms, figures, stats, f"{broker} {now_ms}")
+        stats = model.BundleStats(tuple(names), traffic, ones, ones)
+        return model.LoadReport("c", broker, now_ms, figures, stats, f"{broker} {now_ms}")
 
 
 def _parts(message_bytes: float) -> tuple[float, float, float, float]:
@@ -182,8 +167,8 @@ class Life:
     form: Form = Form()
     reopen: Callable[[InMemoryStore], InMemoryStore] = lambda store: store
     store: InMemoryStore = field(default_factory=InMemoryStore)
-    rounds: list[tuple[Command, ...]] = field(default_factory=list)
-    skips: list[tuple[Skip, ...]] = field(default_factory=list)
+    rounds: list[tuple[model.Command, ...]] = field(default_factory=list)
+    skips: list[tuple[model.Skip, ...]] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
 
     @property
@@ -205,23 +190,23 @@ class Life:
         assert isinstance(chosen, SteadySettings)
         invariants = Invariants("fixed", self.settings.limits)
         steady = SteadyInvariants(chosen)
-        outcomes = list[Outcome]()
+        outcomes = list[model.Outcome]()
         for number in range(rounds):
             now_ms = T0 + number * PERIOD_MS
             cluster.change()
             records = [
-                *(OutcomeReport("c", one.ts, one) for one in outcomes),
+                *(model.OutcomeReport("c", one.ts, one) for one in outcomes),
                 *cluster.reports(now_ms, self.form),
             ]
             closed_ms = records[-1].ts
             for record in records:
-                if isinstance(record, LoadReport):
+                if isinstance(record, model.LoadReport):
                     invariants.moved_on(record)
             events = self._fold(records)
             moves = invariants.round(events, cluster.powers, closed_ms, self.store)
             self.broken += steady.round(closed_ms, moves, self.store)
             self.rounds.append(tuple(moves))
-            closed = [event for event in events if isinstance(event, Round)]
+            closed = [event for event in events if isinstance(event, model.Round)]
             self.skips.append(tuple(skip for one in closed for skip in one.skips))
             self.store = self.reopen(self.store)
             outcomes = [one for move in moves if (one := _carried_out(cluster, move)) is not None]
@@ -232,12 +217,12 @@ class Life:
         self.broken += invariants.broken
         return self
 
-    def _fold(self, records: Sequence[TelemetryRecord]) -> list[Event]:
+    def _fold(self, records: Sequence[model.TelemetryRecord]) -> list[model.Event]:
         engine = Engine(self.settings)
         return [event for record in records for event in engine.fold(record, self.store)]
 
 
-def _carried_out(cluster: DrawnCluster, command: Command) -> Outcome | None:
+def _carried_out(cluster: DrawnCluster, command: model.Command) -> model.Outcome | None:
     """The outcome of a command; None for one that got lost."""
     dice, destination = cluster.chance.random(), command.destination or ""
     if dice < LOST:
@@ -246,9 +231,11 @@ def _carried_out(cluster: DrawnCluster, command: Command) -> Outcome | None:
         destination = cluster.chance.choice(list(cluster.powers))
     failed = dice > 1 - FAILS
     owner = None if failed else cluster.move(command.bundle, destination)
-    status: OutcomeStatus = "failed" if owner is None else "applied"
+    status: model.OutcomeStatus = "failed" if owner is None else "applied"
     at_ms = command.issued_at_ms + 1_000
-    return Outcome(command.id, "c", command.bundle, status, None, command.source, owner, 500, at_ms)
+    return model.Outcome(
+        command.id, "c", command.bundle, status, None, command.source, owner, 500, at_ms
+    )
 
 
 def some_settings(seed: int) -> EngineSettings:

@@ -6,11 +6,12 @@ time, and sizes still shrink.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import fsum
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from strategies.bundles import BundleLoads
@@ -19,6 +20,7 @@ from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource,
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings
+from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.steady.load_history import (
     Episode,
     LoadHistory,
@@ -49,8 +51,8 @@ FIGURES = (0.0, 0.0, 0.5, 1.0, 50.0, 50.0, 1e3, 123_456.7, 1e6, 3e7, 1e9, 1e12)
 #: Thresholds, what 32 bits make of them (30.000002), nothing and far too much.
 PERCENTS = (0.0, 10.0, 10.5, 30.0, 50.0, 50.0, 60.0, 84.9, 85.0, 90.0, 100.0, 250.0)
 
-#: Strategies whose thresholds are so low that nearly every round has something to move.
-EAGER: dict[str, object] = {
+#: Settings whose thresholds are so low that nearly every round has something to move.
+_LOW: dict[str, object] = {
     "threshold": ThresholdSettings(
         threshold_percent=3.0, history=0.3, min_throughput_mib=0.0, lower_boundary=True
     ),
@@ -74,10 +76,17 @@ EAGER: dict[str, object] = {
         min_throughput=0.0,
     ),
 }
+#: Of every strategy: those above, or the first of the values that its entry in the registry names.
+EAGER: dict[str, object] = _LOW | {
+    name: one.settings(**{key: values[0] for key, values in one.tuning.items()})
+    for name, one in SHEDDERS.items()
+    if name not in _LOW
+}
 seeds = st.integers(0, 2**32)
 sizes = st.integers(0, len(BROKERS))
 modes = st.sampled_from(MODES)
 mostly = st.sampled_from([True, True, False])
+any_strategy = pytest.mark.parametrize("strategy", list(SHEDDERS))
 
 
 def a_table(chance: random.Random, names: Sequence[str]) -> BundleLoads:
@@ -279,34 +288,3 @@ def an_episode(chance: random.Random) -> Episode:
 
 views = st.builds(a_view, seeds, sizes, sizes)
 memories = st.builds(a_memory, seeds)
-
-
-def shuffled(view: ClusterView, seed: int) -> ClusterView:
-    """The same cluster, brokers and the rows of every table in another order."""
-    chance = random.Random(seed)
-    found = [
-        replace(broker, load_bundles=told(turned(broker.bundles, chance)))
-        for broker in view.brokers
-    ]
-    chance.shuffle(found)
-    return replace(view, brokers=tuple(found))
-
-
-def turned(table: BundleLoads, chance: random.Random) -> BundleLoads:
-    """The same bundles in another order."""
-    rows = list(range(len(table.names)))
-    chance.shuffle(rows)
-    return BundleLoads(
-        tuple(table.names[row] for row in rows),
-        table.short[rows],
-        table.long[rows],
-        table.short_samples[rows],
-        table.long_samples[rows],
-        table.topics[rows],
-        table.sessions[rows],
-        table.current[rows],
-    )
-
-
-def told(table: BundleLoads) -> Callable[[], BundleLoads]:
-    return lambda: table

@@ -85,8 +85,7 @@ def live(settings: EngineSettings, moves: Sequence[Move]) -> Story:
     given: list[model.Command] = []
     for number, move in enumerate(moves):
         record = replace(
-            _resolved(move, given),
-            origin=pack_origin(Position("t", 0, number), b"{}"),
+            _resolved(move, given), origin=pack_origin(Position("t", 0, number), b"{}")
         )
         events = engine.fold(record, store)
         given += [event for event in events if isinstance(event, model.Command)]

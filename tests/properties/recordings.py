@@ -12,16 +12,7 @@ from random import Random
 import numpy as np
 
 from sinks.recordings.columnar import ColumnarRecording
-from strategies.cluster.model import (
-    BundleStats,
-    Figures,
-    LoadReport,
-    Policies,
-    Resource,
-    Sweep,
-    TelemetryRecord,
-    Traffic,
-)
+from strategies.cluster import model
 from strategies.cluster.rule_settings import LimitSettings
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.fold.engine import EngineSettings
@@ -43,15 +34,21 @@ _POLICIES = {
 }
 
 
+_PLACEMENTS = (
+    *("auto", "auto", "none"),
+    *("least_resource_usage", "round_robin", "least_resource_usage_extensible"),
+)
+
+
 @dataclass
 class _Cluster:
     """Who is there, and who carries which bundle with how many messages/s."""
 
     chance: Random
     rates: dict[str, dict[str, float]]
-    before: dict[str, LoadReport] = field(default_factory=dict)
+    before: dict[str, model.LoadReport] = field(default_factory=dict)
 
-    def passes(self, count: int) -> Iterator[TelemetryRecord]:
+    def passes(self, count: int) -> Iterator[model.TelemetryRecord]:
         """Collection passes, a minute apart."""
         hot, number = "", 0
         for number in range(count):
@@ -73,15 +70,13 @@ class _Cluster:
         ):
             self.rates[chance.choice(away)] = {f"t/n9/0x{number:08x}_0x{number + 1:08x}": 900.0}
         if chance.random() < 0.015:
-            source, other = (
-                chance.choice(list(self.rates.values())),
-                chance.choice(list(self.rates.values())),
-            )
+            everyone = list(self.rates.values())
+            source, other = chance.choice(everyone), chance.choice(everyone)
             if source and source is not other:
                 bundle = chance.choice(list(source))
                 other[bundle] = source.pop(bundle)
 
-    def _pass(self, now_ms: int, number: int, hot: str) -> Iterator[TelemetryRecord]:
+    def _pass(self, now_ms: int, number: int, hot: str) -> Iterator[model.TelemetryRecord]:
         chance = self.chance
         order = list(self.rates)
         if chance.random() < 0.1:
@@ -96,43 +91,46 @@ class _Cluster:
                 if chance.random() < 0.002:
                     yield report
         if chance.random() < 0.01:
-            yield Policies("c", now_ms + 700, json.dumps(chance.choice((_POLICIES, {}))))
+            yield model.Policies("c", now_ms + 700, json.dumps(chance.choice((_POLICIES, {}))))
         if chance.random() > 0.01:
             there = tuple(broker for broker in order if broker != lost)
-            yield Sweep("c", now_ms + 800, number + 1, there, {lost: "no answer"} if lost else {})
+            yield model.Sweep(
+                "c", now_ms + 800, number + 1, there, {lost: "no answer"} if lost else {}
+            )
 
-    def _report(self, broker: str, ts: int, factor: float, repeated: bool) -> LoadReport:
+    def _report(self, broker: str, ts: int, factor: float, repeated: bool) -> model.LoadReport:
         before = self.before.get(broker)
         rates = self.rates[broker]
-        if (
-            repeated
-            and before is not None
-            and before.bundles is not None
-            and before.bundles.names == tuple(rates)
-        ):
-            return LoadReport("c", broker, ts, before.figures, before.bundles, before.digest)
+        known = None if before is None else before.bundles
+        if repeated and before is not None and known is not None and known.names == tuple(rates):
+            return model.LoadReport("c", broker, ts, before.figures, before.bundles, before.digest)
         rows = [[rate * factor * self.chance.uniform(0.9, 1.1)] * 2 for rate in rates.values()]
         traffic = np.array([[one, two, 1000 * one, 1000 * two] for one, two in rows]).reshape(
             len(rows), 4
         )
-        totals = Traffic(*traffic.sum(axis=0).tolist())
-        cpu = Resource(3.0 + totals.msg_rate * 0.005, 100.0)
+        totals = model.Traffic(*traffic.sum(axis=0).tolist())
+        cpu = model.Resource(3.0 + totals.msg_rate * 0.005, 100.0)
         own = (
             (cpu.usage / 100, totals.msg_throughput, ts - 100)
             if self.chance.random() < 0.01
             else (None, None, None)
         )
-        out, none = Resource(totals.msg_throughput_out / 125, 1e6), Resource()
-        figures = Figures(cpu, none, none, none, out, totals, len(rates), *own)
+        out, none = model.Resource(totals.msg_throughput_out / 125, 1e6), model.Resource()
+        figures = model.Figures(cpu, none, none, none, out, totals, len(rates), *own)
         digest = blake2b(repr((cpu, traffic.tolist(), own)).encode(), digest_size=8).hexdigest()
         topics = np.array([self.chance.randint(1, 3) for _ in rates], dtype=np.int64)
-        self.before[broker] = LoadReport(
-            "c", broker, ts, figures, BundleStats(tuple(rates), traffic, topics, topics), digest
+        self.before[broker] = model.LoadReport(
+            "c",
+            broker,
+            ts,
+            figures,
+            model.BundleStats(tuple(rates), traffic, topics, topics),
+            digest,
         )
         return self.before[broker]
 
 
-def some_records(seed: int, passes: int) -> list[TelemetryRecord]:
+def some_records(seed: int, passes: int) -> list[model.TelemetryRecord]:
     """Two to five brokers of a few bundles each; some are hot for a while, and all that goes wrong
     with collecting does.
     """
@@ -156,17 +154,17 @@ def a_recording(path: Path, seed: int, passes: int) -> None:
             recording.write(_as_bytes(record), record)
 
 
-def _as_bytes(record: TelemetryRecord) -> bytes:
+def _as_bytes(record: model.TelemetryRecord) -> bytes:
     """Of a load report only the columns are kept."""
     match record:
-        case Sweep():
+        case model.Sweep():
             said = {
                 "kind": "sweep",
                 "sweep": record.sweep,
                 "brokers": list(record.brokers),
                 "missing": dict(record.missing),
             }
-        case Policies():
+        case model.Policies():
             said = {"kind": "policies", "report": json.loads(record.snapshot)}
         case _:
             return b""
@@ -220,16 +218,7 @@ def any_engine(strategy: str, seed: int) -> EngineSettings:
             command_ttl_ms=pick((60_000, 240_000)),
             stale_after_ms=pick((70_000, 180_000)),
         ),
-        placement=pick(
-            (
-                "auto",
-                "auto",
-                "none",
-                "least_resource_usage",
-                "round_robin",
-                "least_resource_usage_extensible",
-            )
-        ),
+        placement=pick(_PLACEMENTS),
         limits=LimitSettings(
             excluded_namespaces=pick(("", "t/n2")),
             excluded_brokers=pick(("", "", "", "broker-3*")),

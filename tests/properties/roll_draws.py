@@ -10,6 +10,7 @@ from strategies.cluster.rule_settings import DrainSettings, LimitSettings
 from strategies.fold.engine import EngineSettings
 from strategies.roll.roll_state import RollRules
 from tests.properties.legal import EAGER, MODES
+from tests.world.telemetry import T0
 
 MINUTE_MS = 60_000
 #: T0 of the telemetry builders is 1,795,000,000 s: a Wednesday, 11:06 UTC. Most lives begin in one
@@ -56,6 +57,20 @@ class Faults:
     cancels: float = 0.0
     rival: float = 0.0
     again: float = 0.3
+
+
+@dataclass(slots=True)
+class ModelledBroker:
+    """`goes_ms`: when a restart that was ordered begins; `back_ms`: when it is up again, None if it
+    is up or stays away; `away_ms`: how long the restart takes, None: it stays away.
+    """
+
+    power: float
+    started_ms: int = T0 - 3_600_000
+    up: bool = True
+    goes_ms: int | None = None
+    away_ms: int | None = None
+    back_ms: int | None = None
 
 
 def drawn_faults(chance: Random) -> Faults:
@@ -123,3 +138,9 @@ def drawn_settings(chance: Random) -> EngineSettings:
 def drawn_rules(chance: Random) -> RollRules:
     rules = RollRules(even=chance.random() < 0.3, restart_timeout_ms=chance.choice((300_000,) * 3))
     return replace(rules, by_hand=chance.random() < 0.1)
+
+
+def drawn_brokers(chance: Random) -> dict[str, ModelledBroker]:
+    """Two to twelve brokers, mostly few."""
+    number = min(chance.randint(2, 12), chance.randint(2, 12))
+    return {f"b{at}:1": ModelledBroker(chance.choice((1.0, 1.0, 2.0))) for at in range(number)}

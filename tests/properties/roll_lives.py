@@ -3,34 +3,33 @@ are killed, an executor that fails, people who interfere. Rounds decide with the
 process steps with the real rules; everything else is this small model.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from random import Random
+from typing import Any
 
 from pulsar_rebalancer.lab.simulation.operators import ModelledRoll
 from strategies.bundles import is_system_bundle
+from strategies.cluster import model
 from strategies.cluster.intent_contract import Intent, IntentAction
-from strategies.cluster.model import (
-    Command,
-    Event,
-    LoadReport,
-    Outcome,
-    OutcomeReport,
-    OutcomeStatus,
-    Owned,
-    Policies,
-    Round,
-    TelemetryRecord,
-    Tombstone,
-)
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.roll.roll_state import Observation, RollRules, RollState
-from tests.properties.roll_draws import MINUTE_MS, Faults, drawn_faults, drawn_rules, drawn_settings
+from tests.properties.roll_draws import (
+    MINUTE_MS,
+    Faults,
+    ModelledBroker,
+    drawn_brokers,
+    drawn_faults,
+    drawn_rules,
+    drawn_settings,
+)
 from tests.properties.roll_promises import PERSON
 from tests.properties.test_steady import reopened
-from tests.world.telemetry import T0, parts, report, sweep
+from tests.world.placement import policy
+from tests.world.telemetry import T0, bundle, commands, fold_all, parts, report, rounds, sweep
 
 #: A process looks this often in a minute, in ms after the round.
 LOOKS_MS = (1_000, 21_000, 41_000)
@@ -38,35 +37,15 @@ LOOKS_MS = (1_000, 21_000, 41_000)
 _TRIES = 2
 #: Rounds within which a process notices that another one goes on with its roll.
 _NOTICES = 6
-_POLICY = (
-    '{{"isolation": [{{"name": "apart", "namespaces": ["t/apart"], "primary": ["{}"], '
-    '"secondary": [], "auto_failover_policy": {{"policy_type": "min_available", "parameters": '
-    '{{"min_limit": "1", "usage_threshold": "100"}}}}}}]}}'
-)
-
-
-@dataclass(slots=True)
-class ModelledBroker:
-    """`goes_ms`: when a restart that was ordered begins; `back_ms`: when it is up again, None if it
-    is up or stays away; `away_ms`: how long the restart takes, None: it stays away.
-    """
-
-    power: float
-    started_ms: int = T0 - 3_600_000
-    up: bool = True
-    goes_ms: int | None = None
-    away_ms: int | None = None
-    back_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A round with its commands, and the records that it closed."""
+    """The records that a round closed, what followed from them, and the round itself."""
 
-    records: tuple[TelemetryRecord, ...]
-    events: tuple[Event, ...]
-    round: Round
-    commands: tuple[Command, ...]
+    records: Sequence[model.TelemetryRecord]
+    events: Sequence[model.Event]
+    round: model.Round
 
 
 @dataclass
@@ -95,9 +74,9 @@ class RollLife:
     broken: list[str] = field(default_factory=list)
     roll: str = ""
     _others: list[tuple[int, ModelledRoll]] = field(default_factory=list)
-    _waiting: list[TelemetryRecord] = field(default_factory=list)
-    _late: list[tuple[int, TelemetryRecord]] = field(default_factory=list)
-    _due: list[tuple[int, Command]] = field(default_factory=list)
+    _waiting: list[model.TelemetryRecord] = field(default_factory=list)
+    _late: list[tuple[int, model.TelemetryRecord]] = field(default_factory=list)
+    _due: list[tuple[int, model.Command]] = field(default_factory=list)
     _ids: int = 0
     _resumes_ms: int | None = None
 
@@ -105,8 +84,8 @@ class RollLife:
     def of(cls, seed: int) -> "RollLife":
         chance = Random(seed)
         life = cls(seed, drawn_settings(chance), drawn_faults(chance), drawn_rules(chance), chance)
-        names = [f"b{n}:1" for n in range(min(chance.randint(2, 12), chance.randint(2, 12)))]
-        life.brokers = {name: ModelledBroker(chance.choice((1.0, 1.0, 2.0))) for name in names}
+        life.brokers = drawn_brokers(chance)
+        names = list(life.brokers)
         life.apart = tuple(names[: chance.randint(1, len(names))]) if chance.random() < 0.3 else ()
         life._deal(names)
         return life
@@ -115,12 +94,12 @@ class RollLife:
         chance = self.chance
         for number in range(chance.randint(0, 3 * len(names))):
             namespace = "t/apart" if self.apart and chance.random() < 0.3 else "t/ns"
-            bundle = f"{namespace}/0x{number << 24:08x}_0x{(number + 1) << 24:08x}"
-            self.traffic[bundle] = chance.lognormvariate(1, 1)
-            self.owners[bundle] = chance.choice(self._homes(bundle))
+            name = bundle(number, namespace)
+            self.traffic[name] = chance.lognormvariate(1, 1)
+            self.owners[name] = chance.choice(self._homes(name))
         for name in names if chance.random() < 0.3 else ():
-            bundle = f"pulsar/{name}/0x00000000_0xffffffff"
-            self.traffic[bundle], self.owners[bundle] = 0.01, name
+            system = f"pulsar/{name}/0x00000000_0xffffffff"
+            self.traffic[system], self.owners[system] = 0.01, name
 
     @property
     def up(self) -> list[str]:
@@ -140,7 +119,7 @@ class RollLife:
                 self._pass_until(T0 + minute * MINUTE_MS + look_ms)
                 self._look()
             if minute >= minutes:
-                self._person("end", None, "takes too long")
+                self._person("end", None, "takes too long", roll=self.roll)
             self._people()
             self._pass_until(T0 + (minute + 1) * MINUTE_MS)
             self._round()
@@ -150,13 +129,14 @@ class RollLife:
         return self
 
     def _check_end(self) -> None:
-        found = [one for one in self.rounds[-1].round.intents if one.id == self.roll]
-        if not self.is_over or not found[0].text:
-            self.broken.append(f"the roll has not ended: {found}")
-            return
+        found = next((one for one in self.rounds[-1].round.intents if one.id == self.roll), None)
+        self._must(self.is_over and found and found.text, f"the roll has not ended: {found}")
         missed = [name for name in self.allowed if name not in self.restarts]
-        if found[0].state == "done" and missed and not self.faults.broker_dies:
-            self.broken.append(f"the roll is done, and {', '.join(missed)} never restarted")
+        done = found is not None and found.state == "done" and not self.faults.broker_dies
+        self._must(not (done and missed), f"the roll is done, and {missed} never restarted")
+
+    def _must(self, holds: object, broken: str) -> None:
+        self.broken += [] if holds else [broken]
 
     @property
     def is_over(self) -> bool:
@@ -165,8 +145,6 @@ class RollLife:
             one.id == self.roll and one.state in ("done", "cancelled", "refused")
             for one in self.rounds[-1].round.intents
         )
-
-    # What time brings
 
     def _pass_until(self, ms: int) -> None:
         self.now_ms = ms
@@ -184,54 +162,38 @@ class RollLife:
 
     def _go(self, name: str, one: ModelledBroker) -> None:
         self.restarts.append(name)
-        if self.restarts.count(name) > self.allowed.get(name, 0):
-            self.broken.append(f"{name} restarts once more than it may")
+        may = self.restarts.count(name) <= self.allowed.get(name, 0)
+        self._must(may, f"{name} restarts once more than it may")
         one.back_ms = None if one.away_ms is None else self.now_ms + one.away_ms
-        one.goes_ms = None
-        if one.back_ms is not None and one.back_ms <= self.now_ms:
-            one.started_ms, one.back_ms = self.now_ms, None
-        else:
-            one.up = False
+        one.goes_ms, one.up = None, False
         self._place_bundles_of(name)
 
-    def _place_bundles_of(self, name: str) -> None:
+    def _place_bundles_of(self, broker: str) -> None:
         """Pulsar places the bundles of a broker that left, where their clients look them up."""
-        for bundle, owner in self.owners.items():
-            if owner == name and not is_system_bundle(bundle):
-                homes = [one for one in self._homes(bundle) if one != name]
-                self.owners[bundle] = self.chance.choice(homes) if homes else None
+        for name, owner in self.owners.items():
+            if owner == broker and not is_system_bundle(name):
+                homes = [one for one in self._homes(name) if one != broker]
+                self.owners[name] = self.chance.choice(homes) if homes else None
 
     def _round(self) -> None:
         records = list(self._records())
-        engine, events = Engine(self.settings), list[Event]()
-        for record in records:
-            events += engine.fold(record, self.store)
+        events = fold_all(Engine(self.settings), records, self.store)
         if self.chance.random() < self.faults.job_restarts:
-            self.store = self._reopened()
-        rounds = [event for event in events if isinstance(event, Round)]
-        commands = tuple(event for event in events if isinstance(event, Command))
-        assert len(rounds) == 1, f"seed {self.seed}: {len(rounds)} rounds"
-        self.rounds.append(Decided(tuple(records), tuple(events), rounds[0], commands))
+            self.store = reopened(self.store)
+        (done,) = rounds(events)
+        self.rounds.append(Decided(records, events, done))
         for process in self._processes():
-            process.state.read(rounds[0])
-        self._due += [(self._starts_ms(), one) for one in commands if one.is_move]
+            process.state.read(done)
+        self._due += [(self._starts_ms(), one) for one in commands(events) if one.is_move]
 
-    def _reopened(self) -> InMemoryStore:
-        """The state as Spark stores and reads it."""
-        found = reopened(self.store)
-        for name in self.brokers:
-            owned = self.store.get_owned(name)
-            if owned is not None:
-                found.put_owned(name, owned)
-        return found
-
-    def _records(self) -> Iterator[TelemetryRecord]:
+    def _records(self) -> Iterator[model.TelemetryRecord]:
         if not self.rounds and self.apart:
-            yield Policies("c", self.now_ms, _POLICY.format("|".join(self.apart)))
+            isolation = [policy("apart", ["t/apart"], ["|".join(self.apart)])]
+            yield model.Policies("c", self.now_ms, json.dumps({"isolation": isolation}))
         found = [*self._waiting, *(one for at, one in self._late if at <= self.now_ms)]
         self._waiting, self._late = [], [one for one in self._late if one[0] > self.now_ms]
         reports = [self._report(name) for name in self.up]
-        heard = list[LoadReport]()
+        heard = list[model.LoadReport]()
         for one in reports:
             dice, faults = self.chance.random(), self.faults
             if dice < faults.late_report:
@@ -246,26 +208,24 @@ class RollLife:
         missing = {one.broker: "no answer" for one in reports if one.broker not in names}
         yield sweep((self.now_ms + 100 - T0) / 1000, *names, missing=missing)
 
-    def _report(self, name: str) -> LoadReport:
+    def _report(self, name: str) -> model.LoadReport:
         own = {bundle: self.traffic[bundle] for bundle, one in self.owners.items() if one == name}
         cpu = min(99.0, 5.0 + 3.0 * sum(own.values()) / self.brokers[name].power)
         return report(name, (self.now_ms - T0) / 1000, cpu, own)
 
-    def _parts(self, whole: LoadReport) -> Iterator[TelemetryRecord]:
+    def _parts(self, whole: model.LoadReport) -> Iterator[model.TelemetryRecord]:
         if self.faults.top is None or whole.bundles is None:
             yield whole
             return
         yield from parts(whole, self.faults.top)
         if self.faults.notes:
-            yield Owned("c", whole.broker, whole.ts, whole.bundles.names)
-
-    # The executor
+            yield model.Owned("c", whole.broker, whole.ts, whole.bundles.names)
 
     def _starts_ms(self) -> int:
         late = self.faults.late_rounds * MINUTE_MS if self.chance.random() < self.faults.late else 0
         return self.now_ms + 5_000 + late
 
-    def _carry_out(self, command: Command) -> None:
+    def _carry_out(self, command: model.Command) -> None:
         faults, dice = self.faults, self.chance.random()
         owner, destination = self.owners[command.bundle], command.destination
         if destination is None or dice < faults.elsewhere:
@@ -289,21 +249,21 @@ class RollLife:
             self._answer(command, "applied", destination)
             if self.faults.top is not None and self.chance.random() < faults.withdraws:
                 for name in (command.source, destination):
-                    self._waiting.append(Tombstone("c", name, self.now_ms + 600))
+                    self._waiting.append(model.Tombstone("c", name, self.now_ms + 600))
 
-    def _answer(self, command: Command, status: OutcomeStatus, owner: str | None) -> None:
+    def _answer(
+        self, command: model.Command, status: model.OutcomeStatus, owner: str | None
+    ) -> None:
         reason = None if status in ("applied", "already-done", "dry-run") else f"{status}: drawn"
         ts = self.now_ms + 500
-        answer = Outcome(
+        answer = model.Outcome(
             command.id, "c", command.bundle, status, reason, command.source, owner, 500, ts
         )
-        record = OutcomeReport("c", ts, answer)
+        record = model.OutcomeReport("c", ts, answer)
         if self.chance.random() < self.faults.late:
             self._late.append((self.now_ms + self.faults.late_rounds * MINUTE_MS, record))
         else:
             self._waiting.append(record)
-
-    # The roll's process
 
     def _begin_roll(self) -> None:
         chance, names = self.chance, list(self.brokers)
@@ -334,17 +294,16 @@ class RollLife:
         for process in self._processes():
             self._act(process, seen)
         self._others = [one for one in self._others if one[1].ended is None]
-        if any(len(self.rounds) > since + _NOTICES for since, _ in self._others):
-            self.broken.append(f"minute {len(self.rounds)}: two processes run the roll")
+        noticed = all(len(self.rounds) <= since + _NOTICES for since, _ in self._others)
+        self._must(noticed, f"minute {len(self.rounds)}: two processes run the roll")
 
     def _act(self, process: ModelledRoll, seen: Observation) -> None:
         waiting = process.state.brokers("waiting")
         records, restarts = process.act(seen)
         drains = [one.broker for one in records if one.action == "drain"]
-        if seen.leader in drains and waiting != [seen.leader]:
-            self.broken.append(f"the leader {seen.leader} is drained before {waiting}")
-        if not process.said:
-            self.broken.append(f"minute {len(self.rounds)}: a process says nothing")
+        last = seen.leader not in drains or waiting == [seen.leader]
+        self._must(last, f"the leader {seen.leader} is drained before {waiting}")
+        self._must(process.said, f"minute {len(self.rounds)}: a process says nothing")
         if process is self.process and self.chance.random() < self.faults.process_dies:
             if self.chance.random() < self.faults.drops:
                 records, restarts = [], []
@@ -353,15 +312,14 @@ class RollLife:
         for name in restarts:
             self._run_restart(name, process)
         if process.ended is not None and process is self.process:
-            if not process.ended.advice.endswith("."):
-                self.broken.append(f"no advice: {process.ended}")
+            self._must(process.ended.advice.endswith("."), f"no advice: {process.ended}")
             self.ended.append(getattr(process.ended, "code", "halted"))
             self.process, self._resumes_ms = None, self.now_ms + 2 * MINUTE_MS
 
     def _run_restart(self, name: str, process: ModelledRoll) -> None:
         chance, faults = self.chance, self.faults
-        if self._phases().get(name) != "restarting":
-            self.broken.append(f"{name} is restarted, and the newest round does not know it")
+        known = self._phases().get(name) == "restarting"
+        self._must(known, f"{name} is restarted, and the newest round does not know it")
         if chance.random() < faults.command_fails:
             process.state.end_command(name, "exit code 1")
             return
@@ -378,7 +336,7 @@ class RollLife:
             return
         if len(self.ended) >= _TRIES:
             self._resumes_ms = None
-            self._person("end", None, "it halts again and again")
+            self._person("end", None, "it halts again and again", roll=self.roll)
             return
         for one in self.brokers.values():
             if not one.up and one.back_ms is None:
@@ -405,8 +363,6 @@ class RollLife:
         intents = self.rounds[-1].round.intents
         return next((dict(one.phases) for one in intents if one.id == self.roll), {})
 
-    # Others
-
     def _people(self) -> None:
         chance, faults, names = self.chance, self.faults, list(self.brokers)
         if chance.random() < faults.undrains:
@@ -419,7 +375,7 @@ class RollLife:
             self._others.append((len(self.rounds), self.process))
             self._resume(set())
         if chance.random() < faults.cancels:
-            self._person("end", None, "not today")
+            self._person("end", None, "not today", roll=self.roll)
         if self.owners and chance.random() < faults.rival:
             bundle = chance.choice(list(self.owners))
             homes = self._homes(bundle)
@@ -431,19 +387,9 @@ class RollLife:
                 one.back_ms = chance.choice((None, self.now_ms + 90_000, self.now_ms + 600_000))
                 self._place_bundles_of(name)
 
-    def _person(
-        self,
-        action: IntentAction,
-        broker: str | None,
-        reason: str,
-        *,
-        together: bool = False,
-        until_ms: int | None = None,
-    ) -> None:
-        record = Intent("c", self.now_ms, self._next_id(), action, PERSON, reason, broker)
-        if action == "end":
-            record = replace(record, roll=self.roll)
-        self._waiting.append(replace(record, together=together, until_ms=until_ms))
+    def _person(self, action: IntentAction, broker: str | None, reason: str, **given: Any) -> None:
+        record = Intent("c", self.now_ms, self._next_id(), action, PERSON, reason, broker, **given)
+        self._waiting.append(record)
 
     def _next_id(self) -> str:
         self._ids += 1

@@ -7,17 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from strategies.bundles import is_system_bundle
+from strategies.cluster import model
 from strategies.cluster.intent_contract import LASTING, Intent, IntentStatus
-from strategies.cluster.model import (
-    MIB,
-    Command,
-    LoadReport,
-    Outcome,
-    OutcomeReport,
-    Owned,
-    Round,
-    TelemetryRecord,
-)
 from strategies.fold.engine import EngineSettings
 from strategies.limits import is_open, read_windows
 from strategies.roll.roll_state import IN_WORK
@@ -51,9 +42,9 @@ class RollPromises:
     settings: EngineSettings
     broken: list[str] = field(default_factory=list)
     _intents: dict[str, Intent] = field(default_factory=dict)
-    _reports: dict[str, LoadReport] = field(default_factory=dict)
+    _reports: dict[str, model.LoadReport] = field(default_factory=dict)
     _left: dict[str, set[str]] = field(default_factory=dict)
-    _open: dict[str, Command] = field(default_factory=dict)
+    _open: dict[str, model.Command] = field(default_factory=dict)
     _moved: list[tuple[int, str, float]] = field(default_factory=list)
     _phases: dict[str, str] = field(default_factory=dict)
     _stuck: dict[str, _Stuck] = field(default_factory=dict)
@@ -61,21 +52,21 @@ class RollPromises:
     _new: list[Intent] = field(default_factory=list)
     _refused: dict[str, int] = field(default_factory=dict)
 
-    def told(self, record: TelemetryRecord) -> None:
+    def told(self, record: model.TelemetryRecord) -> None:
         """Notes a record that reached the job before the next round."""
         match record:
             case Intent():
                 if record.id not in self._intents:
                     self._intents[record.id] = record
                     self._new.append(record)
-            case LoadReport():
+            case model.LoadReport():
                 self._reported(record)
-            case Owned():
+            case model.Owned():
                 self._listed(record.broker, record.ts, record.bundles, whole=True)
-            case OutcomeReport():
+            case model.OutcomeReport():
                 self._answered(record.outcome)
 
-    def round(self, done: Round, commands: Sequence[Command]) -> None:
+    def round(self, done: model.Round, commands: Sequence[model.Command]) -> None:
         """Checks a round."""
         self._round += 1
         drains = {
@@ -96,7 +87,7 @@ class RollPromises:
         ]
         self.broken += [f"round {done.round}: {one}" for one in found]
 
-    def _reported(self, report: LoadReport) -> None:
+    def _reported(self, report: model.LoadReport) -> None:
         """A report without figures lists the busiest bundles only."""
         known = self._reports.get(report.broker)
         if report.bundles is None or (known is not None and known.ts > report.ts):
@@ -114,7 +105,7 @@ class RollPromises:
             if (gone or there) and ts >= command.issued_at_ms:
                 del self._open[bundle]
 
-    def _answered(self, outcome: Outcome) -> None:
+    def _answered(self, outcome: model.Outcome) -> None:
         command = self._open.get(outcome.bundle)
         if command is not None and command.id == outcome.command_id:
             del self._open[outcome.bundle]
@@ -125,7 +116,7 @@ class RollPromises:
         if outcome.status == "dry-run":
             self._moved = [one for one in self._moved if one[1] != outcome.command_id]
 
-    def _after_refusals(self, done: Round) -> Iterator[str]:
+    def _after_refusals(self, done: model.Round) -> Iterator[str]:
         """A process whose record was refused does not go on as if it were not."""
         for said in done.intents:
             mine = said.roll is not None and said.by != PERSON
@@ -140,7 +131,7 @@ class RollPromises:
                 yield f"writes {one.action} {one.broker} after a record was refused"
         self._new = []
 
-    def _statuses(self, done: Round) -> Iterator[str]:
+    def _statuses(self, done: model.Round) -> Iterator[str]:
         for one in done.intents:
             if not one.text or not one.advice.endswith("."):
                 yield f"{one.action} {one.broker} has no sentence or no advice: {one}"
@@ -161,8 +152,8 @@ class RollPromises:
 
     def _moves(
         self,
-        done: Round,
-        commands: Sequence[Command],
+        done: model.Round,
+        commands: Sequence[model.Command],
         drains: dict[str, IntentStatus],
         roll: IntentStatus | None,
     ) -> Iterator[str]:
@@ -191,7 +182,7 @@ class RollPromises:
             self._open[one.bundle] = one
 
     def _limits(
-        self, done: Round, commands: Sequence[Command], drains: Collection[str]
+        self, done: model.Round, commands: Sequence[model.Command], drains: Collection[str]
     ) -> Iterator[str]:
         limits, moves = self.settings.limits, [one for one in commands if one.is_move]
         if moves and not is_open(read_windows(limits.windows, "windows"), done.ts):
@@ -209,7 +200,7 @@ class RollPromises:
         yield from self._pace(done, moves, drains)
 
     def _pace(
-        self, done: Round, moves: Sequence[Command], drains: Collection[str]
+        self, done: model.Round, moves: Sequence[model.Command], drains: Collection[str]
     ) -> Iterator[str]:
         """Bundles of draining brokers on their way, if some were added now."""
         going = [
@@ -225,13 +216,13 @@ class RollPromises:
         if len(going) > 1 and 0 < pace.mib_at_a_time < sum(weights) - 1e-6:
             yield f"{sum(weights):g} MiB/s on their way; the limit is {pace.mib_at_a_time:g}"
 
-    def _mib(self, command: Command) -> float:
+    def _mib(self, command: model.Command) -> float:
         """Traffic of the bundle in the newest report of its source."""
         report = self._reports.get(command.source)
         if report is None or report.bundles is None or command.bundle not in report.bundles.names:
             return 0.0
         row = report.bundles.names.index(command.bundle)
-        return float(report.bundles.traffic[row, 2:].sum()) / MIB
+        return float(report.bundles.traffic[row, 2:].sum()) / model.MIB
 
     def _phase_order(self, roll: IntentStatus | None) -> Iterator[str]:
         """A broker that is being restarted only goes on; one that is restarted stays so."""
@@ -244,7 +235,7 @@ class RollPromises:
             self._phases[name] = phase
 
     def _drained(
-        self, done: Round, drains: dict[str, IntentStatus], roll: IntentStatus | None
+        self, done: model.Round, drains: dict[str, IntentStatus], roll: IntentStatus | None
     ) -> Iterator[str]:
         """A broker is only called drained if its newest report lists nothing that could move."""
         for name, one in drains.items():

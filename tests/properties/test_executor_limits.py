@@ -73,11 +73,7 @@ def words(judgement: Judgement) -> tuple[str | None, str | None]:
     epochs=st.tuples(st.integers(1, 3), st.integers(1, 3)),
 )
 def test_of_a_published_command_explain_says_what_the_executor_does(
-    limits: ExecutorLimits,
-    bundle: str,
-    action: str,
-    age_ms: int,
-    epochs: tuple[int, int],
+    limits: ExecutorLimits, bundle: str, action: str, age_ms: int, epochs: tuple[int, int]
 ) -> None:
     issued_ms = limits.now_ms - age_ms
     own, other = (

@@ -4,7 +4,7 @@ exactly, and keeps its promises.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -23,14 +23,7 @@ from strategies.bundles import (
     TableSummary,
 )
 from strategies.cluster.intent_contract import Intent
-from strategies.cluster.model import (
-    Command,
-    Event,
-    Outcome,
-    OutcomeReport,
-    Rejection,
-    Round,
-)
+from strategies.cluster.model import Command, Event, Outcome, OutcomeReport
 from strategies.cluster.packing import pack_record, unpack_record
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState, InMemoryStore
@@ -39,57 +32,25 @@ from strategies.fold.outcomes import learn_outcome
 from streaming.state.rows import from_bytes, to_bytes
 from tests.properties.legal import seeds
 from tests.properties.lives import EAGER_ENGINES, ROUNDS, fold_again, live, moves, with_intents
+from tests.world.telemetry import commands, outcome, rejections, rounds
 
 any_settings, lengths = st.sampled_from(EAGER_ENGINES), st.integers(0, 120)
 
 
-@dataclass
-class ByteStore:
-    """A store that keeps nothing but bytes, as a checkpoint does."""
-
-    brokers_: dict[str, bytes] = field(default_factory=dict)
-    tables: dict[str, bytes] = field(default_factory=dict)
-    owned: dict[str, bytes] = field(default_factory=dict)
-    cluster: dict[str, bytes] = field(default_factory=dict)
-
-    def get_broker(self, broker: str) -> BrokerState | None:
-        return _broker(self.brokers_[broker]) if broker in self.brokers_ else None
+class ByteStore(InMemoryStore):
+    """All that is put goes through bytes, as in a checkpoint. Brokers come in another order, which
+    must make no difference.
+    """
 
     def put_broker(self, state: BrokerState) -> None:
-        self.brokers_[state.broker] = msgspec.msgpack.encode(state)
-
-    def remove_broker(self, broker: str) -> None:
-        self.brokers_.pop(broker, None)
-        self.tables.pop(broker, None)
+        packed = msgspec.msgpack.encode(state)
+        super().put_broker(msgspec.msgpack.decode(packed, type=BrokerState))
 
     def brokers(self) -> Iterator[BrokerState]:
-        """In another order than they came, which must make no difference."""
-        return iter([_broker(data) for _, data in sorted(self.brokers_.items(), reverse=True)])
-
-    def get_table(self, broker: str) -> bytes | None:
-        return self.tables.get(broker)
-
-    def put_table(self, broker: str, table: bytes) -> None:
-        self.tables[broker] = table
-
-    def get_owned(self, broker: str) -> bytes | None:
-        return self.owned.get(broker)
-
-    def put_owned(self, broker: str, owned: bytes) -> None:
-        self.owned[broker] = owned
-
-    def remove_owned(self, broker: str) -> None:
-        self.owned.pop(broker, None)
-
-    def get_cluster(self) -> ClusterState:
-        return from_bytes(self.cluster)
+        return iter(sorted(super().brokers(), key=lambda one: one.broker, reverse=True))
 
     def put_cluster(self, state: ClusterState) -> None:
-        self.cluster = to_bytes(state)
-
-
-#: As in the rows of a checkpoint.
-_broker = msgspec.msgpack.Decoder(BrokerState).decode
+        super().put_cluster(from_bytes(to_bytes(state)))
 
 
 @pytest.mark.heavy
@@ -132,26 +93,26 @@ def everything_can_be_published(events: list[Event]) -> None:
 
 
 def rounds_are_numbered_without_gaps_and_name_their_commands(events: list[Event]) -> None:
-    closed = [event for event in events if isinstance(event, Round)]
+    closed = rounds(events)
     assert [round_.round for round_ in closed] == list(range(1, len(closed) + 1))
-    assert [command.id for command in commands_of(events)] == [
+    assert [command.id for command in commands(events)] == [
         id_ for round_ in closed for id_ in round_.commands
     ]
 
 
 def an_id_stands_for_one_command(events: list[Event]) -> None:
-    ids = Counter(command.id for command in commands_of(events))
+    ids = Counter(command.id for command in commands(events))
     assert [id_ for id_, count in ids.items() if count > 1] == []
 
 
 def a_record_is_rejected_at_most_once(events: list[Event]) -> None:
-    rejected = [event.record.origin for event in events if isinstance(event, Rejection)]
+    rejected = [event.record.origin for event in rejections(events)]
     assert len(rejected) == len(set(rejected))
 
 
 def commands_move_bundles_between_brokers_that_were_judged(events: list[Event]) -> None:
-    judged = {event.round: set(event.brokers) for event in events if isinstance(event, Round)}
-    for command in commands_of(events):
+    judged = {done.round: set(done.brokers) for done in rounds(events)}
+    for command in commands(events):
         assert command.source in judged[command.round]
         assert command.destination is None or command.destination in judged[command.round]
 
@@ -167,26 +128,17 @@ PROMISES = (
 
 @pytest.mark.heavy
 @given(any_settings, seeds, lengths)
-def test_nothing_legal_stops_the_fold_and_it_keeps_its_promises(
+def test_nothing_legal_stops_the_fold_which_keeps_its_promises_and_repeats_itself(
     chosen: EngineSettings, seed: int, count: int
 ) -> None:
-    events = live(chosen, with_intents(seed, count)).events
-    for promise in PROMISES:
-        promise(events)
-
-
-@pytest.mark.heavy
-@given(any_settings, seeds, lengths)
-def test_equal_records_give_equal_events_though_state_goes_through_bytes_between_any_two(
-    chosen: EngineSettings, seed: int, count: int
-) -> None:
+    """Equal records give equal events though state goes through bytes between any two."""
     story = live(chosen, with_intents(seed, count))
+    for promise in PROMISES:
+        promise(story.events)
     told = [published(events) for events in story.told]
-    assert [
-        published(events) for events in fold_again(chosen, story.records, InMemoryStore())
-    ] == told
     packed = [unpack_record(pack_record(record)) for record in story.records]
-    assert [published(events) for events in fold_again(chosen, packed, ByteStore())] == told
+    for records, store in ((story.records, InMemoryStore()), (packed, ByteStore())):
+        assert [published(events) for events in fold_again(chosen, records, store)] == told
 
 
 @pytest.mark.heavy
@@ -211,10 +163,10 @@ def test_a_bundle_is_commanded_at_most_once_per_cool_down_unless_its_move_came_t
     resting: dict[str, Command] = {}
     latest = 0
     for record, events in zip(story.records, story.told, strict=True):
-        latest = max([latest, *(event.ts for event in events if isinstance(event, Round))])
+        latest = max([latest, *(done.ts for done in rounds(events))])
         if isinstance(record, OutcomeReport):
             _release(record.outcome, resting)
-        for command in commands_of(events):
+        for command in commands(events):
             before = resting.get(command.bundle)
             # Java's TransferShedder does not look at what it takes in exchange: decision record
             # 0044.
@@ -233,10 +185,11 @@ def test_a_dry_run_after_a_verdict_or_another_dry_run_changes_nothing(
     for record in live(chosen, moves(seed, count)).records:
         events = Engine(chosen).fold(record, told)
         assert published(Engine(chosen).fold(record, again)) == published(events)
-        rejected = any(isinstance(event, Rejection) for event in events)
+        rejected = rejections(events)
         if isinstance(record, OutcomeReport) and again.get_cluster().early is None and not rejected:
             state = again.get_cluster()
-            again.put_cluster(learn_outcome(dry(record), state, again))
+            dry = replace(record, outcome=replace(record.outcome, status="dry-run"))
+            again.put_cluster(learn_outcome(dry, state, again))
             assert again.get_cluster() == state
 
 
@@ -249,31 +202,11 @@ def test_where_every_command_meets_a_dry_run_nothing_rests_is_under_way_or_spent
     for record in live(chosen, moves(seed, count, wild_clocks=False)).records:
         if isinstance(record, OutcomeReport):
             continue
-        for command in commands_of(Engine(chosen).fold(record, store)):
-            answer = Outcome(
-                command.id,
-                command.cluster,
-                command.bundle,
-                "dry-run",
-                None,
-                None,
-                None,
-                0,
-                command.issued_at_ms,
-            )
-            store.put_cluster(
-                learn_outcome(
-                    OutcomeReport(command.cluster, command.issued_at_ms, answer),
-                    store.get_cluster(),
-                    store,
-                )
-            )
+        for command in commands(Engine(chosen).fold(record, store)):
+            answer = outcome(command.id, command.bundle, 0, "dry-run")
+            store.put_cluster(learn_outcome(answer, store.get_cluster(), store))
         state = store.get_cluster()
         assert (state.cooling, state.in_flight, state.orders, state.spent) == ({}, {}, {}, ())
-
-
-def dry(record: OutcomeReport) -> OutcomeReport:
-    return replace(record, outcome=replace(record.outcome, status="dry-run"))
 
 
 def _release(outcome: Outcome, resting: dict[str, Command]) -> None:
@@ -284,10 +217,6 @@ def _release(outcome: Outcome, resting: dict[str, Command]) -> None:
         and outcome.status in ("refused", "failed", "expired", "dry-run")
     ):
         del resting[outcome.bundle]
-
-
-def commands_of(events: list[Event]) -> list[Command]:
-    return [event for event in events if isinstance(event, Command)]
 
 
 def published(events: list[Event]) -> list[bytes]:

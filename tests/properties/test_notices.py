@@ -46,11 +46,7 @@ def lived(
     for number, (cluster, code, later) in enumerate(life, 1):
         minute += later
         memory, silent = after_silence(memory, T0 + minute * MINUTE - 1, rules_)
-        one = replace(
-            a_round(code, number),
-            cluster=cluster,
-            ts=T0 + minute * MINUTE,
-        )
+        one = replace(a_round(code, number), cluster=cluster, ts=T0 + minute * MINUTE)
         memory, found = after_records(memory, [one], rules_)
         rounds.append(one)
         notices += [*silent, *found]

@@ -3,7 +3,7 @@
 A life that breaks a promise is named by its seed; `RollLife.of(seed).live(MINUTES)` repeats it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from random import Random
 from statistics import fmean
@@ -11,16 +11,17 @@ from statistics import fmean
 import pytest
 
 from benchmarks.uncertified import UNCERTIFIED
-from sinks.wire.encoding import encode_command, encode_round
-from strategies.cluster.model import Command, Event, Rejection, Round
+from sinks.wire.output_rows import event_row
+from strategies.cluster.model import Event, Rejection
 from strategies.cluster.packing import pack_record, unpack_record
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.roll.roll_state import RollRules
 from streaming.state.rows import to_bytes
-from tests.properties.roll_draws import Faults
-from tests.properties.roll_lives import ModelledBroker, RollLife
+from tests.properties.roll_draws import Faults, ModelledBroker
+from tests.properties.roll_lives import RollLife
 from tests.properties.roll_promises import RollPromises
+from tests.world.telemetry import bundle, commands
 
 #: A person cancels a roll that has not ended by then.
 MINUTES = 40
@@ -39,18 +40,15 @@ def broken(life: RollLife) -> list[str]:
     for one in life.rounds:
         for record in one.records:
             promises.told(record)
-        promises.round(one.round, one.commands)
+        promises.round(one.round, commands(one.events))
     return [*life.broken, *promises.broken]
 
 
-def published(event: Event) -> bytes:
-    match event:
-        case Command():
-            return encode_command(event)
-        case Round():
-            return encode_round(event)
-        case Rejection():
-            return f"{event.code} {event.text}".encode()
+def published(events: Sequence[Event]) -> list[bytes]:
+    """Of rejections their sentence: records of a life never were bytes."""
+    return [
+        one.text.encode() if isinstance(one, Rejection) else event_row(one).value for one in events
+    ]
 
 
 def replayed(life: RollLife) -> Iterator[bytes | dict[str, bytes]]:
@@ -58,8 +56,7 @@ def replayed(life: RollLife) -> Iterator[bytes | dict[str, bytes]]:
     engine, store = Engine(life.settings), InMemoryStore()
     for one in life.rounds:
         for record in one.records:
-            again = unpack_record(pack_record(record))
-            yield from map(published, engine.fold(again, store))
+            yield from published(engine.fold(unpack_record(pack_record(record)), store))
     yield to_bytes(store.get_cluster())
 
 
@@ -90,9 +87,8 @@ def undisturbed(seed: int) -> RollLife:
     names = [f"b{number}:1" for number in range(chance.randint(3, 6))]
     life.brokers = {name: ModelledBroker(1.0) for name in names}
     for number in range(8 * len(names)):
-        bundle = f"t/ns/0x{number << 24:08x}_0x{(number + 1) << 24:08x}"
-        life.traffic[bundle] = chance.uniform(0.5, 1.5)
-        life.owners[bundle] = names[number % len(names)]
+        life.traffic[bundle(number)] = chance.uniform(0.5, 1.5)
+        life.owners[bundle(number)] = names[number % len(names)]
     return life.live(240)
 
 
@@ -117,5 +113,5 @@ def test_a_hundred_rolls_end_balanced_or_say_why_they_cannot_be(part: int) -> No
 @pytest.mark.parametrize("seed", range(0, QUICK, 2))
 def test_a_replay_of_a_recorded_roll_gives_the_same_bytes(seed: int) -> None:
     life = lived(seed)
-    live = [published(event) for one in life.rounds for event in one.events]
+    live = [value for one in life.rounds for value in published(one.events)]
     assert [*replayed(life)] == [*live, to_bytes(life.store.get_cluster())]

@@ -128,18 +128,13 @@ def test_reports_are_ascending_and_no_longer_than_asked(
     assert not isinstance(ours, TopFault)
     assert not isinstance(other, TopFault)
     assert [names[row] for row in ours] == [turned.names[row] for row in other]
-    weights = [
-        (int(np.floor(rows[row][0] / 1e5 + 0.5)), int(np.floor(rows[row][1] / 1e5 + 0.5)))
-        for row in ours
-    ]
+    steps = [tuple(int(np.floor(one / 1e5 + 0.5)) for one in row) for row in rows]
+    weights = [steps[row] for row in ours]
     assert weights == sorted(weights)
     if most:
         assert not isinstance(java, TopFault)
         assert len(java) == len(ours) == min(most, sum(into + out > 0 for into, out in rows))
-        assert weights == [
-            (int(np.floor(rows[row][0] / 1e5 + 0.5)), int(np.floor(rows[row][1] / 1e5 + 0.5)))
-            for row in java
-        ]
+        assert weights == [steps[row] for row in java]
 
 
 @given(st.integers(1, 200), edges)

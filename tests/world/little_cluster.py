@@ -5,28 +5,17 @@ once: what drains need, without the simulator's noise.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from strategies.cluster.model import (
-    Command,
-    Event,
-    LoadReport,
-    OutcomeStatus,
-    Owned,
-    Policies,
-    Rejection,
-    Round,
-    TelemetryRecord,
-    Tombstone,
-)
+from strategies.cluster import model
 from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from tests.world.telemetry import T0, outcome, parts, report, sweep
 
 #: What an executor answers to a command; None: nothing.
-Executor = Callable[[Command], OutcomeStatus | None]
+Executor = Callable[[model.Command], model.OutcomeStatus | None]
 
 
-def applies(_: Command) -> OutcomeStatus | None:
+def applies(_: model.Command) -> model.OutcomeStatus | None:
     return "applied"
 
 
@@ -42,9 +31,9 @@ class LittleCluster:
     per_mib: float = 1.0
     minute: int = 0
     store: InMemoryStore = field(default_factory=InMemoryStore)
-    log: list[TelemetryRecord] = field(default_factory=list)
-    commands: list[Command] = field(default_factory=list)
-    rejections: list[Rejection] = field(default_factory=list)
+    log: list[model.TelemetryRecord] = field(default_factory=list)
+    commands: list[model.Command] = field(default_factory=list)
+    rejections: list[model.Rejection] = field(default_factory=list)
     #: Bundles in the reports of brokers with the extensible load manager; None: all, modular.
     top: int | None = None
     #: Whether brokers withdraw their figures when one of their bundles moves.
@@ -68,49 +57,49 @@ class LittleCluster:
     def now_ms(self) -> int:
         return T0 + 1000 * self.seconds
 
-    def tell(self, *records: TelemetryRecord) -> list[Event]:
+    def tell(self, *records: model.TelemetryRecord) -> list[model.Event]:
         """Feeds records."""
         self.log += records
         events = [event for one in records for event in self.engine.fold(one, self.store)]
-        self.rejections += [event for event in events if isinstance(event, Rejection)]
+        self.rejections += [event for event in events if isinstance(event, model.Rejection)]
         return events
 
     def policies(self, snapshot: str) -> None:
-        self.tell(Policies("c", self.now_ms, snapshot))
+        self.tell(model.Policies("c", self.now_ms, snapshot))
 
-    def passes(self, minutes: int = 1) -> Round:
+    def passes(self, minutes: int = 1) -> model.Round:
         """A minute of reports, a round, and the outcomes of its commands; returns the last
         round.
         """
         return [self._pass() for _ in range(minutes)][-1]
 
-    def _pass(self) -> Round:
+    def _pass(self) -> model.Round:
         self.minute += 1
         up = [name for name in self.brokers if name not in self.down]
         heard = [name for name in up if name not in self.silent]
         whole = [report(name, self.seconds, self._cpu(name), self.brokers[name]) for name in heard]
-        reports: list[TelemetryRecord] = [*whole]
+        reports: list[model.TelemetryRecord] = [*whole]
         missing = {name: "timed out" for name in up if name in self.silent}
         if self.top is not None:
             reports = [part for one in whole for part in self._parts(one, self.top)]
         events = self.tell(*reports, sweep(self.seconds + 1, *heard, missing=missing))
-        commands = [event for event in events if isinstance(event, Command)]
+        commands = [event for event in events if isinstance(event, model.Command)]
         self.commands += commands
         for command in commands:
             self._carry_out(command)
-        (done,) = [event for event in events if isinstance(event, Round)]
+        (done,) = [event for event in events if isinstance(event, model.Round)]
         return done
 
-    def _parts(self, whole: LoadReport, top: int) -> list[TelemetryRecord]:
+    def _parts(self, whole: model.LoadReport, top: int) -> list[model.TelemetryRecord]:
         """The parts of a report, and a note of all its bundles if they have changed."""
         assert whole.bundles is not None
         found, names = parts(whole, top), whole.bundles.names
         if self.notes and self._noted.get(whole.broker) != names:
             self._noted[whole.broker] = names
-            found.append(Owned("c", whole.broker, whole.ts, names))
+            found.append(model.Owned("c", whole.broker, whole.ts, names))
         return found
 
-    def _carry_out(self, command: Command) -> None:
+    def _carry_out(self, command: model.Command) -> None:
         status = self.executor(command)
         if status is None or not command.is_move:
             return
@@ -127,7 +116,7 @@ class LittleCluster:
         self.tell(replace(told, outcome=replace(told.outcome, cost=self.cost)))
         if status == "applied" and self.withdraws:
             ts = T0 + 1000 * self.seconds + 6_000
-            self.tell(*(Tombstone("c", name, ts) for name in (command.source, to)))
+            self.tell(*(model.Tombstone("c", name, ts) for name in (command.source, to)))
 
     def move(self, bundle: str, source: str, to: str) -> None:
         self.brokers[to][bundle] = self.brokers[source].pop(bundle)

@@ -6,22 +6,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from strategies.cluster.model import (
-    BundleStats,
-    Command,
-    Event,
-    Figures,
-    LoadReport,
-    Outcome,
-    OutcomeReport,
-    OutcomeStatus,
-    Rejection,
-    Resource,
-    Round,
-    Sweep,
-    TelemetryRecord,
-    Traffic,
-)
+from strategies.cluster import model
 from strategies.cluster.store import InMemoryStore, StateStore
 from strategies.fold.engine import Engine
 
@@ -39,7 +24,7 @@ def report(
     cpu: float = 50.0,
     bundles: Mapping[str, float] | None = None,
     cluster: str = "c",
-) -> LoadReport:
+) -> model.LoadReport:
     """A report of `broker`, `seconds` after T0: cpu in percent of one core, bundles with their
     throughput in MiB/s (1 KiB messages).
     """
@@ -47,21 +32,21 @@ def report(
     traffic = np.array(
         [[mib * 512, mib * 512, mib * MIB / 2, mib * MIB / 2] for mib in loads.values()]
     ).reshape(len(loads), 4)
-    totals = Traffic(*(float(total) for total in traffic.sum(axis=0)))
+    totals = model.Traffic(*(float(total) for total in traffic.sum(axis=0)))
     ones = np.ones(len(loads), dtype=np.int64)
     digest = blake2b(repr((cpu, sorted(loads.items()))).encode(), digest_size=8).hexdigest()
-    figures = Figures(cpu=Resource(cpu, 100.0), traffic=totals, bundle_count=len(loads))
-    return LoadReport(
+    figures = model.Figures(cpu=model.Resource(cpu, 100.0), traffic=totals, bundle_count=len(loads))
+    return model.LoadReport(
         cluster,
         broker,
         T0 + int(seconds * 1000),
         figures,
-        BundleStats(tuple(loads), traffic, ones, ones),
+        model.BundleStats(tuple(loads), traffic, ones, ones),
         digest,
     )
 
 
-def parts(whole: LoadReport, top: int) -> list[TelemetryRecord]:
+def parts(whole: model.LoadReport, top: int) -> list[model.TelemetryRecord]:
     """A report in the parts in which the extensible load manager publishes it: figures with an
     average of its own, and this number of the busiest bundles.
     """
@@ -70,7 +55,9 @@ def parts(whole: LoadReport, top: int) -> list[TelemetryRecord]:
     assert stats is not None
     order = np.argsort(-stats.traffic.sum(axis=1), kind="stable")[:top]
     names = tuple(stats.names[row] for row in order)
-    busiest = BundleStats(names, stats.traffic[order], stats.topics[order], stats.sessions[order])
+    busiest = model.BundleStats(
+        names, stats.traffic[order], stats.topics[order], stats.sessions[order]
+    )
     average = replace(figures, usage_average=figures.cpu.usage / 100)
     return [
         replace(whole, figures=average, bundles=None),
@@ -80,37 +67,37 @@ def parts(whole: LoadReport, top: int) -> list[TelemetryRecord]:
 
 def sweep(
     seconds: float, *brokers: str, missing: Mapping[str, str] | None = None, cluster: str = "c"
-) -> Sweep:
-    return Sweep(cluster, T0 + int(seconds * 1000), int(seconds), brokers, missing or {})
+) -> model.Sweep:
+    return model.Sweep(cluster, T0 + int(seconds * 1000), int(seconds), brokers, missing or {})
 
 
 def outcome(
     command_id: str,
     name: str,
     seconds: float,
-    status: OutcomeStatus,
+    status: model.OutcomeStatus,
     owner_after: str | None = None,
-) -> OutcomeReport:
+) -> model.OutcomeReport:
     ts = T0 + int(seconds * 1000)
-    return OutcomeReport(
-        "c", ts, Outcome(command_id, "c", name, status, None, None, owner_after, 5, ts)
+    return model.OutcomeReport(
+        "c", ts, model.Outcome(command_id, "c", name, status, None, None, owner_after, 5, ts)
     )
 
 
 def fold_all(
-    engine: Engine, records: Iterable[TelemetryRecord], store: StateStore | None = None
-) -> list[Event]:
+    engine: Engine, records: Iterable[model.TelemetryRecord], store: StateStore | None = None
+) -> list[model.Event]:
     store = store or InMemoryStore()
     return [event for record in records for event in engine.fold(record, store)]
 
 
-def rounds(events: Iterable[Event]) -> list[Round]:
-    return [event for event in events if isinstance(event, Round)]
+def rounds(events: Iterable[model.Event]) -> list[model.Round]:
+    return [event for event in events if isinstance(event, model.Round)]
 
 
-def commands(events: Iterable[Event]) -> list[Command]:
-    return [event for event in events if isinstance(event, Command)]
+def commands(events: Iterable[model.Event]) -> list[model.Command]:
+    return [event for event in events if isinstance(event, model.Command)]
 
 
-def rejections(events: Iterable[Event]) -> list[Rejection]:
-    return [event for event in events if isinstance(event, Rejection)]
+def rejections(events: Iterable[model.Event]) -> list[model.Rejection]:
+    return [event for event in events if isinstance(event, model.Rejection)]
