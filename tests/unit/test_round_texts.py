@@ -75,11 +75,10 @@ def test_a_bound_that_reads_as_none_proves_nothing(bounds: Certificate) -> None:
     assert sentences(Proof(bounds, None, ())) == []
     assert optimum_text(bounds) == ""
     assert not proves_bound(bounds)
-    assert "bundles can reach" not in certificate_text(moving)
-    assert "no assignment" not in certificate_text(moving)
-    assert certificate_text(moving).endswith(
-        "; they move 5.0 MB/s, at least 4.0 MB/s are necessary."
-    )
+    text = certificate_text(moving)
+    assert "bundles can reach" not in text
+    assert "no assignment" not in text
+    assert text.endswith("; they move 5.0 MB/s, at least 4.0 MB/s are necessary.")
 
 
 def test_a_bound_that_says_something_is_stated() -> None:
@@ -140,10 +139,7 @@ def test_explain_shows_what_each_round_of_a_recording_proves(tmp_path: Path) -> 
 
     assert "points: no assignment of whole bundles has a smaller one.\n" in first
     assert "Estimated spread" not in second
-    assert (
-        "points after the moves of this round; they move 999.4 kB/s, at least 979.9 kB/s are "
-        "necessary.\n"
-    ) in last
+    assert "; they move 999.4 kB/s, at least 979.9 kB/s are necessary.\n" in last
     said = rebalancer("explain", "latest", "--from", tmp_path, "--json").json["sentences"]
     (line,) = (one for line in last.splitlines() if (one := line.strip()).startswith("Estimated"))
     assert said == [{"cluster": "modularbrokerkilled", "epoch": 1, "round": 7, "text": [line]}]
@@ -200,7 +196,6 @@ def test_the_demo_shows_what_its_rounds_prove(tmp_path: Path) -> None:
     text = rebalancer(*given).out
     rounds = rebalancer(*given, "--json").json["rounds"]
 
-    assert "; they move " in text
     assert " MB/s are necessary." in text
     busy = [one for one in rounds if one["commands"]]
     assert busy
@@ -209,7 +204,6 @@ def test_the_demo_shows_what_its_rounds_prove(tmp_path: Path) -> None:
         for sentence in one["sentences"]:
             assert (sentence in text) == bool(one["commands"]), "quiet rounds have a line each"
     assert "The last predictions were " in str(rounds)
-    assert json.dumps(rounds)
 
 
 @pytest.mark.heavy

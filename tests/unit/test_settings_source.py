@@ -48,11 +48,8 @@ def test_topics_without_a_record_are_an_error_that_names_the_settings(
 def test_the_settings_file_is_named(tmp_path: Path, command: tuple[str, ...], by: str) -> None:
     file = a_file(tmp_path)
 
-    answer = (
-        rebalancer(*command, "--config", file)
-        if by == "--config"
-        else rebalancer(*command, env={"REBALANCER_CONFIG": str(file)})
-    )
+    flag = (by, file) if by == "--config" else ()
+    answer = rebalancer(*command, *flag, env={} if flag else {by: str(file)})
 
     assert answer.code == 1
     assert answer.err.startswith(f"settings: {file}\n")

@@ -23,7 +23,6 @@ from strategies.shedding.steady.load_history import Episode, RecentMove
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove
 
 pytestmark = pytest.mark.heavy
-
 #: Usages at the start, number of bundles, seed.
 _Cluster = tuple[tuple[float, ...], int, int]
 CLUSTERS: list[_Cluster] = [

@@ -15,7 +15,6 @@ from strategies.shedding.steady.certificate import best_spread, certified, least
 from strategies.shedding.steady.move_plan import LoadedBrokers, MovePlan, Pieces, PlannedMove
 
 pytestmark = pytest.mark.heavy
-
 #: Rounding of the bound, in points.
 _ROUNDED = 1e-6
 

@@ -20,8 +20,6 @@ from streaming.state.rows import from_bytes, to_bytes
 from tests.world.steady import history_of
 
 HISTORY = history_of([LoadSample(1, 0.5, 2.0, 3.0)], changed_at_ms=4, bundles=5)
-
-
 MOVE = RecentMove("b", "a:1", "b:1", 1, 2.0, 3.0, 0.25, 0.5)
 
 
@@ -85,8 +83,6 @@ def move(bundle: str, source: str, destination: str, at: int = 0) -> RecentMove:
 
 #: Two moves that should have cut a spread of 40 points to 10.
 ASKED = Episode(0, 0, spread_before=0.4, spread_predicted=0.1, judged=False)
-
-
 MOVES = (move("x", "a", "b"), move("y", "a", "b"))
 
 

@@ -40,7 +40,6 @@ from tools.processes.set_words import set_words
 
 #: Colours, a title, a bell, a clear of the screen in one byte, a change of direction, line ends.
 EVIL = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202etxet\u2028\x85\r\nFORGED"
-
 Words = tuple[object, ...]
 
 
@@ -156,7 +155,10 @@ def _texts(tree: Any) -> Iterator[tuple[Any, Any]]:
 
 #: Nothing of a record gets into the text of these commands, or only in log lines, which have a test
 #: of their own.
-SILENT = ["demo", "watch", "run", "notify", "serve", "simulate", "jars", "ship", "topics", "conformance", "state", "config", "drain", "undrain", "roll"]
+SILENT = {
+    "demo", "watch", "run", "notify", "serve", "simulate", "jars", "ship", "topics", "conformance",
+    "state", "config", "drain", "undrain", "roll",
+}  # fmt: skip
 #: Commands that print what they read, with the words that make them do it.
 READERS: Mapping[str, Callable[[Scene], list[Words]]] = {
     "collect": lambda scene: [("collect", "--once", *scene.settings)],

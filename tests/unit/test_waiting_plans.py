@@ -26,7 +26,6 @@ from tests.telemetry_lines import T0, bundle, load_report, sweep
 from tests.world.uneven_log import EAGER
 
 pytestmark = pytest.mark.heavy
-
 MINUTE_MS = 60_000
 LIFETIME_MINUTES = 30
 STRATEGIES = {"avg": EAGER, "steady": ("shedding.strategy=steady",)}
@@ -166,7 +165,6 @@ ALL_STRATEGIES = {
 }
 #: Number of bundles on the broker that carries everything; with few of them, no second move helps.
 BUNDLES = [2, 3, 8]
-
 Told = tuple[tuple[Round, ...], tuple[Command, ...]]
 
 

@@ -111,7 +111,6 @@ ROUND = Round(
     version="0.1.0",
 )
 OUTCOME = Outcome("c-1-1-abc", "c", bundle(3), "applied", None, "b1:8080", "b2:8080", 153, T0 + 900)
-
 APPROVAL = Approval(
     id="5f0c",
     cluster="c",
