@@ -57,49 +57,6 @@ def test_advice_alone_asks_the_operator_to_act() -> None:
     assert state.advice.startswith("Set the advised dispatch limits by hand")
 
 
-@pytest.mark.parametrize(
-    ("skips", "refused", "code"),
-    [
-        # What was selected and refused comes first, then what time changes.
-        (["waiting-for-hits"], ["outside-window", "no-relief"], "not-allowed"),
-        (["waiting-for-hits"], ["no-relief"], "waiting"),
-        (["close-together"], ["no-relief"], "cannot-help"),
-        (["settling", "close-together"], [], "waiting"),
-        (["sole-bundle", "below-threshold"], [], "cannot-help"),
-        (["not-overloaded", "excluded-broker"], [], "balanced"),
-        (["close-together", "unusable-figures"], [], "balanced"),
-        # An exchange that falls apart has the reason of the other bundle.
-        ([], ["exchange", "budget"], "not-allowed"),
-        ([], ["exchange", "on-two-brokers"], "waiting"),
-    ],
-)
-def test_of_several_reasons_a_fixed_order_decides(
-    skips: list[str], refused: list[str], code: str
-) -> None:
-    given = [of_broker(one, f"{at}:1") for at, one in enumerate(skips)]
-    kept = tuple(of_bundle(one) for one in refused)
-
-    assert state_of(facts(*given, refused=kept)).code == code
-
-
-@pytest.mark.parametrize(
-    ("bundles", "code"),
-    [
-        (["excluded-namespace"], "not-allowed"),
-        (["excluded-namespace", "cooling-down"], "waiting"),
-        (["excluded-namespace", "does-not-fit"], "cannot-help"),
-        (["idle", "system-bundle"], "cannot-help"),
-        ([], "cannot-help"),
-    ],
-)
-def test_a_broker_that_is_due_and_gives_nothing_has_the_reason_of_its_bundles(
-    bundles: list[str], code: str
-) -> None:
-    kept = [of_bundle(one) for one in bundles]
-
-    assert state_of(facts(of_broker("nothing-fits"), *kept)).code == code
-
-
 def test_bundles_of_a_plan_that_was_not_found_decide_nothing() -> None:
     """SteadyShedder names the bundles of the fuller broker; the verdict on the cluster counts."""
     state = state_of(facts(of_cluster("coarse-bundles"), of_bundle("excluded-namespace")))

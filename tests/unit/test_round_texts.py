@@ -3,16 +3,11 @@ the real commands on a recording.
 """
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pulsar_rebalancer.decisions.round_texts import (
-    certificate_text,
-    forecast_text,
-    optimum_text,
-    proves_bound,
     sentences,
 )
 from strategies.cluster.model import Skip
@@ -24,87 +19,6 @@ from tests.world.uneven_log import recorded, uneven
 
 RECORDING = Path(__file__).parents[1] / "data/recordings/modular-broker-killed.jsonl.gz"
 STEADY = ("--set", "shedding.strategy=steady")
-
-
-@pytest.mark.parametrize(
-    ("bounds", "text"),
-    [
-        (
-            Certificate(0.062, 0.05, 3.4e8, 3.1e8),
-            "Estimated spread 6.2 points after the moves of this round: at most 1.2 above what "
-            "whole bundles can reach (5.0 or more); they move 340.0 MB/s, at least 310.0 MB/s are "
-            "necessary.",
-        ),
-        (
-            Certificate(0.062, 0.0, 3.4e8, 0.0),
-            "Estimated spread 6.2 points after the moves of this round; they move 340.0 MB/s.",
-        ),
-        (
-            Certificate(0.123, 0.082, 0.0, 0.0),
-            "Estimated spread 12.3 points: at most 4.1 above what whole bundles can reach "
-            "(8.2 or more).",
-        ),
-        (
-            Certificate(0.123, 0.1229999, 0.0, 0.0),
-            "Estimated spread 12.3 points: no assignment of whole bundles has a smaller one.",
-        ),
-        (
-            Certificate(0.123, None, 5e6, None),
-            "Estimated spread 12.3 points after the moves of this round: no bounds, because the "
-            "cluster is too large or reports list only some bundles; they move 5.0 MB/s.",
-        ),
-    ],
-)
-def test_a_certificate(bounds: Certificate, text: str) -> None:
-    assert certificate_text(bounds) == text
-
-
-@pytest.mark.parametrize(
-    "bounds",
-    [
-        Certificate(0.034, 0.0, 0.0, 0.0),
-        Certificate(0.0346, 0.0004, 0.0, 0.0),  # reads as 3.5, 3.4 and 0.0
-        Certificate(0.0344, 0.0006, 0.0, 0.0),  # reads as 3.4, 3.4 and 0.1
-        Certificate(0.0, 0.0, 0.0, 0.0),
-    ],
-)
-def test_a_bound_that_reads_as_none_proves_nothing(bounds: Certificate) -> None:
-    """No spread is below 0: that no assignment has one which is smaller by all of it is no news."""
-    moving = replace(bounds, moved=5e6, least_to_move=4e6)
-
-    assert sentences(Proof(bounds, None, ())) == []
-    assert optimum_text(bounds) == ""
-    assert not proves_bound(bounds)
-    text = certificate_text(moving)
-    assert "bundles can reach" not in text
-    assert "no assignment" not in text
-    assert text.endswith("; they move 5.0 MB/s, at least 4.0 MB/s are necessary.")
-
-
-def test_a_bound_that_says_something_is_stated() -> None:
-    bounds = Certificate(0.034, 0.012, 0.0, 0.0)
-
-    assert proves_bound(bounds)
-    assert "more than 2.2 points smaller" in optimum_text(bounds)
-    assert sentences(Proof(bounds, None, ()))[0].endswith("can reach (1.2 or more).")
-
-
-@pytest.mark.parametrize(
-    ("forecast", "text"),
-    [
-        (Forecast(), ""),
-        (Forecast(0.021), "The last predictions were 2.1 points off on average."),
-        (
-            Forecast(0.021, 2, 1, 5),
-            "The last predictions were 2.1 points off on average; 5 useless moves in 2 rounds in "
-            "a row; 1 move took a bundle back.",
-        ),
-        (Forecast(None, 1, 0, 1), "1 useless move in 1 round."),
-        (Forecast(None, 0, 3), "3 moves took a bundle back."),
-    ],
-)
-def test_a_forecast(forecast: Forecast, text: str) -> None:
-    assert forecast_text(forecast) == text
 
 
 def test_advice_names_what_helps_where_moves_cannot() -> None:

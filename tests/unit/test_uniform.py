@@ -28,8 +28,7 @@ def idle(rate: float, name: str = "b2") -> BrokerLoad:
 
 
 @pytest.mark.parametrize(
-    ("cap", "leaving", "code"),
-    [(-1, [ns(1), ns(2)], None), (1, [ns(1)], "enough-for-one-round")],
+    ("cap", "leaving", "code"), [(-1, [ns(1), ns(2)], None), (1, [ns(1)], "enough-for-one-round")]
 )
 def test_half_of_it_and_a_cap_that_leaves_a_reason_behind(
     cap: int, leaving: list[str], code: str | None
