@@ -107,13 +107,11 @@ class Cluster:
         self.fed = 0
 
     def feed(self, *values: bytes) -> list[OutputRow]:
-        first, self.fed = self.fed, self.fed + len(values)
-        positions = (Position("t", 0, first + at) for at in range(len(values)))
-        return [
-            row
-            for at, value in zip(positions, values, strict=True)
-            for row in self.loop.feed(at, value)
-        ]
+        rows = list[OutputRow]()
+        for value in values:
+            rows += self.loop.feed(Position("t", 0, self.fed), value)
+            self.fed += 1
+        return rows
 
     def minute(self, number: int, *more: bytes) -> list[OutputRow]:
         """Two reports, then `more`, and the sweep of the pass, in whose minute it begins."""

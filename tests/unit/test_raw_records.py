@@ -1,6 +1,4 @@
-"""Brokers' reports without our envelope: who said it stands in headers or key, and what is wrong
-with one is told as always.
-"""
+"""Brokers' reports without our envelope: headers or key say who said it."""
 
 import json
 
@@ -29,11 +27,8 @@ def bare(line: bytes) -> bytes:
 def read(
     value: bytes | None, key: str | None = None, source: SourceSettings = RAW, **headers: str
 ) -> TelemetryRecord:
-    metadata = RecordMetadata(
-        None if key is None else key.encode(),
-        {name: text.encode() for name, text in headers.items()},
-        5,
-    )
+    told = {name: text.encode() for name, text in headers.items()}
+    metadata = RecordMetadata(None if key is None else key.encode(), told, 5)
     return decode(enveloped(value, metadata, source), b"")
 
 

@@ -1,6 +1,4 @@
-"""The reason of a move names no brokers that take no part in it, and an answer has one prediction
-of the spread, however many texts it has.
-"""
+"""The reason of a move names only its brokers, and all texts of a round predict one spread."""
 
 import re
 from collections.abc import Iterable
@@ -110,9 +108,7 @@ def texts(done: Round, commands: tuple[Command, ...]) -> Iterable[str]:
 
 
 def expected(lines: Iterable[str], forms: Iterable[str]) -> list[str]:
-    """The spreads that these texts expect; one of whole points, as notices have it, as in the texts
-    with tenths that round to it.
-    """
+    """The spreads that these texts expect; whole points as the tenths that round to them."""
     said = "\n".join(lines)
     found = [one for form in forms for one in re.findall(form, said)]
     tenths = {f"{float(one):.0f}": one for one in found if "." in one}

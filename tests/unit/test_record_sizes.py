@@ -1,18 +1,15 @@
-"""Records of ours stay small: their size follows from brokers and commands. A record costs memory
-in proportion to its size, whatever is in it.
-"""
+"""Records of ours stay small, and any record costs memory in proportion to its size."""
 
 import json
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.checks import check_shape, check_utf8
 from sinks.wire.codec import (
     decode,
@@ -24,7 +21,6 @@ from sinks.wire.codec import (
 )
 from sinks.wire.complaints import complaint
 from sinks.wire.contracts.telemetry import KINDS
-from sinks.wire.origin import OutputRow, Position
 from sinks.wire.output_rows import LARGEST_ROUND, encode_fitting
 from strategies.cluster.model import LoadReport, Policies, Skip
 from strategies.cluster.packing import pack_record
@@ -35,6 +31,7 @@ from strategies.fold.engine import EngineSettings
 from strategies.round.round_record import bounded
 from tests.changed_records import changed
 from tests.hostile_records import COSTLY, FAULTS, costly_policies, hostile
+from tests.replayed import replayed
 from tests.telemetry_lines import bundle, bundle_stats, line, load_report, sweep
 from tests.unit.test_wire_encoding import COMMAND, ROUND
 
@@ -44,14 +41,8 @@ def policies(count: int) -> dict[str, dict[str, int]]:
     return {"topic_counts": {f"{number:x}": -1 for number in range(count)}}
 
 
-def rows(records: Iterable[bytes], kind: str) -> list[bytes]:
-    loop = PlainLoop(EngineSettings())
-    found: list[OutputRow] = [
-        row
-        for offset, record in enumerate(records)
-        for row in loop.feed(Position("t", 0, offset), record)
-    ]
-    return [row.value for row in found if row.kind == kind]
+def rows(records: Iterable[bytes], kind: str) -> Sequence[bytes]:
+    return replayed(records, EngineSettings())[kind]
 
 
 @pytest.mark.parametrize(("count", "last"), [(10, 9), (11, "policies: 1 more part")])
@@ -73,13 +64,10 @@ def test_a_round_over_unreadable_policies_is_small() -> None:
 
 def test_a_reason_of_any_length_for_a_missing_broker_is_cut() -> None:
     why = {"b2:8080": "x" * 1_000_000}
-    reports = [load_report("b1:8080", 1), load_report("b2:8080", 2)]
-    passes = [
-        record
-        for at in (300, 600)
-        for record in (load_report("b1:8080", at - 1), sweep(at, "b1:8080", missing=why))
-    ]
-    done = rows([*reports, *passes], "rounds")[-1]
+    records = [load_report("b1:8080", 1), load_report("b2:8080", 2)]
+    for at in (300, 600):
+        records += [load_report("b1:8080", at - 1), sweep(at, "b1:8080", missing=why)]
+    done = rows(records, "rounds")[-1]
     assert decode_round(done).stale["b2:8080"].endswith("x)")
     assert len(done) < 10_000
 

@@ -1,6 +1,4 @@
-"""Recordings: written and read plain, with gzip and with zstd, and in columns; what is broken is
-told, with the last good line.
-"""
+"""Recordings, plain, packed and in columns; what is broken is told, with the last good line."""
 
 import gzip
 import io
@@ -205,11 +203,9 @@ TINY = {"empty": b"\n", "object": b"{}\n", "arrays": b"[[[[]]]]\n", "record": SW
 
 def packed(path: Path, blocks: Iterable[bytes]) -> Path:
     """A file with these bytes, compressed as its ending says."""
-    packer: Any = (
-        zstandard.ZstdCompressor().compressobj()
-        if path.suffix == ".zst"
-        else zlib.compressobj(6, zlib.DEFLATED, 31)
-    )
+    packer: Any = zlib.compressobj(6, zlib.DEFLATED, 31)
+    if path.suffix == ".zst":
+        packer = zstandard.ZstdCompressor().compressobj()
     with path.open("wb") as file:
         file.writelines(map(packer.compress, blocks))
         file.write(packer.flush())

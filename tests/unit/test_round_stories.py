@@ -1,6 +1,4 @@
-"""Whole stories of the live round: policies from the log, limits, placements, splits and advice,
-from telemetry to commands.
-"""
+"""Whole stories of the live round: policies, limits, placements, splits and advice."""
 
 import json
 from dataclasses import replace
@@ -31,9 +29,7 @@ NAMES = ("hot:1", "cool:1", "cold:1")
 
 
 def engine(mode: Mode = "fixed", strategy: str = "overload", **parts: Any) -> Engine:
-    """OverloadShedder: it acts at once. One bundle of the namespace per broker is no rule here,
-    unless `filters` says so.
-    """
+    """OverloadShedder, which acts at once; a broker may have several bundles of a namespace."""
     parts = {"filters": FilterSettings(distribute_evenly=False), **parts}
     return Engine(EngineSettings(strategy, mode, **parts))
 
@@ -86,9 +82,7 @@ def with_splits(*minutes: int, store: InMemoryStore | None = None) -> list[Event
 
 
 def hopeless(minute: int = 0) -> list[TelemetryRecord]:
-    """The only ordinary bundle of an overloaded broker cannot help by moving: all others would be
-    overloaded, too.
-    """
+    """The only bundle of an overloaded broker: all others would be overloaded, too."""
     start = minute * 60
     return [
         report("hot:1", start + 1, 95.0 + minute / 100, {bundle(0): 300.0}),
@@ -117,9 +111,7 @@ class TestPoliciesOfTheLog:
     def test_moves_under_way_count_for_the_limit_of_topics(
         self, max_topics: int, second: str
     ) -> None:
-        """Ten topics a bundle: cold serves one, and one is on its way to it that no report shows
-        yet.
-        """
+        """Cold serves ten topics, and ten are on their way that no report shows."""
         heavy, busy = {**HEAVY, bundle(5): 50.0}, {bundle(3, "t/of-cool"): 500.0}
         passes = [*a_pass(0, 61.0, heavy), *a_pass(1, 99.0, heavy)]
         passes[1], passes[5] = (report("cool:1", at, 20.0, busy) for at in (2, 62))
@@ -241,10 +233,8 @@ class TestExplained:
 
     def test_a_split_goes_nowhere(self) -> None:
         events = with_splits(0)
-        line = (
-            f"split {bundle(0)} of hot:1 by range_equally_divide, because it holds 5000 topics, "
-            "more than 1000"
-        )
+        why = "because it holds 5000 topics, more than 1000"
+        line = f"split {bundle(0)} of hot:1 by range_equally_divide, {why}"
         for word in ("1", "hot:1", bundle(0)):
             assert line in self.explained(word, events)
         assert "a broker that Pulsar chooses" not in self.explained("1", events)
@@ -254,10 +244,8 @@ class TestExplained:
         events = fold_all(engine(), hopeless())
         told = self.explained(commands(events)[0].id, events)
         assert f"what: advice to throttle {bundle(0)} of hot:1" in told
-        assert (
-            "limits: level = topic, dispatchThrottlingRateInMsg = 121263, "
-            "dispatchThrottlingRateInByte = 124173473" in told
-        )
+        limits = "InMsg = 121263, dispatchThrottlingRateInByte = 124173473"
+        assert f"limits: level = topic, dispatchThrottlingRate{limits}" in told
 
     def test_a_broker_that_the_operator_leaves_out(self) -> None:
         events = fold_all(engine(limits=LimitSettings(excluded_brokers="cold:1")), a_pass())

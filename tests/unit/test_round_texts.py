@@ -1,6 +1,4 @@
-"""What a round proves, in words: the certificate, the forecast, and advice; and in the output of
-the real commands on a recording.
-"""
+"""What a round proves, as advice and in the output of the real commands on a recording."""
 
 import json
 from pathlib import Path
@@ -42,9 +40,7 @@ def test_a_round_without_a_certificate_has_no_sentence() -> None:
 
 @pytest.mark.heavy
 def test_explain_shows_what_each_round_of_a_recording_proves(tmp_path: Path) -> None:
-    """The first round's brokers report no traffic of bundles, so no assignment is more even; of
-    the second, less than two brokers have samples; the last one fills a broker that came back.
-    """
+    """Of the second round, less than two brokers have samples."""
     rebalancer("replay", RECORDING, "--out", tmp_path, *STEADY)
 
     first, second, last = (

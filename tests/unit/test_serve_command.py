@@ -67,15 +67,10 @@ needs_openssl = pytest.mark.skipif(
 def certificate(folder: Path, name: str) -> tuple[Path, Path]:
     """A certificate for 127.0.0.1 that signs itself, and its key."""
     cert, key = folder / f"{name}.pem", folder / f"{name}.key"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-days", "2", "-newkey", "rsa:2048", "-nodes"),
-            *("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-out", str(cert), "-keyout", str(key)),
-        ],
-        check=True,
-        capture_output=True,
-    )
+    words: list[str | Path] = ["req", "-x509", "-days", "2", "-newkey", "rsa:2048", "-nodes"]
+    words += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    words += ["-out", cert, "-keyout", key]
+    subprocess.run(["openssl", *words], check=True, capture_output=True)
     return cert, key
 
 

@@ -1,6 +1,4 @@
-"""One settings file and one process for several clusters: none hides or delays another. The
-collector's log says what changes.
-"""
+"""One settings file and one process for several clusters: none hides or delays another."""
 
 import json
 import threading

@@ -1,6 +1,4 @@
-"""Signed records: what is signed is what is checked, byte by byte, and the key shows itself
-nowhere. While keys change, two are accepted.
-"""
+"""Signed records: what is signed is what is checked; while keys change, two are accepted."""
 
 from collections.abc import Callable
 from dataclasses import replace

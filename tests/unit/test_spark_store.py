@@ -1,6 +1,4 @@
-"""The engine's store over Spark's state: reads once, writes only what changed, trusts what it kept
-only if Spark has the same.
-"""
+"""The engine's store over Spark's state: reads once, writes only what changed."""
 
 import pickle
 from collections.abc import Callable
@@ -179,19 +177,6 @@ def test_a_worker_does_not_read_again_what_it_has_written() -> None:
     assert after.calls("head") == ["get", "update"]
     assert "get" not in after.calls("clusters", "brokers", "tables")
     assert seen(after, worker) == seen(after)
-
-
-def test_a_task_that_failed_half_way_leaves_nothing_behind() -> None:
-    worker = StoreCache(LARGE)
-    spark = batch(with_brokers("b1", "b2"), rounds(8), worker)
-
-    def fail(store: SparkStore) -> None:
-        store.remove_broker("b1")
-        raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        batch(spark, fail, worker)
-    assert seen(spark, worker) == seen(spark)
 
 
 def test_workers_that_take_turns_read_only_what_the_other_has_written() -> None:

@@ -1,6 +1,4 @@
-"""When bundles are split: the limits, the counters of the extensible manager, and the defects that
-fixed mode does not have.
-"""
+"""When bundles are split: limits, counters, and the defects that fixed mode does not have."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -181,9 +179,7 @@ def test_limits_that_overflow_open_every_table_in_parity_mode() -> None:
 def test_how_far_above_its_limits_a_bundle_is_counts_by_the_one_it_exceeds_most(
     column: int,
 ) -> None:
-    """Limits of 10 topics, 10 sessions, 10 messages/s and 1 MiB/s; each column is five times its
-    own limit.
-    """
+    """Each column is five times its own limit."""
     settings = SplitSettings(max_topics=10, max_sessions=10, max_msg_rate=10, max_bandwidth_mib=1)
     figures = [20, 20, 20.0, 2.0 * MIB]
     figures[column] *= 2.5

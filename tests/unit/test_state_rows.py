@@ -1,6 +1,4 @@
-"""Brokers and clusters in Spark's state and in checkpoints: how they are packed, and what
-`rebalancer state` prints of them.
-"""
+"""Brokers and clusters in Spark's state: how they are packed, and what is printed of them."""
 
 from dataclasses import replace
 from pathlib import Path

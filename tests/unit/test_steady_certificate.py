@@ -1,6 +1,4 @@
-"""What whole bundles can reach at best, and what must move: printed examples, and bounds that never
-exceed what an exact solver finds.
-"""
+"""What whole bundles can reach at best, and what must move: bounds that are never too high."""
 
 import numpy as np
 import pytest
@@ -106,9 +104,6 @@ def test_as_much_load_must_move_as_the_figures_of_simulations_say(seed: int) -> 
 
 
 def test_the_fewest_bytes_are_those_of_the_bundles_with_the_least_bytes_per_load() -> None:
-    """20 units of load must leave the first broker, whose bundles cost 3 bytes/s a unit at least;
-    bundles of other brokers cost 1.
-    """
     usage, capacity = np.array([60.0, 20.0, 20.0]), np.ones(3)
     needs = least_to_move(usage, capacity, 20.0, np.array([3.0, 1.0, 1.0]))
     # With the band from low to low + 20: (40 − low) · 3 leave, (low − 20) · 2 · 1 arrive.

@@ -1,6 +1,4 @@
-"""Which gaps between brokers SteadyShedder acts on: after foreign moves, jumps of usage that
-traffic does not explain, and reports that show less than the whole cluster.
-"""
+"""Which gaps between brokers SteadyShedder acts on."""
 
 from dataclasses import replace
 
@@ -131,9 +129,7 @@ def test_bundles_that_reports_do_not_list_are_neither_proof_nor_other_processes(
 
 @pytest.mark.parametrize("others", [0, 2])
 def test_a_gap_of_a_broker_whose_last_move_no_sample_shows_yet_waits_for_one(others: int) -> None:
-    """With one broker left no plan was tried, with three none of them can give the cold one
-    anything: it does not follow that bundles are too large.
-    """
+    """It does not follow that bundles are too large."""
     cold = broker("b2", 10.0, 10.0, bundles(5.0, 5.0, first=20))
     hot, *calm = (
         broker(f"b{at}", 80.0, 80.0, bundles(*[8.0] * 10, first=100 + 20 * at))

@@ -1,6 +1,4 @@
-"""What SteadyShedder remembers: values that are opaque to the engine and to states, also of older
-versions, and how moves that did not help are counted and forgotten.
-"""
+"""What SteadyShedder remembers, and how moves that did not help are counted and forgotten."""
 
 import msgspec
 
@@ -115,9 +113,6 @@ HOUR_MS = 60 * MINUTE_MS
 
 
 def test_what_moves_brought_is_forgotten_eight_hours_later_whatever_was_not_judged_since() -> None:
-    """The traffic of a broker doubled, something else moved bundles, or a small part of the plan
-    was carried out.
-    """
     before = ASKED._replace(
         caution=2.0, idle_rounds=3, idle_moves=5, error=0.05, planned=2, judged_at_ms=0
     )

@@ -1,7 +1,4 @@
-"""Where load comes and goes, SteadyShedder moves only what the averages of bundles confirm: topics
-that are on for some minutes and off for some let brokers take turns, and a move by the newest
-figures is undone by the next ones.
-"""
+"""Where load comes and goes, SteadyShedder moves only what averages of bundles confirm."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -129,10 +126,6 @@ def _shed(
 def _broker(at: int, now: float, usual: float, averaged: int) -> BrokerLoad:
     told = broker(f"b{at + 1}", 10 + now, now, bundles(*[now / 10] * 10, first=10 * at))
     table = told.bundles
-    averages = replace(
-        table,
-        current=table.short,
-        long=table.short * (usual / now),
-        long_samples=table.long_samples * 0 + averaged,
-    )
+    samples, traffic = table.long_samples * 0 + averaged, table.short * (usual / now)
+    averages = replace(table, current=table.short, long=traffic, long_samples=samples)
     return replace(told, load_bundles=lambda: averages, reported_at_ms=_NOW_MS)

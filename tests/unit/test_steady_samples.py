@@ -1,6 +1,4 @@
-"""The windows of SteadyShedder count report periods: no report counts twice, and reports that come
-late, rarely or in bunches change nothing.
-"""
+"""The windows of SteadyShedder count report periods, however reports come."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -154,15 +152,16 @@ def first_moves(period_s: int, settings: SteadySettings, *, every_s: int = 60, a
     """
     rule, memory = SteadyShedder(settings, WEIGHTS), Memory()
     for at_s in range(0, 1200, every_s):
-        brokers = [
-            replace(
-                broker(f"b{at}", usage, usage, bundles(*[usage / 10] * 10, first=10 * at)),
-                reported_at_ms=1000 * (at_s if asked else at_s // period_s * period_s),
-                fresh=at_s % period_s == 0,
-            )
+        told_ms, fresh = (
+            1000 * (at_s if asked else at_s // period_s * period_s),
+            not at_s % period_s,
+        )
+        brokers = (
+            broker(f"b{at}", usage, usage, bundles(*[usage / 10] * 10, first=10 * at), fresh=fresh)
             for at, usage in enumerate((80.0, 10.0))
-        ]
-        done = rule.shed(replace(view(*brokers), now_ms=1000 * at_s), memory)
+        )
+        seen = view(*(replace(one, reported_at_ms=told_ms) for one in brokers))
+        done = rule.shed(replace(seen, now_ms=1000 * at_s), memory)
         memory = done.memory
         if done.decisions:
             return at_s
@@ -185,9 +184,7 @@ def test_brokers_that_report_rarely_are_judged_by_as_many_reports(period_s: int)
 
 @pytest.mark.parametrize("period_s", [120, 180])
 def test_figures_that_brokers_repeat_are_one_sample_of_their_period(period_s: int) -> None:
-    """An idle broker may report the same figures for hours, so they count about once per
-    `sample_seconds`: this must be at least the brokers' period, which `doctor` checks.
-    """
+    """So `sample_seconds` must be at least the brokers' period, which `doctor` checks."""
     right, short = SteadySettings(sample_seconds=period_s), SteadySettings()
     assert first_moves(period_s, right, asked=True) == period_s
     assert first_moves(period_s, short, asked=True) == 60

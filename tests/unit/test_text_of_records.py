@@ -1,6 +1,4 @@
-"""Text of records on terminals and in logs: no escape sequence reaches the terminal, and no record
-forges a line. One place turns exceptions into messages and exit codes.
-"""
+"""No record brings an escape sequence to a terminal or forges a line; errors are messages."""
 
 import json
 import os
@@ -87,13 +85,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
         with FileTopicWriter(folder / kind) as writer:
             writer.append(records)
     places = {f"topics.{topic}": file_topic_uri(folder / topic) for topic in TOPICS}
-    return Scene(
-        folder,
-        recorded(folder, hostile["telemetry"], "hostile.jsonl"),
-        given[0].id,
-        "1.1",
-        tuple(set_words({**places, "executor.state": folder / "executor", "pulsar.cluster": "c"})),
-    )
+    settings = set_words({**places, "executor.state": folder / "executor", "pulsar.cluster": "c"})
+    recording = recorded(folder, hostile["telemetry"], "hostile.jsonl")
+    return Scene(folder, recording, given[0].id, "1.1", tuple(settings))
 
 
 def newer(record: bytes) -> bytes:
@@ -113,9 +107,7 @@ def of_cluster(read: Callable[[bytes], Any]) -> Callable[[bytes], object]:
 
 
 def poisoned(records: Iterable[bytes], read: Callable[[bytes], object]) -> list[bytes]:
-    """The records with hostile text at the end of each text that their reader accepts with it; a
-    record that no reader accepts gets it in all of its texts.
-    """
+    """The records with hostile text at the end of each text that their reader accepts with it."""
     return [_poisoned(record, read) for record in records]
 
 
@@ -334,14 +326,11 @@ def test_every_listed_command_exists_and_has_help_without_typers_own_options(nam
     assert load(name).name == name
 
 
-def test_a_misspelled_command_and_no_command() -> None:
+def test_a_misspelled_command_no_command_and_the_version() -> None:
     misspelled, none = rebalancer("rn"), rebalancer()
 
     assert (misspelled.code, none.code) == (2, 2)
     assert "No such command 'rn'. Did you mean 'run'?" in misspelled.err
-
-
-def test_version() -> None:
     assert rebalancer("--version").out.startswith("rebalancer 0.")
 
 
@@ -355,13 +344,8 @@ def test_what_a_terminal_cannot_show_is_written_as_an_escape(
     log.write_bytes(b"".join(line + b"\n" for line in uneven("größe")))
     command = [sys.executable, "-m", "pulsar_rebalancer.cli.main", "replay", str(log), *more]
 
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONIOENCODING": encoding},
-        capture_output=True,
-        check=True,
-    )
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True)
 
     shown = done.stdout.decode(encoding)
     if more:

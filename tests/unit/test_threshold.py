@@ -1,6 +1,4 @@
-"""ThresholdShedder: what it remembers as in Pulsar, and one story per repair; the vectors have the
-rule itself.
-"""
+"""ThresholdShedder: one story per repair; the vectors have the rule itself."""
 
 from math import inf, nan
 
@@ -90,11 +88,8 @@ def test_a_settling_broker_counts_as_nobodys_destination() -> None:
 
 
 def lower_boundary_case(idle: BrokerLoad) -> ClusterView:
-    return view(
-        *(broker(f"b{number}", 60.0, 400.0, unknown=2) for number in range(2, 6)),
-        broker("b1", 61.0, 400.0, bundles(60, 50)),
-        idle,
-    )
+    busy = (broker(f"b{number}", 60.0, 400.0, unknown=2) for number in range(2, 6))
+    return view(*busy, broker("b1", 61.0, 400.0, bundles(60, 50)), idle)
 
 
 def test_the_lower_boundary_waits_for_moves_under_way() -> None:
@@ -112,12 +107,9 @@ def test_the_lower_boundary_needs_somebody_below_in_both_measures() -> None:
 
 
 def test_equal_bundles_leave_by_name_and_the_worst_broker_comes_first() -> None:
-    seen = (
-        broker("b1", 60.0, 100.0, bundles(5, 10, 10, 10)),
-        broker("b2", 70.0, 100.0, bundles(12, 12, 12, first=8)),
-        broker("b3", 10.0),
-        broker("b4", 10.0),
-    )
+    b1 = broker("b1", 60.0, 100.0, bundles(5, 10, 10, 10))
+    b2 = broker("b2", 70.0, 100.0, bundles(12, 12, 12, first=8))
+    seen = (b1, b2, broker("b3", 10.0), broker("b4", 10.0))
     wanted = {"b2:1": [ns(8), ns(9), ns(10)], "b1:1": [ns(1), ns(2)]}
     for brokers in (seen, seen[::-1]):
         assert list(picked(shed(*brokers)).items()) == list(wanted.items())

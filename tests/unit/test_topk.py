@@ -48,9 +48,7 @@ def test_policies_exclusions_and_what_belongs_to_pulsar() -> None:
 
 
 def test_namespaces_of_three_parts() -> None:
-    """Pulsar 4.2.4 fails over such a name when it looks for policies, and does not know its old
-    heartbeat any more.
-    """
+    """Pulsar 4.2.4 fails over such a name when it looks for policies."""
     seen = named("pulsar/c/b1:1", "t/ns")
     assert java_top_bundles(seen, PoliciesView(), TopSettings()) == TopFault(
         "java.lang.IllegalArgumentException"

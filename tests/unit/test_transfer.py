@@ -1,10 +1,7 @@
-"""TransferShedder: one story per repair of the rule, and the live round from brokers' reports to
-decisions with destinations. The vectors have Java's rule.
-"""
+"""TransferShedder: one story per repair, and the live round. The vectors have Java's rule."""
 
 from dataclasses import replace
 from math import nan
-from typing import Any
 
 import pytest
 
@@ -32,9 +29,7 @@ NOW_MS = 10_000_000
 
 
 def stores(*brokers: tuple[float, float, tuple[float, ...]], **more: object) -> Stores:
-    """Brokers b1, b2, …: usage in percent, MiB/s, and the MiB/s of their top bundles, whose names
-    count on from broker to broker.
-    """
+    """Brokers b1, b2, …: usage in percent, MiB/s, and the MiB/s of their top bundles, by number."""
     entries, top, k = {}, {}, 0
     for number, (usage, mib, loads) in enumerate(brokers, start=1):
         name = f"b{number}:1"
@@ -106,12 +101,9 @@ def test_of_equally_empty_brokers_the_first_by_name_takes() -> None:
 
 
 def test_a_broker_that_gave_a_short_while_ago_does_not_stop_the_others() -> None:
-    seen = stores(
-        (95, 100, (10, 20, 70)),
-        (90, 90, (10, 10, 70)),
-        (10, 10, ()),
-        unloaded_at_ms={"b1:1": NOW_MS - 2000},
-    )
+    gave = {"b1:1": NOW_MS - 2000}
+    two_hot = (95, 100, (10, 20, 70)), (90, 90, (10, 10, 70))
+    seen = stores(*two_hot, (10, 10, ()), unloaded_at_ms=gave)
     assert java(seen).skipped == "CoolDown"
     verdict = ours(seen)
     assert moved(verdict) == [("b2", 10, "b3"), ("b2", 10, "b3")]
@@ -137,11 +129,8 @@ def test_swaps_are_checked_like_moves() -> None:
 
 
 def test_figures_that_are_no_numbers_are_left_out() -> None:
-    seen = replace(
-        HOT,
-        brokers={**HOT.brokers, "b3:1": BrokerEntry(nan, 0.0, 0.0, NOW_MS)},
-        available={"b1:1", "b2:1", "b3:1"},
-    )
+    entries = {**HOT.brokers, "b3:1": BrokerEntry(nan, 0.0, 0.0, NOW_MS)}
+    seen = replace(HOT, brokers=entries, available=set(entries))
     assert ours(seen).left_out == {"b3:1": "NoLoadData"}
     assert ours(seen).moves == ours(HOT).moves
 
@@ -225,20 +214,13 @@ def test_usage_is_averaged_and_only_java_counts_a_sample_again(mode: Mode, last:
 
 
 def test_excluded_namespaces_system_bundles_and_cooling_ones_stay() -> None:
-    owned = {
-        "pulsar/b1:8080/0x0_0xf": Load(3.0),
-        "quiet/ns/0x0_0xf": Load(4.0),
-        **bundles(5, 6, 7, 60),
-    }
+    system, quiet = "pulsar/b1:8080/0x0_0xf", "quiet/ns/0x0_0xf"
+    owned = {system: Load(3.0), quiet: Load(4.0), **bundles(5, 6, 7, 60)}
     seen = view(broker("b1", 90.0, 100.0, owned), broker("b2", 10.0), cooling=(ns(0),))
     (round_,) = rounds(seen, settings=replace(AT_ONCE, excluded_namespaces="quiet/ns"))
     assert picked(round_) == {"b1:1": [ns(1), ns(2)]}
-    assert codes(round_) == {
-        "pulsar/b1:8080/0x0_0xf": "system-bundle",
-        "quiet/ns/0x0_0xf": "excluded-namespace",
-        ns(0): "cooling-down",
-        ns(3): "not-needed",
-    }
+    stays = {system: "system-bundle", quiet: "excluded-namespace", ns(0): "cooling-down"}
+    assert codes(round_) == {**stays, ns(3): "not-needed"}
 
 
 @pytest.mark.parametrize(
@@ -256,9 +238,7 @@ def test_a_round_that_moves_nothing_says_why(seen: tuple[BrokerLoad, ...], code:
 
 @pytest.mark.parametrize(("mode", "std"), [("fixed", 0.0), ("parity", None)])
 def test_a_spread_that_rounding_swallows_is_unknown_in_java(mode: Mode, std: float | None) -> None:
-    """Three times 10 %: the mean of squares minus the square of the mean is a little below 0, and
-    Java takes its root.
-    """
+    """The mean of squares minus the square of the mean is a little below 0."""
     skip = skip_of(at_once(*(broker(name, 10.0) for name in ("b1", "b2", "b3")), mode=mode), "c")
     assert skip.evidence["std"] == (None if std is None else pytest.approx(std, abs=1e-15))
     assert ("rounding leaves no standard deviation" in skip.text) == (std is None)
@@ -266,12 +246,8 @@ def test_a_spread_that_rounding_swallows_is_unknown_in_java(mode: Mode, std: flo
 
 def averaged(load: BrokerLoad, usage: float, mib: float, updated_s: float = 0.0) -> BrokerLoad:
     """The broker as the extensible load manager tells of it, with averages of its own."""
-    own: dict[str, Any] = {
-        "usage_average": usage,
-        "throughput_average": mib * MIB,
-        "updated_at_ms": int(updated_s * 1000),
-    }
-    return replace(load, figures=replace(load.figures, **own))
+    own = replace(load.figures, usage_average=usage, throughput_average=mib * MIB)
+    return replace(load, figures=replace(own, updated_at_ms=int(updated_s * 1000)))
 
 
 def at(seconds: float, *brokers: BrokerLoad) -> ClusterView:
@@ -280,11 +256,8 @@ def at(seconds: float, *brokers: BrokerLoad) -> ClusterView:
 
 @pytest.mark.parametrize("mode", ["fixed", "parity"])
 def test_a_brokers_own_averages_decide_where_its_report_has_them(mode: Mode) -> None:
-    calm = (
-        averaged(broker("b1", 99.0, 100.0, bundles(2, 5, 10, 30)), 0.5, 50.0),
-        averaged(broker("b2", 1.0, 20.0), 0.5, 50.0),
-    )
-    found = at_once(*calm, mode=mode)
+    now = broker("b1", 99.0, 100.0, bundles(2, 5, 10, 30)), broker("b2", 1.0, 20.0)
+    found = at_once(*(averaged(one, 0.5, 50.0) for one in now), mode=mode)
     assert codes(found) == {"c": "even"}
     assert ewmas(found) == {"b1:1": 0.5, "b2:1": 0.5}
 

@@ -1,6 +1,4 @@
-"""Isolation patterns that match no live broker are named, with what they are compared with: most
-people write `host:8080`, and Pulsar 4.2 compares host names.
-"""
+"""Isolation patterns that match no live broker are named in each round."""
 
 import gzip
 import json

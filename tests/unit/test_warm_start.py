@@ -38,11 +38,8 @@ ENGINE = EngineSettings()
 def a_job(folder: Path, **settings: object) -> JobSettings:
     names = ("telemetry", "commands", "rounds", "rejected")
     topics = topics_of(**{name: file_topic_uri(folder / name) for name in names})
-    return JobSettings(
-        checkpoint=str(folder / "checkpoint"),
-        connections=Connections(topics=topics),
-        **settings,  # type: ignore[arg-type]
-    )
+    made = JobSettings(str(folder / "checkpoint"), connections=Connections(topics=topics))
+    return replace(made, **settings)  # type: ignore[arg-type]
 
 
 def put(folder: Path, topic: str, *lines: bytes) -> None:
@@ -233,9 +230,7 @@ def test_a_kill_while_it_is_moved_leaves_it_to_the_next_start(tmp_path: Path) ->
 
 
 def test_a_start_that_fails_before_it_has_begun_anew_leaves_it_in_its_place(tmp_path: Path) -> None:
-    """The epoch of the old one is remembered nowhere else: executors know it for longer than the
-    topics keep records.
-    """
+    """The epoch of the old one is remembered nowhere else."""
     folder, guard = tmp_path / "checkpoint", guard_of(a_job(tmp_path), ENGINE)
     other_format(tmp_path, epoch=7)
 

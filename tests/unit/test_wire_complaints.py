@@ -1,6 +1,4 @@
-"""What is said about records that cannot be decoded: a stable code, the place, the next step; and
-nothing but WireError ever comes out.
-"""
+"""What is said about records that cannot be decoded; nothing but WireError comes out."""
 
 import contextlib
 import json
@@ -142,9 +140,7 @@ ODD_KEYS += ("\x00", "\ud83d\ude00", "__class__")
 @pytest.mark.parametrize("key", ODD_KEYS)
 @pytest.mark.parametrize("value", [{}, {"": {}}, [], None, "x"], ids=str)
 def test_a_key_that_no_contract_names_ends_no_complaint(key: str, value: object) -> None:
-    """In every kind of record, at the top and in all objects below, beside each fault: a field of
-    it is missing, or is another thing.
-    """
+    """In every kind of record, in all objects, beside each fault."""
     for record in one_of_each():
         tree = json.loads(record)
         for name in tree:

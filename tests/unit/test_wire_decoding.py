@@ -1,6 +1,4 @@
-"""Oddities of legal telemetry, limits of sizes, and what is known of a record without decoding it.
-What each kind means is in tests/golden/answers/decoded.txt.
-"""
+"""Oddities of legal telemetry; what each kind means is in tests/golden/answers/decoded.txt."""
 
 import json
 

@@ -1,6 +1,4 @@
-"""What is written comes back unchanged, on one line; who signs intents. The bytes are in
-tests/golden/encoded.txt.
-"""
+"""What is written comes back unchanged, on one line; tests/golden/encoded.txt has the bytes."""
 
 import hashlib
 import json
