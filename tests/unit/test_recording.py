@@ -81,28 +81,22 @@ def test_archives_may_be_glued_together(tmp_path: Path, ending: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ENDINGS[1:])
-@pytest.mark.parametrize("kept", [0.3, 0.9, 0.999])
-def test_a_recording_that_was_cut_says_how_far_it_was_good(
-    tmp_path: Path, ending: str, kept: float
+@pytest.mark.parametrize("kept", [0.3, 0.9, 0.999, None])
+def test_a_recording_that_was_cut_or_has_a_wrong_byte_says_how_far_it_was_good(
+    tmp_path: Path, ending: str, kept: float | None
 ) -> None:
     path = recorded(tmp_path / f"r{ending}", [os.urandom(100).hex().encode() for _ in range(2000)])
-    data = path.read_bytes()
-    path.write_bytes(data[: int(len(data) * kept)])
+    data = bytearray(path.read_bytes())
+    if kept is None:
+        data[len(data) // 2] ^= 0xFF
+    else:
+        del data[int(len(data) * kept) :]
+    path.write_bytes(data)
     good: list[bytes] = []
     with pytest.raises(SinkError) as raised:
         good.extend(open_recording(path))
     assert str(raised.value).startswith(f"{path} is damaged after line {len(good)} (")
     assert "copy it again" in str(raised.value)
-
-
-@pytest.mark.parametrize("ending", ENDINGS[1:])
-def test_a_recording_with_a_wrong_byte_is_damaged(tmp_path: Path, ending: str) -> None:
-    path = recorded(tmp_path / f"r{ending}", [os.urandom(100).hex().encode() for _ in range(2000)])
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0xFF
-    path.write_bytes(data)
-    with pytest.raises(SinkError, match="damaged after line"):
-        list(open_recording(path))
 
 
 @pytest.mark.parametrize("ending", ENDINGS[1:])

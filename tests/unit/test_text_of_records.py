@@ -234,16 +234,13 @@ def test_tables_and_sentences_are_printed_as_text(capsys: pytest.CaptureFixture[
     assert dangerous(written) == set()
 
 
-def test_what_is_printed_as_json_is_the_same_json() -> None:
+def test_what_is_printed_as_json_is_the_same_json_and_letters_of_all_scripts_stay() -> None:
     tree = {"text": f"{EVIL} \U000e0001 é → 😀", EVIL: 1}
     out = StringIO()
     put(json.dumps(tree, ensure_ascii=False), out)
 
     assert out.getvalue().removesuffix("\n").isprintable()
     assert json.loads(out.getvalue()) == tree
-
-
-def test_letters_of_all_scripts_stay() -> None:
     assert printable("Zoë → 北京 😀") == "Zoë → 北京 😀"
 
 
