@@ -172,7 +172,7 @@ def test_a_line_of_a_gigabyte_in_a_small_file_is_refused_within_a_memory_bound(
     tmp_path: Path, kind: str
 ) -> None:
     path = packed(tmp_path / f"bomb.jsonl.{kind}", [b'{"v":1}\n', *[bytes(2**20)] * 1_000])
-    program = [sys.executable, "-c", _READ, path]
+    program = [sys.executable, "-c", _READ, str(path)]
     said, peak_kb = subprocess.check_output(program, cwd=PROJECT, text=True).splitlines()
     what = "line 2 has more than 64 MiB; a recording holds one telemetry record per line."
     assert said == f"{path}: {what}"

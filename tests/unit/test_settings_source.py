@@ -58,15 +58,12 @@ def test_values_of_the_environment_are_counted(tmp_path: Path) -> None:
 
 
 def test_doctor_fails_without_any_setting_and_names_what_it_has_read(tmp_path: Path) -> None:
-    def finding(*words: object) -> dict[str, str]:
-        answer = rebalancer("doctor", "--no-spark-start", "--json", *words)
-        assert answer.code == 1
-        found = (one for one in answer.json["findings"] if one["check"] == "settings")
-        return dict(next(found))
+    words = ("doctor", "--no-spark-start", "--json")
+    answers = rebalancer(*words), rebalancer(*words, "--config", a_file(tmp_path))
 
-    forgotten, named = finding(), finding("--config", a_file(tmp_path))
-
-    assert (forgotten["status"], named["status"]) == ("fail", "ok")
+    forgotten, named = (answer.json["findings"][0] for answer in answers)
+    assert (answers[0].code, forgotten["check"], forgotten["status"]) == (1, "settings", "fail")
+    assert (named["check"], named["status"]) == ("settings", "ok")
     assert "no settings file" in forgotten["text"]
     assert "--config or REBALANCER_CONFIG" in forgotten["remedy"]
     assert str(tmp_path / "rebalancer.toml") in named["text"]

@@ -45,10 +45,9 @@ def stays(round_: Shedding, bundle: str) -> str:
 
 def blinded(load: BrokerLoad, figure: float) -> BrokerLoad:
     """The broker with a figure that is no number for each resource and for its message rate."""
-    resources = ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out")
-    no = dict.fromkeys(resources, Resource(figure, 100.0))
-    traffic = replace(load.figures.traffic, msg_rate_in=figure)
-    return replace(load, figures=replace(load.figures, traffic=traffic, **no))
+    no, traffic = Resource(figure, 100.0), replace(load.figures.traffic, msg_rate_in=figure)
+    blind = replace(load.figures, cpu=no, direct_memory=no, bandwidth_in=no, bandwidth_out=no)
+    return replace(load, figures=replace(blind, traffic=traffic))
 
 
 @each_strategy

@@ -133,8 +133,8 @@ def test_noise_is_refused(record: bytes) -> None:
 
 
 #: Keys that no contract names; some look like what the decoder writes into its messages.
-ODD_KEYS = ("", " ", "$", "...", "[0]", "[...]", "x` - at `$.v", "missing required field `v`")
-ODD_KEYS += ("\x00", "\ud83d\ude00", "__class__")
+ODD_KEYS = ["", " ", "$", "...", "[0]", "[...]", "x` - at `$.v", "missing required field `v`"]
+ODD_KEYS += ["\x00", "\ud83d\ude00", "__class__"]
 
 
 @pytest.mark.parametrize("key", ODD_KEYS)

@@ -45,6 +45,7 @@ from sinks.wire.signing import SigningKey, SigningSettings, intents_key
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.model import (
     Command,
+    Evidence,
     Expected,
     Note,
     Outcome,
@@ -189,7 +190,7 @@ def test_no_figure_that_json_cannot_hold_is_written(bad: float) -> None:
 def test_any_text_and_figure_comes_back_and_stays_on_one_line(
     text: str, figure: float, count: int
 ) -> None:
-    evidence = {text: text, "f": figure, "n": count}
+    evidence: Evidence = {text: text, "f": figure, "n": count}
     command = replace(COMMAND, text=text, evidence=evidence, expected=Expected(figure))
     written = encode_command(command)
     assert b"\n" not in written
