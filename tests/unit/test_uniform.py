@@ -48,12 +48,14 @@ def test_throughput_decides_where_rates_are_equal() -> None:
 def test_java_unloads_the_idle_bundle_too() -> None:
     pair = busy(6_000, 1_000, 0), idle(0)
     assert picked(java(*pair)) == {"b1:1": [ns(0), ns(1)]}
+    assert java(*pair).decisions[0].evidence["need"] == 1199
     assert picked(ours(*pair)) == {"b1:1": [ns(0)]}
+    assert codes(ours(*pair))[ns(1)] == "idle"
 
 
 def test_too_little_is_not_worth_it() -> None:
     pair = busy(4_000, 500, 0), idle(0)
-    assert codes(ours(*pair))["b1:1"] == "too-little-traffic"
+    assert codes(java(*pair))["b1:1"] == codes(ours(*pair))["b1:1"] == "too-little-traffic"
 
 
 def test_javas_minimum_never_exceeds_31_bits() -> None:
@@ -89,6 +91,7 @@ def test_where_the_rate_moves_nothing_java_does_not_look_at_the_throughput() -> 
         broker("b3", 10.0, 1.0, rate=10),
     )
     assert not java(*seen).decisions
+    assert codes(java(*seen))["b2:1"] == "sole-bundle"
     assert picked(ours(*seen)) == {"b1:1": [ns(0)]}
     assert codes(ours(*seen))["b2:1"] == "sole-bundle"
 

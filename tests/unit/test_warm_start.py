@@ -75,6 +75,15 @@ def test_the_window_ends_at_the_newest_round_and_the_boundary_at_the_end(tmp_pat
     assert "5 minutes before the newest round of the job before" in said
 
 
+def test_a_start_that_reads_long_topics_works(tmp_path: Path) -> None:
+    put(tmp_path, "telemetry", sweep(0), sweep(1200))
+    put(tmp_path, "rounds", *(a_round(seconds) for seconds in range(100, 1200, 100)))
+    turns: list[None] = []
+    job = a_job(tmp_path, warm_start_minutes=5)
+    found = warming(job, ENGINE, on_record=lambda: turns.append(None))
+    assert (found.decide() is not None, len(turns)) == (True, 11)
+
+
 def test_a_clock_that_is_behind_the_rounds_counts(tmp_path: Path) -> None:
     put(tmp_path, "telemetry", sweep(0))
     put(tmp_path, "rounds", a_round(7200))
