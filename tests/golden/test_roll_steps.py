@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from strategies.reason_codes import StateCode
 from strategies.roll.roll_state import RestartRun, RollStep
 from tests.golden.printed import compare
 from tests.world.rolls import (
@@ -19,12 +20,16 @@ from tests.world.rolls import (
     ONE_GOES,
     ONE_IS_EMPTY,
     RAN,
+    ROLL,
     A,
     B,
     C,
+    D,
     Phases,
+    drain_of,
     intent,
     round_of,
+    status,
     step_of,
 )
 
@@ -36,6 +41,7 @@ def case(sentence: str, phases: Phases, **given: Any) -> Case:
     return sentence, phases, given
 
 
+REFUSED = status("roll", "refused", id="mine", text="c:1 is unknown", advice="Go.")
 CASES = [
     case("the first broker by name is drained first", ALL_WAIT),
     case("the leader is not the first", ALL_WAIT, leader=A),
@@ -117,6 +123,13 @@ CASES = [
     case("a frozen broker", ALL_WAIT, frozen=(B,)),
     case("another broker is lost during a restart", ONE_GOES, ran=RAN, live=(B,),
          missing_since_ms={C: NOW - 40_000}),
+    case("two at a time are drained together", {**ONE_DRAINS, D: "waiting"}, max_unavailable=2),
+    case("a drain that is blocked is no reason to halt", ONE_DRAINS,
+         more=[drain_of(A, "blocked", "no move is allowed [outside-window]", advice="Wait.")]),
+    case("a person wants a restart again that goes on", ONE_GOES, due={A}),
+    *[case(f"the first record of a process is refused, roll {roll[0]}", ALL_WAIT,
+           rounds=[round_of(ALL_WAIT, [REFUSED], record="theirs", id=roll)],
+           pending=intent("roll"), in_charge=False) for roll in (ROLL, "f" * 32)],
 ]  # fmt: skip
 #: What is wrong; since when, by name of the fact; and after how long it halts a roll.
 WRONG: list[tuple[dict[str, Any], str, str, int]] = [
@@ -126,6 +139,8 @@ WRONG: list[tuple[dict[str, Any], str, str, int]] = [
     ({"live": None, "readable": False}, "unreadable_since_ms", "", 120_000),
     ({"reading": (), "readable": False}, "unreadable_since_ms", "", 120_000),
 ]
+#: Where more moves cannot help, a roll ends with the reason.
+HELPLESS: tuple[StateCode, ...] = ("cannot-help", "not-allowed")
 #: Rounds that cannot judge halt the roll unless its restart is the reason.
 CANNOT_JUDGE = [
     case("rounds that yield", ALL_WAIT, code="yielding"),
@@ -150,6 +165,19 @@ def cases() -> Iterator[Case]:
         for number in (2, 3):
             rounds = [round_of(phases), *[round_of(phases, **given)] * number]
             yield f"{sentence}, {number} times", phases, {"rounds": rounds, "ran": RAN}
+
+    for code in HELPLESS:
+        made = round_of(DONE, code=code, text="too big [coarse-bundles]", advice="Split it.")
+        for number in (3, 4):
+            yield f"{code}, {number} times", DONE, {"rounds": [made] * number}
+    for ended in ("done", "halted", "cancelled", "rolling"):
+        for pending in (None, intent("drain", A, "later")):
+            given = {"state": ended, "record": "theirs", "pending": pending}
+            yield (
+                f"another process: {ended}, {'pending' if pending else 'at rest'}",
+                ALL_WAIT,
+                given,
+            )
 
 
 def told(step: RollStep) -> Iterator[str]:

@@ -23,7 +23,7 @@ from strategies.cluster.model import LoadReport
 from strategies.errors import SettingsError, WireError
 from strategies.filters.policies import read_policies
 from tests.golden.told import assert_told
-from tests.telemetry_lines import broker_load, load_report, outcome, sweep, top_bundles
+from tests.telemetry_lines import broker_load, intent, load_report, outcome, sweep, top_bundles
 from tests.unit.command_line import rebalancer
 from tests.unit.test_wire_encoding import APPROVAL
 
@@ -33,6 +33,7 @@ RECORDS: Mapping[str, bytes] = {
     "top_bundles": top_bundles(),
     "sweep": sweep(1, "b1:1"),
     "outcome": outcome(),
+    "intent": intent(),
     "approval": encode_approval(APPROVAL),
 }
 DECODERS: Mapping[str, Callable[[bytes], object]] = {

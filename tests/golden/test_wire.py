@@ -1,5 +1,6 @@
 """The bytes of our records are in encoded.txt, the meaning of telemetry in answers/decoded.txt."""
 
+import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -9,9 +10,11 @@ from sinks.wire.codec import (
     encode_approval,
     encode_approval_outcome,
     encode_command,
+    encode_intent,
     encode_outcome,
     encode_outcome_telemetry,
     encode_round,
+    peek,
 )
 from sinks.wire.origin import Origin, Position, encode_rejected
 from strategies.cluster.model import BundleStats, Figures
@@ -23,6 +26,7 @@ from tests.golden.test_told import RECORDS, changed
 from tests.golden.told import assert_told
 from tests.telemetry_lines import bundle, line, policies
 from tests.unit.test_wire_encoding import ANSWER, APPROVAL, COMMAND, OUTCOME, PAUSE, ROUND
+from tests.world.intents import drain
 
 LEGAL: Mapping[str, bytes] = {
     **RECORDS,
@@ -46,6 +50,7 @@ def test_records_are_the_bytes_of_the_file(rewrite: bool) -> None:
         "approval": encode_approval(APPROVAL),
         "pause": encode_approval(PAUSE),
         "answer": encode_approval_outcome(ANSWER),
+        "drain": encode_intent(drain(2, 1, "b1:8080", until_ms=9_000)),
     }
     lines = (f"# {name}\n{record.decode()}\n" for name, record in records.items())
     compare(Path(__file__).with_name("encoded.txt"), lines, rewrite)
@@ -63,6 +68,15 @@ def test_what_legal_records_mean(rewrite: bool) -> None:
             yield "; ".join(f"{key} {value}" for key, value in shown.items()) or "means the same"
 
     assert_told("decoded.txt", tell, rewrite)
+
+
+def test_what_is_known_of_a_record_without_decoding_it(rewrite: bool) -> None:
+    """Input: bytes; answer: cluster, time, and whether the cluster's quota applies."""
+
+    def tell(lines: Sequence[str]) -> Iterator[str]:
+        yield from (repr(peek(ast.literal_eval(one))) for one in lines)
+
+    assert_told("peeked.txt", tell, rewrite)
 
 
 def meaning(record: bytes) -> dict[str, object]:

@@ -8,14 +8,11 @@ from strategies.cluster.rival_state import Rivals
 from strategies.cluster.state import ClusterState, quick_replace
 
 
-def test_it_equals_the_copy_of_the_standard_library() -> None:
+def test_it_equals_the_copy_of_the_standard_library_and_cannot_be_changed() -> None:
     state, rivals = ClusterState(round=7), Rivals(again=2)
     assert quick_replace(state, rivals=rivals, sweep=3) == replace(state, rivals=rivals, sweep=3)
     assert quick_replace(rivals, pass_ms=9) == replace(rivals, pass_ms=9)
     assert (state, rivals) == (ClusterState(round=7), Rivals(again=2))
-
-
-def test_a_copy_can_be_copied_but_not_changed() -> None:
     copy = quick_replace(quick_replace(ClusterState(), round=1), sweep=2)
     assert copy == ClusterState(round=1, sweep=2)
     with pytest.raises(FrozenInstanceError):

@@ -9,13 +9,7 @@ from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected, decode_round
 from sinks.wire.origin import OutputRow, Position
 from strategies.cluster.model import Round
-from strategies.cluster.quota import (
-    EMPTY,
-    Bulkhead,
-    OverQuota,
-    UnreadRecord,
-    admit,
-)
+from strategies.cluster.quota import EMPTY, Bulkhead, OverQuota, UnreadRecord, admit
 from strategies.cluster.rule_settings import BulkheadSettings
 from strategies.fold.engine import EngineSettings
 from tests.telemetry_lines import T0, line, load_report, sweep
@@ -32,11 +26,14 @@ def arrival(minute: float, size: int = 10, offset: int = 0) -> UnreadRecord:
 
 
 def judged(
-    arrivals: Iterable[UnreadRecord], brokers: int = 0, bulkhead: Bulkhead = EMPTY
+    arrivals: Iterable[UnreadRecord],
+    brokers: int = 0,
+    bulkhead: Bulkhead = EMPTY,
+    settings: BulkheadSettings = SMALL,
 ) -> tuple[list[bool], list[OverQuota], Bulkhead]:
     admitted, told = [], []
     for one in arrivals:
-        bulkhead, yes, aside = admit(bulkhead, one, brokers, SMALL)
+        bulkhead, yes, aside = admit(bulkhead, one, brokers, settings)
         admitted.append(yes)
         if aside is not None:
             told.append(aside)
@@ -65,15 +62,9 @@ def test_a_larger_cluster_has_a_larger_quota() -> None:
 
 def test_a_cluster_that_no_round_knows_yet_has_more_bytes() -> None:
     settings = replace(SMALL, records=10, first_bytes=3_000)
-
-    def admitted(brokers: int) -> int:
-        bulkhead, found = EMPTY, 0
-        for one in [arrival(0, 1_000)] * 5:
-            bulkhead, yes, _ = admit(bulkhead, one, brokers, settings)
-            found += yes
-        return found
-
-    assert [admitted(brokers) for brokers in (0, 1, 20)] == [3, 1, 2]
+    five = [arrival(0, 1_000)] * 5
+    admitted = [judged(five, brokers, settings=settings)[0] for brokers in (0, 1, 20)]
+    assert [*map(sum, admitted)] == [3, 1, 2]
 
 
 def test_the_first_record_of_a_minute_is_folded_whatever_its_size() -> None:
@@ -82,14 +73,11 @@ def test_the_first_record_of_a_minute_is_folded_whatever_its_size() -> None:
 
 def test_of_the_largest_records_one_is_folded_a_minute_and_what_brokers_send_all() -> None:
     """Such a record holds up all other clusters; real reports, and the sweeps, do not wait."""
-    largest, mib, defaults = 8 * 2**20, 2**20, BulkheadSettings()
+    largest, mib = 8 * 2**20, 2**20
 
     def admitted(*sizes: int) -> list[bool]:
-        bulkhead, found = EMPTY, []
-        for size in sizes:
-            bulkhead, yes, _ = admit(bulkhead, arrival(0.4, size), 4, defaults)
-            found.append(yes)
-        return found
+        arrivals = [arrival(0.4, size) for size in sizes]
+        return judged(arrivals, brokers=4, settings=BulkheadSettings())[0]
 
     assert admitted(largest, largest, 500) == [True, False, True]
     assert admitted(500, largest, mib, 500) == [True] * 4
@@ -119,7 +107,7 @@ class Cluster:
         self.fed = 0
 
     def feed(self, *values: bytes) -> list[OutputRow]:
-        rows = []
+        rows = list[OutputRow]()
         for value in values:
             rows += self.loop.feed(Position("t", 0, self.fed), value)
             self.fed += 1
@@ -149,8 +137,7 @@ def test_a_flooded_cluster_says_so_in_its_next_round_and_comes_back() -> None:
     assert (rejected.original, rejected.truncated) == (b"", True)
     assert "17 records" in rejected.text
     assert "0/9 to 0/25" in rejected.text
-    first, *others = rounds(rows)
-    assert others == []
+    (first,) = rounds(rows)
     assert first.state is not None
     assert (first.state.code, first.commands) == ("set-aside", ())
     assert "[over-quota]" in first.state.text
@@ -194,12 +181,10 @@ def test_a_large_cluster_that_its_quota_does_not_know_yet_has_room_after_one_rou
     cluster = Cluster(replace(SMALL, records=6, records_per_broker=6, bytes=2**20))
     names = [f"b{i}:1" for i in range(12)]
 
-    def a_pass(minute: int) -> list[Round]:
-        at = 60 * minute
+    done = list[Round]()
+    for at in range(0, 300, 60):
         reports = [load_report(name, at + i / 10) for i, name in enumerate(names)]
-        return rounds(cluster.feed(*reports, sweep(at + 5, *names)))
-
-    done = [one for minute in range(5) for one in a_pass(minute)]
+        done += rounds(cluster.feed(*reports, sweep(at + 5, *names)))
     states = [one.state.code for one in done if one.state is not None]
     assert states[0] == "set-aside"
     assert "set-aside" not in states[-2:]

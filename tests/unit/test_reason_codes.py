@@ -46,9 +46,7 @@ def literals(node: ast.AST) -> Iterator[str]:
 
 
 def codes_in(tree: ast.AST) -> Iterator[str]:
-    """The codes of skips as they are written: at the place of a code, and anything that looks like
-    one.
-    """
+    """The codes of skips: at the place of a code, and anything that looks like one."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             at = CODE_AT.get(node.func.id)

@@ -1,6 +1,4 @@
-"""Why nothing moves: a reason that comes from a setting names it with its value, so that it can be
-found and changed.
-"""
+"""A reason why nothing moves that comes from a setting names it with its value."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""The reason of a move names no brokers that take no part in it, and an answer has one prediction
-of the spread, however many texts it has.
-"""
+"""The reason of a move names only its brokers, and all texts of a round predict one spread."""
 
 import re
 from collections.abc import Iterable
@@ -33,7 +31,6 @@ from strategies.settings import Mode, RoundSettings
 from strategies.shedding.registry import SHEDDERS
 
 pytestmark = pytest.mark.heavy
-
 #: What texts expect the spread to be, in points: after the commands of a round, and by its plan,
 #: some moves of which may have to stay.
 OF_THE_ROUND = (
@@ -101,12 +98,8 @@ def texts(done: Round, commands: tuple[Command, ...]) -> Iterable[str]:
     known = DecisionLog((done,), commands, digests=digests)
     yield from round_lines(done, known)
     yield from (line for plan in plans_of(known, done.ts) for line in plan_lines(plan, done.ts))
-    yield from status_lines(
-        Status((ClusterStatus("demo", newest=done),), {}, ()),
-        Pause(Path("/x/pause"), False),
-        done.ts,
-        RoundSettings(),
-    )
+    status = Status((ClusterStatus("demo", newest=done),), {}, ())
+    yield from status_lines(status, Pause(Path("/x/pause"), False), done.ts, RoundSettings())
     screen = StringIO()
     WatchScreen(screen).rounds([done], {one.id: one for one in commands})
     yield from screen.getvalue().splitlines()
@@ -115,9 +108,7 @@ def texts(done: Round, commands: tuple[Command, ...]) -> Iterable[str]:
 
 
 def expected(lines: Iterable[str], forms: Iterable[str]) -> list[str]:
-    """The spreads that these texts expect; one of whole points, as notices have it, as in the texts
-    with tenths that round to it.
-    """
+    """The spreads that these texts expect; whole points as the tenths that round to them."""
     said = "\n".join(lines)
     found = [one for form in forms for one in re.findall(form, said)]
     tenths = {f"{float(one):.0f}": one for one in found if "." in one}
@@ -144,7 +135,7 @@ def test_the_page_expects_the_same_spread() -> None:
 
     assert newest["spread_after"] == step.round.certificate.spread
     assert newest["best_spread"] is None, "no spread is below 0, which is no bound"
-    assert history(one)["rounds"][0]["spread_after"] == (step.round.certificate.spread)
+    assert history(one)["rounds"][0]["spread_after"] == step.round.certificate.spread
 
 
 def test_what_a_limited_round_expects_is_not_what_its_plan_would_bring() -> None:

@@ -1,6 +1,4 @@
-"""Recordings: written and read plain, with gzip and with zstd, and in columns; what is broken is
-told, with the last good line.
-"""
+"""Recordings, plain, packed and in columns; what is broken is told, with the last good line."""
 
 import gzip
 import io
@@ -33,6 +31,7 @@ PROJECT = Path(__file__).parents[2]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 ENDINGS = [".jsonl", ".jsonl.gz", ".jsonl.zst"]
 LINES = [b'{"n":1}', b"", "größe".encode(), b"x" * 1_000_000, b"\r"]
+TEXTS = st.text(max_size=50).map(lambda line: line.replace("\n", "").lstrip("\ufeff").encode())
 
 
 def recorded(path: Path, lines: list[bytes]) -> Path:
@@ -41,35 +40,22 @@ def recorded(path: Path, lines: list[bytes]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_what_was_recorded_is_read(tmp_path: Path, ending: str) -> None:
-    assert list(open_recording(recorded(tmp_path / f"r{ending}", LINES))) == LINES
-    assert list(open_recording(str(recorded(tmp_path / f"empty{ending}", [])))) == []
-
-
 @pytest.mark.heavy
 @settings(deadline=None)
-@given(
-    st.lists(
-        st.text(max_size=50).map(lambda line: line.replace("\n", "").lstrip("\ufeff").encode()),
-        max_size=20,
-    ),
-    st.sampled_from(ENDINGS),
-)
+@given(st.lists(TEXTS, max_size=20), st.sampled_from(ENDINGS))
 def test_any_lines_come_back(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], ending: str
 ) -> None:
-    assert (
-        list(open_recording(recorded(tmp_path_factory.mktemp("r") / f"r{ending}", lines))) == lines
-    )
+    path = recorded(tmp_path_factory.mktemp("r") / f"r{ending}", lines)
+    assert list(open_recording(path)) == lines
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_the_same_lines_give_the_same_bytes(tmp_path: Path, ending: str) -> None:
-    one, two = (
-        recorded(tmp_path / f"one{ending}", LINES),
-        recorded(tmp_path / f"two{ending}", LINES),
-    )
+def test_what_was_recorded_is_read_and_the_same_lines_give_the_same_bytes(
+    tmp_path: Path, ending: str
+) -> None:
+    one, two = (recorded(tmp_path / f"{name}{ending}", LINES) for name in ("one", "two"))
+    assert list(open_recording(str(one))) == LINES
     assert one.read_bytes() == two.read_bytes()
 
 
@@ -95,13 +81,17 @@ def test_archives_may_be_glued_together(tmp_path: Path, ending: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ENDINGS[1:])
-@pytest.mark.parametrize("kept", [0.3, 0.9, 0.999])
-def test_a_recording_that_was_cut_says_how_far_it_was_good(
-    tmp_path: Path, ending: str, kept: float
+@pytest.mark.parametrize("kept", [0.3, 0.9, 0.999, None])
+def test_a_recording_that_was_cut_or_has_a_wrong_byte_says_how_far_it_was_good(
+    tmp_path: Path, ending: str, kept: float | None
 ) -> None:
     path = recorded(tmp_path / f"r{ending}", [os.urandom(100).hex().encode() for _ in range(2000)])
-    data = path.read_bytes()
-    path.write_bytes(data[: int(len(data) * kept)])
+    data = bytearray(path.read_bytes())
+    if kept is None:
+        data[len(data) // 2] ^= 0xFF
+    else:
+        del data[int(len(data) * kept) :]
+    path.write_bytes(data)
     good: list[bytes] = []
     with pytest.raises(SinkError) as raised:
         good.extend(open_recording(path))
@@ -110,21 +100,10 @@ def test_a_recording_that_was_cut_says_how_far_it_was_good(
 
 
 @pytest.mark.parametrize("ending", ENDINGS[1:])
-def test_a_recording_with_a_wrong_byte_is_damaged(tmp_path: Path, ending: str) -> None:
-    path = recorded(tmp_path / f"r{ending}", [os.urandom(100).hex().encode() for _ in range(2000)])
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0xFF
-    path.write_bytes(data)
-    with pytest.raises(SinkError, match="damaged after line"):
-        list(open_recording(path))
-
-
-@pytest.mark.parametrize("ending", ENDINGS[1:])
 def test_text_that_is_called_an_archive_is_told_to_be_none(tmp_path: Path, ending: str) -> None:
     (tmp_path / f"r{ending}").write_bytes(b'{"v":1}\n')
-    with pytest.raises(
-        SinkError, match=r"is not compressed with .*; rename it to match its format"
-    ):
+    told = r"is not compressed with .*; rename it to match its format"
+    with pytest.raises(SinkError, match=told):
         list(open_recording(tmp_path / f"r{ending}"))
 
 
@@ -172,23 +151,6 @@ def test_a_line_from_a_pipe_is_there_as_soon_as_it_was_written() -> None:
             assert got == [line]
 
 
-def line_error(path: Path) -> str:
-    with pytest.raises(SinkError) as refused:
-        for _ in open_recording(path):
-            pass
-    return str(refused.value)
-
-
-def bomb(kind: str, mebibytes: int) -> bytes:
-    """A line, and one that is very long and compresses to next to nothing."""
-    blocks = [b'{"v":1}\n', *[bytes(2**20)] * mebibytes]
-    if kind == "zst":
-        packer = zstandard.ZstdCompressor().compressobj()
-        return b"".join([*map(packer.compress, blocks), packer.flush()])
-    gz = zlib.compressobj(1, zlib.DEFLATED, 31)
-    return b"".join([*map(gz.compress, blocks), gz.flush()])
-
-
 _READ = """
 import sys
 from pathlib import Path
@@ -209,21 +171,11 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 def test_a_line_of_a_gigabyte_in_a_small_file_is_refused_within_a_memory_bound(
     tmp_path: Path, kind: str
 ) -> None:
-    path = tmp_path / f"bomb.jsonl.{kind}"
-    path.write_bytes(bomb(kind, 1_000))
-    ran = subprocess.run(
-        [sys.executable, "-c", _READ, path],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    said, peak_kb = ran.stdout.splitlines()
-    assert (
-        said
-        == f"{path}: line 2 has more than 64 MiB; a recording holds one telemetry record per line."
-    )
+    path = packed(tmp_path / f"bomb.jsonl.{kind}", [b'{"v":1}\n', *[bytes(2**20)] * 1_000])
+    program = [sys.executable, "-c", _READ, str(path)]
+    said, peak_kb = subprocess.check_output(program, cwd=PROJECT, text=True).splitlines()
+    what = "line 2 has more than 64 MiB; a recording holds one telemetry record per line."
+    assert said == f"{path}: {what}"
     assert int(peak_kb) * 1024 < 300 * 2**20
 
 
@@ -235,7 +187,7 @@ def test_a_frame_that_asks_for_gigabytes_is_refused(tmp_path: Path) -> None:
         zstandard.ZstdCompressor(compression_params=parameters).stream_writer(file) as writer,
     ):
         writer.write(b'{"v":1}\n')
-    assert "too much memory" in line_error(path)
+    assert "too much memory" in lines_until_refused(path)[1]
 
 
 SWEEP = b'{"v":1,"kind":"sweep","cluster":"c","ts":%d,"sweep":1,"brokers":["b:8080"]}\n'
@@ -245,11 +197,9 @@ TINY = {"empty": b"\n", "object": b"{}\n", "arrays": b"[[[[]]]]\n", "record": SW
 
 def packed(path: Path, blocks: Iterable[bytes]) -> Path:
     """A file with these bytes, compressed as its ending says."""
-    packer: Any = (
-        zstandard.ZstdCompressor().compressobj()
-        if path.suffix == ".zst"
-        else zlib.compressobj(6, zlib.DEFLATED, 31)
-    )
+    packer: Any = zlib.compressobj(6, zlib.DEFLATED, 31)
+    if path.suffix == ".zst":
+        packer = zstandard.ZstdCompressor().compressobj()
     with path.open("wb") as file:
         file.writelines(map(packer.compress, blocks))
         file.write(packer.flush())
@@ -331,10 +281,8 @@ def test_a_value_that_is_repeated_thousands_of_times_is_held_once(tmp_path: Path
 
 def test_a_row_group_of_very_many_records_is_refused_with_its_number(tmp_path: Path) -> None:
     path = write(tmp_path / "many.parquet", 70_000)
-    with pytest.raises(
-        SinkError,
-        match=r"many\.parquet: row group 0 has 70000 records .* make it with `rebalancer convert`",
-    ):
+    told = r"many\.parquet: row group 0 has 70000 records .* make it with `rebalancer convert`"
+    with pytest.raises(SinkError, match=told):
         list(read_blocks(path))
 
 
@@ -344,7 +292,6 @@ def test_a_column_that_would_take_very_much_memory_is_refused_with_its_row_group
 ) -> None:
     path = write(tmp_path / "wide.parquet", 2, bundle_traffic=[None, [0.0] * (2**25 + 1)])
     assert path.stat().st_size < 2**20
-    with pytest.raises(
-        SinkError, match=r"wide\.parquet: row group 0 has 2 records and a column of 256 MiB"
-    ):
+    told = r"wide\.parquet: row group 0 has 2 records and a column of 256 MiB"
+    with pytest.raises(SinkError, match=told):
         list(read_blocks(path))

@@ -1,6 +1,4 @@
-"""Recordings as people have them: other units of time, byte order marks, arrays, bare reports.
-What cannot be read is named with the remedy.
-"""
+"""Recordings as people have them: what cannot be read is named with the remedy."""
 
 import gzip
 import json

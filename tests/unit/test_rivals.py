@@ -81,7 +81,6 @@ QUIET: dict[str, tuple[Callable[[Life], Life], dict[str, Any]]] = {
     "the outcome of an unknown command comes afterwards":
         (lambda life: life.move(3, B).passes(2).outcome(3, "applied", A, B), {}),
 }  # fmt: skip
-
 #: What happens, and the foreign moves that it is.
 FOREIGN: dict[str, tuple[Callable[[Life], Life], list[tuple[int, str, str]], dict[str, Any]]] = {
     "another living broker has the bundle": (lambda life: life.move(3, B), [(3, A, B)], {}),
@@ -137,9 +136,7 @@ def test_the_state_survives_in_bytes() -> None:
 
 class TestRests:
     def test_a_moved_bundle_rests_as_after_our_own_move_and_the_round_says_it(self) -> None:
-        life = three_brokers(cpu={A: 95.0}, leader=C, shedding=True)
-        life.move(13, A)
-        life.passes(2)
+        life = three_brokers(cpu={A: 95.0}, leader=C, shedding=True).move(13, A).passes(2)
         skip = life.skip("moved-by-others")
         assert len(skip.names) == 1
         assert f"Pulsar's own shedder is on at the leader {C}" in skip.text
@@ -156,12 +153,8 @@ class TestYielding:
     def test_rounds_yield_above_the_rate_and_act_again_after_a_calm_time(self) -> None:
         life = three_brokers(rivals=RivalSettings(moves_per_hour=3, calm_ms=200_000))
         for number in (0, 1, 2):
-            life.move(number, B)
-            life.passes(2)
-        assert life.state != "yielding"
-        life.move(3, B)
-        life.passes(2)
-        assert life.state == "yielding"
+            assert life.move(number, B).passes(2).state != "yielding"
+        assert life.move(3, B).passes(2).state == "yielding"
         since = life.last.round
         life.passes(20)
         assert life.state != "yielding"
@@ -171,9 +164,7 @@ class TestYielding:
 
     def test_while_they_yield_they_have_no_commands_and_say_why(self) -> None:
         life = three_brokers(rivals=RivalSettings(moves_per_hour=3), leader=C, shedding=False)
-        for number in (10, 11, 12, 13, 14):
-            life.move(number, C)
-        life.passes(2)
+        life.move_all(10, 11, 12, 13, 14, to=C).passes(2)
         assert life.last.state is not None
         assert life.last.state.code == "yielding"
         assert f"Pulsar's own shedder is off at the leader {C}" in life.last.state.text
@@ -202,10 +193,7 @@ class TestYielding:
         assert made.store.get_cluster().rivals.yielding_ms is not None
 
     def test_a_rate_of_zero_never_yields(self) -> None:
-        life = three_brokers(rivals=RivalSettings(moves_per_hour=0))
-        for number in (*range(7), *range(10, 17)):
-            life.move(number, C)
-        life.passes(4)
+        life = three_brokers(rivals=PATIENT).move_all(*range(7), *range(10, 17), to=C).passes(4)
         assert len(life.foreign) > 10
         assert life.state != "yielding"
 
@@ -213,19 +201,12 @@ class TestYielding:
         life = three_brokers()
         life.moved(3, A, B).moved(4, A, B).passes(3).move(3, A).passes().move(4, A).passes()
         assert life.state != "yielding"
-        life.passes()
-        assert (life.state, life.foreign) == ("yielding", [(3, B, A), (4, B, A)])
+        assert (life.passes().state, life.foreign) == ("yielding", [(3, B, A), (4, B, A)])
 
     def test_they_yield_again_only_to_new_moves(self) -> None:
         life = three_brokers(rivals=RivalSettings(moves_per_hour=3, calm_ms=60_000))
-        for number in range(4):
-            life.move(number, B)
-        life.passes(10)
-        assert life.state != "yielding"
-        for number in range(4, 8):
-            life.move(number, B)
-        life.passes(2)
-        assert life.state == "yielding"
+        assert life.move_all(*range(4), to=B).passes(10).state != "yielding"
+        assert life.move_all(*range(4, 8), to=B).passes(2).state == "yielding"
 
     def test_who_is_unknown_where_the_collector_does_not_say_it(self) -> None:
         life = three_brokers().move(3, B).passes(2)
@@ -233,13 +214,9 @@ class TestYielding:
 
     def test_a_clock_that_goes_back_does_not_end_it(self) -> None:
         life = three_brokers(rivals=RivalSettings(moves_per_hour=3))
-        for number in range(4):
-            life.move(number, B)
-        life.passes(2)
-        assert life.state == "yielding"
+        assert life.move_all(*range(4), to=B).passes(2).state == "yielding"
         life.now_s -= 90
-        life.passes(6)
-        assert life.state == "yielding"
+        assert life.passes(6).state == "yielding"
 
 
 def test_a_note_that_lists_a_bundle_twice_says_what_one_says_that_lists_it_once() -> None:

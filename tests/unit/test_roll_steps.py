@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.reason_codes import StateCode
 from strategies.roll.next_step import next_step
 from strategies.roll.roll_state import (
     EndProcess,
@@ -14,13 +13,11 @@ from strategies.roll.roll_state import (
     RestartRun,
     RollState,
     RunRestart,
-    WriteRecord,
 )
 from tests.world.rolls import (
     ALL_WAIT,
     DONE,
     NOW,
-    ONE_DRAINS,
     ONE_GOES,
     ONE_IS_EMPTY,
     ROLL,
@@ -28,34 +25,11 @@ from tests.world.rolls import (
     A,
     B,
     C,
-    D,
-    drain_of,
     intent,
     rolling,
     round_of,
     status,
-    step_of,
 )
-
-
-def test_two_at_a_time_are_drained_together() -> None:
-    found = step_of({**ONE_DRAINS, D: "waiting"}, max_unavailable=2)
-    assert found == WriteRecord("drain", B, "roll", together=True)
-
-
-def test_a_drain_that_is_blocked_is_no_reason_to_halt() -> None:
-    blocked = drain_of(A, "blocked", "no move is allowed now [outside-window]", advice="Wait.")
-    found = step_of(ONE_DRAINS, more=[blocked])
-    assert found == KeepWaiting(f"{A}: no move is allowed now [outside-window]. Wait.")
-
-
-def test_a_roll_ends_with_the_reason_where_more_moves_cannot_help() -> None:
-    codes: tuple[StateCode, ...] = ("cannot-help", "not-allowed")
-    for code in codes:
-        one = round_of(DONE, code=code, text="too big [coarse-bundles]", advice="Split it.")
-        assert isinstance(step_of(DONE, rounds=[one] * 3), KeepWaiting)
-        why = "all brokers are restarted, but the load is not even: too big [coarse-bundles]. "
-        assert step_of(DONE, rounds=[one] * 4) == WriteRecord("end", None, f"{why}Split it.")
 
 
 def test_no_restart_without_an_acknowledgement_of_this_process() -> None:
@@ -73,10 +47,6 @@ def test_no_restart_without_an_acknowledgement_of_this_process() -> None:
     assert isinstance(next_step(state, seen), HaltRoll)
 
 
-def test_a_person_may_want_a_restart_again() -> None:
-    assert step_of(ONE_GOES, due={A}) == RunRestart(A)
-
-
 @pytest.mark.parametrize("pending", [None, intent("drain", A)])
 def test_a_refused_record_halts_the_roll_with_its_reason(pending: object) -> None:
     """Also a drain that was accepted, and refused by its first round."""
@@ -89,14 +59,6 @@ def test_a_refused_record_halts_the_roll_with_its_reason(pending: object) -> Non
     assert found.advice.startswith("Go. Then `rebalancer roll --resume`")
 
 
-@pytest.mark.parametrize("roll", [ROLL, "f" * 32])
-def test_a_process_whose_first_record_is_refused_ends(roll: str) -> None:
-    refused = status("roll", "refused", id="mine", text="c:1 is unknown", advice="Go.")
-    rounds = [round_of(ALL_WAIT, [refused], record="theirs", id=roll)]
-    found = step_of(ALL_WAIT, rounds=rounds, pending=intent("roll"), in_charge=False)
-    assert found == EndProcess("refused", "the record to roll was refused: c:1 is unknown", "Go.")
-
-
 def test_an_answer_that_five_rounds_do_not_bring_never_comes() -> None:
     """Rounds from before the record are no answer, also where the cluster's clock is ahead."""
     state, seen = rolling(ALL_WAIT, rounds=[round_of(ALL_WAIT, ts=NOW + 5)] * 8)
@@ -107,17 +69,6 @@ def test_an_answer_that_five_rounds_do_not_bring_never_comes() -> None:
     found = next_step(state, seen)
     assert isinstance(found, EndProcess)
     assert found.code == "unanswered"
-
-
-@pytest.mark.parametrize("pending", [None, intent("drain", A, "later")])
-@pytest.mark.parametrize("ended", ["done", "halted", "cancelled", "rolling"])
-def test_a_roll_that_has_ended_or_that_another_process_goes_on_with_ends_the_process(
-    ended: str, pending: object
-) -> None:
-    found = step_of(ALL_WAIT, state=ended, record="theirs", pending=pending)
-    assert isinstance(found, EndProcess)
-    assert found.code == ("taken-over" if ended == "rolling" else ended)
-    assert (found.text == "the roll goes on") is (ended != "rolling")
 
 
 def test_the_process_notes_since_when_it_sees_what_is_wrong() -> None:
@@ -135,11 +86,8 @@ def test_the_process_notes_since_when_it_sees_what_is_wrong() -> None:
         state.read(round_of({A: "restarted"}))
     state.look(Observation(30, (A,)))
     assert state.missing_since_ms == {B: 20, C: 10}, "rounds have forgotten them"
-    assert (state.unowned_since_ms, state.unreadable_since_ms, state.restarted_since_ms) == (
-        {},
-        None,
-        {A: 30},
-    )
+    assert (state.unowned_since_ms, state.unreadable_since_ms) == ({}, None)
+    assert state.restarted_since_ms == {A: 30}
     state.look(Observation(40, (A, B, C)))
     assert (state.missing_since_ms, state.restarted_since_ms) == ({}, {A: 30})
 

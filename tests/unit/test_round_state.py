@@ -7,7 +7,6 @@ import pytest
 
 from sinks.wire.contracts.job_output import StateRecord
 from strategies.cluster.model import Skip
-from strategies.cluster.round_figures import RoundState
 from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.fold.meanings import meanings_of
 from strategies.reason_codes import STATES, Meaning
@@ -47,11 +46,8 @@ def of_cluster(code: str, **evidence: float) -> Skip:
 def test_commands_are_acting_whatever_else_is_left_alone() -> None:
     state = state_of(facts(of_cluster("cluster-full"), actions=("transfer", "split", "transfer")))
 
-    assert state == RoundState(
-        "acting",
-        "the round has 3 commands: 1 split, 2 transfers",
-        "Nothing to do: executors apply the commands.",
-    )
+    assert (state.code, state.text) == ("acting", "the round has 3 commands: 1 split, 2 transfers")
+    assert state.advice == "Nothing to do: executors apply the commands."
 
 
 def test_advice_alone_asks_the_operator_to_act() -> None:
@@ -59,49 +55,6 @@ def test_advice_alone_asks_the_operator_to_act() -> None:
 
     assert state.text == "the round has 1 command: 1 advised dispatch limit"
     assert state.advice.startswith("Set the advised dispatch limits by hand")
-
-
-@pytest.mark.parametrize(
-    ("skips", "refused", "code"),
-    [
-        # What was selected and refused comes first, then what time changes.
-        (["waiting-for-hits"], ["outside-window", "no-relief"], "not-allowed"),
-        (["waiting-for-hits"], ["no-relief"], "waiting"),
-        (["close-together"], ["no-relief"], "cannot-help"),
-        (["settling", "close-together"], [], "waiting"),
-        (["sole-bundle", "below-threshold"], [], "cannot-help"),
-        (["not-overloaded", "excluded-broker"], [], "balanced"),
-        (["close-together", "unusable-figures"], [], "balanced"),
-        # An exchange that falls apart has the reason of the other bundle.
-        ([], ["exchange", "budget"], "not-allowed"),
-        ([], ["exchange", "on-two-brokers"], "waiting"),
-    ],
-)
-def test_of_several_reasons_a_fixed_order_decides(
-    skips: list[str], refused: list[str], code: str
-) -> None:
-    given = [of_broker(one, f"{at}:1") for at, one in enumerate(skips)]
-    kept = tuple(of_bundle(one) for one in refused)
-
-    assert state_of(facts(*given, refused=kept)).code == code
-
-
-@pytest.mark.parametrize(
-    ("bundles", "code"),
-    [
-        (["excluded-namespace"], "not-allowed"),
-        (["excluded-namespace", "cooling-down"], "waiting"),
-        (["excluded-namespace", "does-not-fit"], "cannot-help"),
-        (["idle", "system-bundle"], "cannot-help"),
-        ([], "cannot-help"),
-    ],
-)
-def test_a_broker_that_is_due_and_gives_nothing_has_the_reason_of_its_bundles(
-    bundles: list[str], code: str
-) -> None:
-    kept = [of_bundle(one) for one in bundles]
-
-    assert state_of(facts(of_broker("nothing-fits"), *kept)).code == code
 
 
 def test_bundles_of_a_plan_that_was_not_found_decide_nothing() -> None:
@@ -115,10 +68,8 @@ def test_old_figures_make_a_round_blind() -> None:
     stale = {"b:1": "newest report is 300 s old", "c:1": "no load figures yet"}
     state = state_of(facts(of_cluster("too-few-brokers"), brokers=("a:1",), stale=stale))
 
-    assert (state.code, state.text) == (
-        "blind",
-        "the brokers cannot be judged: 1 of 3 have usable figures; b:1: newest report is 300 s old",
-    )
+    judged = "1 of 3 have usable figures; b:1: newest report is 300 s old"
+    assert (state.code, state.text) == ("blind", f"the brokers cannot be judged: {judged}")
     assert "rebalancer collect" in state.advice
 
 
@@ -142,11 +93,7 @@ def test_figures_that_cannot_be_used_count_as_none() -> None:
         (of_cluster("even", lasting_points=14.0), (0.9, 0.5, 0.4), "waiting"),
         (of_cluster("even", lasting_points=14.0), (0.5, 0.45, 0.4), "balanced"),
         (of_cluster("even"), (0.9, 0.5, 0.4), "balanced"),
-        (
-            Skip("broker", ("a:1",), "below-threshold", "it", None, {"threshold_percent": 10.0}),
-            (0.9, 0.5, 0.4),
-            "waiting",
-        ),
+        (of_cluster("below-threshold", threshold_percent=10.0), (0.9, 0.5, 0.4), "waiting"),
     ],
 )
 def test_a_gap_that_only_the_newest_figures_show_is_not_balanced(
@@ -161,17 +108,12 @@ def test_a_gap_that_only_the_newest_figures_show_is_not_balanced(
 def test_moves_under_way_are_waited_for() -> None:
     state = state_of(replace(facts(of_cluster("even")), under_way=2))
 
-    assert state.code == "waiting"
-    assert state.text.endswith(
-        ": 2 commanded moves count as done, and reports do not show them yet; "
-        "with them, it is even [even]"
-    )
+    assert ": 2 commanded moves count as done, and reports do not show them yet; " in state.text
+    assert state.text.endswith("; with them, it is even [even]")
     assert "whether a plan waits for approval" in state.advice
     helpless = state_of(replace(facts(of_cluster("coarse-bundles")), under_way=1))
-    assert helpless.text.endswith(
-        ": 1 commanded move counts as done, and reports do not show it yet; "
-        "with them, more moves cannot help [coarse-bundles]"
-    )
+    assert ": 1 commanded move counts as done, and reports do not show it yet; " in helpless.text
+    assert helpless.text.endswith("; with them, more moves cannot help [coarse-bundles]")
 
 
 @pytest.mark.parametrize("code", sorted(one.code for one in MEANINGS.values() if one.state))

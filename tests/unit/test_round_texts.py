@@ -1,18 +1,11 @@
-"""What a round proves, in words: the certificate, the forecast, and advice; and in the output of
-the real commands on a recording.
-"""
+"""What a round proves, as advice and in the output of the real commands on a recording."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pulsar_rebalancer.decisions.round_texts import (
-    certificate_text,
-    forecast_text,
-    optimum_text,
-    proves_bound,
     sentences,
 )
 from strategies.cluster.model import Skip
@@ -24,88 +17,6 @@ from tests.world.uneven_log import recorded, uneven
 
 RECORDING = Path(__file__).parents[1] / "data/recordings/modular-broker-killed.jsonl.gz"
 STEADY = ("--set", "shedding.strategy=steady")
-
-
-@pytest.mark.parametrize(
-    ("bounds", "text"),
-    [
-        (
-            Certificate(0.062, 0.05, 3.4e8, 3.1e8),
-            "Estimated spread 6.2 points after the moves of this round: at most 1.2 above what "
-            "whole bundles can reach (5.0 or more); they move 340.0 MB/s, at least 310.0 MB/s are "
-            "necessary.",
-        ),
-        (
-            Certificate(0.062, 0.0, 3.4e8, 0.0),
-            "Estimated spread 6.2 points after the moves of this round; they move 340.0 MB/s.",
-        ),
-        (
-            Certificate(0.123, 0.082, 0.0, 0.0),
-            "Estimated spread 12.3 points: at most 4.1 above what whole bundles can reach "
-            "(8.2 or more).",
-        ),
-        (
-            Certificate(0.123, 0.1229999, 0.0, 0.0),
-            "Estimated spread 12.3 points: no assignment of whole bundles has a smaller one.",
-        ),
-        (
-            Certificate(0.123, None, 5e6, None),
-            "Estimated spread 12.3 points after the moves of this round: no bounds, because the "
-            "cluster is too large or reports list only some bundles; they move 5.0 MB/s.",
-        ),
-    ],
-)
-def test_a_certificate(bounds: Certificate, text: str) -> None:
-    assert certificate_text(bounds) == text
-
-
-@pytest.mark.parametrize(
-    "bounds",
-    [
-        Certificate(0.034, 0.0, 0.0, 0.0),
-        Certificate(0.0346, 0.0004, 0.0, 0.0),  # reads as 3.5, 3.4 and 0.0
-        Certificate(0.0344, 0.0006, 0.0, 0.0),  # reads as 3.4, 3.4 and 0.1
-        Certificate(0.0, 0.0, 0.0, 0.0),
-    ],
-)
-def test_a_bound_that_reads_as_none_proves_nothing(bounds: Certificate) -> None:
-    """No spread is below 0: that no assignment has one which is smaller by all of it is no news."""
-    moving = replace(bounds, moved=5e6, least_to_move=4e6)
-
-    assert sentences(Proof(bounds, None, ())) == []
-    assert optimum_text(bounds) == ""
-    assert not proves_bound(bounds)
-    assert "bundles can reach" not in certificate_text(moving)
-    assert "no assignment" not in certificate_text(moving)
-    assert certificate_text(moving).endswith(
-        "; they move 5.0 MB/s, at least 4.0 MB/s are necessary."
-    )
-
-
-def test_a_bound_that_says_something_is_stated() -> None:
-    bounds = Certificate(0.034, 0.012, 0.0, 0.0)
-
-    assert proves_bound(bounds)
-    assert "more than 2.2 points smaller" in optimum_text(bounds)
-    assert sentences(Proof(bounds, None, ()))[0].endswith("can reach (1.2 or more).")
-
-
-@pytest.mark.parametrize(
-    ("forecast", "text"),
-    [
-        (Forecast(), ""),
-        (Forecast(0.021), "The last predictions were 2.1 points off on average."),
-        (
-            Forecast(0.021, 2, 1, 5),
-            "The last predictions were 2.1 points off on average; 5 useless moves in 2 rounds in "
-            "a row; 1 move took a bundle back.",
-        ),
-        (Forecast(None, 1, 0, 1), "1 useless move in 1 round."),
-        (Forecast(None, 0, 3), "3 moves took a bundle back."),
-    ],
-)
-def test_a_forecast(forecast: Forecast, text: str) -> None:
-    assert forecast_text(forecast) == text
 
 
 def test_advice_names_what_helps_where_moves_cannot() -> None:
@@ -129,9 +40,7 @@ def test_a_round_without_a_certificate_has_no_sentence() -> None:
 
 @pytest.mark.heavy
 def test_explain_shows_what_each_round_of_a_recording_proves(tmp_path: Path) -> None:
-    """The first round's brokers report no traffic of bundles, so no assignment is more even; of
-    the second, less than two brokers have samples; the last one fills a broker that came back.
-    """
+    """Of the second round, less than two brokers have samples."""
     rebalancer("replay", RECORDING, "--out", tmp_path, *STEADY)
 
     first, second, last = (
@@ -140,10 +49,7 @@ def test_explain_shows_what_each_round_of_a_recording_proves(tmp_path: Path) -> 
 
     assert "points: no assignment of whole bundles has a smaller one.\n" in first
     assert "Estimated spread" not in second
-    assert (
-        "points after the moves of this round; they move 999.4 kB/s, at least 979.9 kB/s are "
-        "necessary.\n"
-    ) in last
+    assert "; they move 999.4 kB/s, at least 979.9 kB/s are necessary.\n" in last
     said = rebalancer("explain", "latest", "--from", tmp_path, "--json").json["sentences"]
     (line,) = (one for line in last.splitlines() if (one := line.strip()).startswith("Estimated"))
     assert said == [{"cluster": "modularbrokerkilled", "epoch": 1, "round": 7, "text": [line]}]
@@ -200,7 +106,6 @@ def test_the_demo_shows_what_its_rounds_prove(tmp_path: Path) -> None:
     text = rebalancer(*given).out
     rounds = rebalancer(*given, "--json").json["rounds"]
 
-    assert "; they move " in text
     assert " MB/s are necessary." in text
     busy = [one for one in rounds if one["commands"]]
     assert busy
@@ -209,7 +114,6 @@ def test_the_demo_shows_what_its_rounds_prove(tmp_path: Path) -> None:
         for sentence in one["sentences"]:
             assert (sentence in text) == bool(one["commands"]), "quiet rounds have a line each"
     assert "The last predictions were " in str(rounds)
-    assert json.dumps(rounds)
 
 
 @pytest.mark.heavy

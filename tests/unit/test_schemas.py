@@ -64,14 +64,10 @@ def test_the_files_are_those_the_code_makes() -> None:
 
 @pytest.mark.heavy
 def test_the_program_that_writes_them(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "scripts.schemas"]
-    done = subprocess.run(
-        [*command, str(tmp_path / "new")], cwd=ROOT, capture_output=True, check=True
-    )
-    assert len(done.stdout.splitlines()) == 6
-    assert {
-        path.name: path.read_text("utf-8") for path in (tmp_path / "new").iterdir()
-    } == schemas()
+    command, folder = [sys.executable, "-m", "scripts.schemas"], tmp_path / "new"
+    written = subprocess.check_output([*command, str(folder)], cwd=ROOT)
+    assert len(written.splitlines()) == 6
+    assert {path.name: path.read_text("utf-8") for path in folder.iterdir()} == schemas()
     assert subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 2
 
 

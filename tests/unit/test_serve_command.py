@@ -19,7 +19,6 @@ from tests.live_topics import MadeUpCluster, publish, settings_of
 from tools.waiting import eventually
 
 pytestmark = pytest.mark.heavy
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -31,13 +30,9 @@ def test_a_signal_ends_it_cleanly_with_viewers_connected(
     given = ["serve.listen=127.0.0.1:0", "metrics.listen=127.0.0.1:0", *settings_of(tmp_path)]
     words = [word for setting in given for word in ("--set", setting)]
     log = tmp_path / "log"
+    program = [sys.executable, "-m", "pulsar_rebalancer", "serve", *words]
     with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pulsar_rebalancer", "serve", *words],
-            cwd=ROOT,
-            stderr=out,
-            stdout=out,
-        )
+        process = subprocess.Popen(program, cwd=ROOT, stderr=out, stdout=out)
     try:
         eventually(lambda: " page: http" in log.read_text(), 60, log.read_text)
         page, metrics = address(log, " page: "), address(log, " metrics: ")
@@ -72,15 +67,10 @@ needs_openssl = pytest.mark.skipif(
 def certificate(folder: Path, name: str) -> tuple[Path, Path]:
     """A certificate for 127.0.0.1 that signs itself, and its key."""
     cert, key = folder / f"{name}.pem", folder / f"{name}.key"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-days", "2", "-newkey", "rsa:2048", "-nodes"),
-            *("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-out", str(cert), "-keyout", str(key)),
-        ],
-        check=True,
-        capture_output=True,
-    )
+    words: list[str | Path] = ["req", "-x509", "-days", "2", "-newkey", "rsa:2048", "-nodes"]
+    words += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    words += ["-out", cert, "-keyout", key]
+    subprocess.run(["openssl", *words], check=True, capture_output=True)
     return cert, key
 
 
@@ -115,7 +105,6 @@ def test_a_certificate_and_a_key_that_do_not_fit_are_named(tmp_path: Path) -> No
             check_certificate(str(cert), str(wrong))
 
 
-@pytest.mark.heavy
 def test_connections_that_do_not_send_their_request_are_closed(tmp_path: Path) -> None:
     publish(tmp_path, MadeUpCluster(time.time_ns() // 1_000_000))
     with (

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -22,7 +23,6 @@ from tests.live_topics import MadeUpCluster, publish
 from tools.waiting import eventually
 
 pytestmark = pytest.mark.heavy
-
 KEY = secrets.token_hex(32)
 NAMES = ("clusters", "cluster", "plans", "brokers", "usage", "bundles", "rounds", "explain")
 MALFORMED = (
@@ -69,15 +69,16 @@ def guarded(tmp_path: Path) -> Iterator[RunningPage]:
         yield page
 
 
+def open_plan(page: RunningPage) -> dict[str, Any]:
+    """The one that waits, if the page has it."""
+    plans = page.get("plans", VIEWER, cluster="production").json()["open"]
+    return dict(plans[0]) if plans else {}
+
+
 def waiting_plan(page: RunningPage) -> str:
     """The id of the plan that waits, as soon as its round is complete."""
-
-    def complete() -> bool:
-        opened = page.get("plans", VIEWER, cluster="production").json()["open"]
-        return bool(opened) and opened[0]["complete"]
-
-    eventually(complete, 30)
-    return str(page.get("plans", VIEWER, cluster="production").json()["open"][0]["id"])
+    eventually(lambda: bool(open_plan(page).get("complete")), 30)
+    return str(open_plan(page)["id"])
 
 
 def signed_in(page: RunningPage, token: str) -> tuple[httpx.Client, str]:
@@ -93,7 +94,7 @@ def decide(
 ) -> tuple[int, dict[str, str]]:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     named |= {"X-CSRF-Token": csrf} if csrf else {}
-    answer = browser.post(f"{API}plans", params={"cluster": "production"}, json=body, headers=named)
+    answer = browser.post(f"{API}plans?cluster=production", json=body, headers=named)
     return answer.status_code, answer.json()
 
 
@@ -115,10 +116,8 @@ def test_each_document_is_there_for_each_cluster(local: RunningPage) -> None:
 
 def test_a_document_that_did_not_change_is_not_sent_again(local: RunningPage) -> None:
     first = local.get("usage", cluster="production")
-    again = httpx.get(
-        f"{local.url}{API}usage?cluster=production",
-        headers={"If-None-Match": first.headers["etag"]},
-    )
+    known = {"If-None-Match": first.headers["etag"]}
+    again = httpx.get(f"{local.url}{API}usage?cluster=production", headers=known)
 
     assert first.headers["content-encoding"] == "gzip"
     assert (again.status_code, again.content) == (304, b"")
@@ -193,23 +192,17 @@ def test_without_a_token_each_document_is_401(guarded: RunningPage) -> None:
     assert guarded.get("plans", VIEWER, cluster="production").status_code == 200
 
 
-def test_ten_wrong_tokens_make_the_address_wait(guarded: RunningPage) -> None:
+def test_ten_wrong_tokens_make_the_address_wait_but_lock_no_right_one_out(
+    guarded: RunningPage,
+) -> None:
+    """Who guesses, and all others behind the same proxy, have one address."""
     seen = [guarded.get("clusters", f"wrong-{number}").status_code for number in range(12)]
     answer = httpx.post(f"{guarded.url}{API}session", json={"token": "wrong"})
 
     assert seen == [401] * 10 + [429] * 2
     assert answer.headers["retry-after"].isdecimal()
-
-
-def test_wrong_tokens_lock_no_right_one_out(guarded: RunningPage) -> None:
-    """Who guesses, and all others behind the same proxy, have one address."""
-    for number in range(12):
-        guarded.get("clusters", f"wrong-{number}")
-
     assert guarded.get("clusters", VIEWER).status_code == 200
-    signed_in = httpx.post(f"{guarded.url}{API}session", json={"token": VIEWER})
-    assert signed_in.status_code == 200
-    browser = httpx.Client(base_url=guarded.url, cookies=signed_in.cookies)
+    browser, _ = signed_in(guarded, VIEWER)
     assert browser.get(f"{API}clusters").status_code == 200
     assert guarded.get("clusters", "wrong-13").status_code == 429, "guessing stays slow"
 
@@ -221,7 +214,6 @@ def test_the_cookie_of_a_session_stays_with_this_site(guarded: RunningPage) -> N
     assert all(part in cookie for part in ("httponly", "samesite=strict", "path=/"))
     assert VIEWER not in answer.text
     browser = httpx.Client(base_url=guarded.url, cookies=answer.cookies)
-    assert browser.get(f"{API}clusters").status_code == 200
     secret = {"X-CSRF-Token": answer.json()["csrf"]}
     assert browser.delete(f"{API}session").status_code == 403
     assert browser.delete(f"{API}session", headers=secret).status_code == 204
@@ -243,12 +235,9 @@ def test_an_operator_approves_exactly_the_plan_that_was_shown(guarded: RunningPa
     assert len(approval.commands) == 4
     key = SigningKey(read_secret(str(guarded.folder / "key"), "signing.approvals_key_file"))
     assert key.check(record.value) == "signed"
-    eventually(lambda: decision(guarded) == ("approve", "Grace", None), 30)
-
-
-def decision(page: RunningPage) -> tuple[str, str, str | None] | None:
-    found = page.get("plans", VIEWER, cluster="production").json()["open"][0]["decision"]
-    return None if found is None else (found["action"], found["by"], found["status"])
+    eventually(lambda: open_plan(guarded)["decision"] is not None, 30)
+    shown = open_plan(guarded)["decision"]
+    assert (shown["action"], shown["by"], shown["status"]) == ("approve", "Grace", None)
 
 
 @pytest.mark.parametrize(
@@ -297,16 +286,10 @@ def test_a_viewer_and_a_forged_request_decide_nothing(guarded: RunningPage) -> N
 
 
 def test_a_foreign_host_name_that_leads_here_is_refused(local: RunningPage) -> None:
-    for host in (
-        "evil.example",
-        "evil.example:8085",
-        "localhost.evil.example",
-        "127.0.0.1@evil",
-        "",
-    ):
+    foreign = ["evil.example", "evil.example:8085", "localhost.evil.example", "127.0.0.1@evil"]
+    for host in (*foreign, "", "localhost"):
         answer = httpx.get(f"{local.url}{API}clusters", headers={"Host": host})
-        assert answer.status_code in (400, 421)
-    assert httpx.get(f"{local.url}{API}clusters", headers={"Host": "localhost"}).status_code == 200
+        assert answer.status_code in ((200,) if host == "localhost" else (400, 421))
 
 
 def test_bodies_are_small(guarded: RunningPage) -> None:
@@ -335,18 +318,14 @@ def test_no_secret_is_in_documents_or_log(guarded: RunningPage) -> None:
         assert not any(secret in text for text in found)
 
 
-def flood(page: RunningPage, count: int) -> None:
-    for number in range(count):
-        with socket.create_connection(page.place, timeout=10) as connection:
-            connection.sendall(MALFORMED[number % len(MALFORMED)])
+def test_malformed_requests_leave_the_page_up(local: RunningPage) -> None:
+    for number, request in enumerate(MALFORMED * 20):
+        with socket.create_connection(local.place, timeout=10) as connection:
+            connection.sendall(request)
             if number % 3:
                 connection.shutdown(socket.SHUT_WR)
                 while connection.recv(65_536):
                     pass
-
-
-def test_malformed_requests_leave_the_page_up(local: RunningPage) -> None:
-    flood(local, 20 * len(MALFORMED))
 
     assert local.get("clusters").status_code == 200
     assert local.lines == []
@@ -363,10 +342,8 @@ def test_a_topic_that_cannot_be_read_is_named_and_read_again(tmp_path: Path) -> 
         (tmp_path / "away").rename(tmp_path / "rounds")
         eventually(lambda: not rounds_topic(page)["error"], 60)
 
-    assert [line.split(",")[0].split(" is ")[0] for line in page.lines] == [
-        "topics.rounds cannot be read",
-        "topics.rounds",
-    ]
+    said = [line.split(",")[0].split(" is ")[0] for line in page.lines]
+    assert said == ["topics.rounds cannot be read", "topics.rounds"]
 
 
 def rounds_topic(page: RunningPage) -> dict[str, object]:

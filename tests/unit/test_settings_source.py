@@ -1,6 +1,4 @@
-"""Commands about an installation name the source of their settings; nothing found is an error with
-the next step. A file that is not there, and a port that is taken, have one exit code each.
-"""
+"""Commands name the source of their settings; nothing found is an error with the next step."""
 
 import socket
 from collections.abc import Iterator
@@ -10,6 +8,7 @@ import pytest
 
 from sinks.topics.addresses import file_topic_uri
 from tests.unit.command_line import rebalancer
+from tools.processes.set_words import set_words
 
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes", "approvals")
 ASKS = [("status",), ("plans", "list"), ("plans", "show", "1"), ("intents",), ("explain",)]
@@ -17,11 +16,7 @@ ASKS = [("status",), ("plans", "list"), ("plans", "show", "1"), ("intents",), ("
 
 def flags(folder: Path) -> list[str]:
     """Topics in this folder, by --set."""
-    return [
-        word
-        for name in TOPICS
-        for word in ("--set", f"topics.{name}={file_topic_uri(folder / name)}")
-    ]
+    return set_words({f"topics.{name}": file_topic_uri(folder / name) for name in TOPICS})
 
 
 def a_file(folder: Path) -> Path:
@@ -48,11 +43,8 @@ def test_topics_without_a_record_are_an_error_that_names_the_settings(
 def test_the_settings_file_is_named(tmp_path: Path, command: tuple[str, ...], by: str) -> None:
     file = a_file(tmp_path)
 
-    answer = (
-        rebalancer(*command, "--config", file)
-        if by == "--config"
-        else rebalancer(*command, env={"REBALANCER_CONFIG": str(file)})
-    )
+    flag = (by, file) if by == "--config" else ()
+    answer = rebalancer(*command, *flag, env={} if flag else {by: str(file)})
 
     assert answer.code == 1
     assert answer.err.startswith(f"settings: {file}\n")
@@ -66,17 +58,15 @@ def test_values_of_the_environment_are_counted(tmp_path: Path) -> None:
 
 
 def test_doctor_fails_without_any_setting_and_names_what_it_has_read(tmp_path: Path) -> None:
-    forgotten = rebalancer("doctor", "--no-spark-start", "--json")
-    named = rebalancer("doctor", "--no-spark-start", "--json", "--config", a_file(tmp_path))
+    words = ("doctor", "--no-spark-start", "--json")
+    answers = rebalancer(*words), rebalancer(*words, "--config", a_file(tmp_path))
 
-    found, other = (
-        next(one for one in answer.json["findings"] if one["check"] == "settings")
-        for answer in (forgotten, named)
-    )
-    assert (forgotten.code, found["status"]) == (1, "fail")
-    assert "no settings file" in found["text"]
-    assert "--config or REBALANCER_CONFIG" in found["remedy"]
-    assert (other["status"], str(tmp_path / "rebalancer.toml") in other["text"]) == ("ok", True)
+    forgotten, named = (answer.json["findings"][0] for answer in answers)
+    assert (answers[0].code, forgotten["check"], forgotten["status"]) == (1, "settings", "fail")
+    assert (named["check"], named["status"]) == ("settings", "ok")
+    assert "no settings file" in forgotten["text"]
+    assert "--config or REBALANCER_CONFIG" in forgotten["remedy"]
+    assert str(tmp_path / "rebalancer.toml") in named["text"]
 
 
 @pytest.mark.parametrize("command", ["collect", "execute", "notify"])
@@ -99,16 +89,14 @@ def taken() -> Iterator[str]:
     [
         (("serve",), "serve.listen"),
         (("serve",), "metrics.listen"),
-        (("watch", "--demo"), "serve.listen"),
         (("notify", "--once", "--set", "notices.url=http://127.0.0.1:1/"), "metrics.listen"),
     ],
-    ids=["page", "metrics-of-the-page", "watch", "metrics-of-the-notifier"],
+    ids=["page", "metrics-of-the-page", "metrics-of-the-notifier"],
 )
 def test_a_port_that_is_taken_is_an_error(
     tmp_path: Path, taken: str, command: tuple[str, ...], setting: str
 ) -> None:
-    places = ("--folder", tmp_path / "watch") if command[0] == "watch" else flags(tmp_path)
-    answer = rebalancer(*command, *places, "--set", f"{setting}={taken}")
+    answer = rebalancer(*command, *flags(tmp_path), "--set", f"{setting}={taken}")
 
     assert answer.code == 1
     assert f"{setting}: {taken} cannot be used" in answer.words

@@ -1,6 +1,4 @@
-"""One settings file and one process for several clusters: none hides or delays another. The
-collector's log says what changes.
-"""
+"""One settings file and one process for several clusters: none hides or delays another."""
 
 import json
 import threading
@@ -48,12 +46,9 @@ def west() -> Iterator[FakePulsar]:
 def settings_file(folder: Path, **clusters: str) -> Path:
     """[pulsar] for all, and one table for each cluster with its address."""
     file = folder / "settings.toml"
-    tables = "".join(
-        f'[clusters.{name}]\nadmin_urls = "{urls}"\n' for name, urls in clusters.items()
-    )
-    file.write_text(
-        f"[pulsar]\ndeadline_ms = 5000\n[collector]\npass_interval_ms = 100\n{tables}", "utf-8"
-    )
+    tables = [f'[clusters.{name}]\nadmin_urls = "{urls}"\n' for name, urls in clusters.items()]
+    for_all = "[pulsar]\ndeadline_ms = 5000\n[collector]\npass_interval_ms = 100\n"
+    file.write_text(for_all + "".join(tables), "utf-8")
     return file
 
 
@@ -96,19 +91,16 @@ def records(folder: Path) -> list[Any]:
 
 def test_each_cluster_has_what_is_for_all_and_its_own(tmp_path: Path) -> None:
     one, two = load(settings_file(tmp_path, east="http://a:1", west="http://b:1")).clusters
-    assert [(each.cluster, each.admin_urls, each.deadline_ms) for each in (one, two)] == [
-        ("east", "http://a:1", 5_000),
-        ("west", "http://b:1", 5_000),
-    ]
+    assert (one.cluster, one.admin_urls, one.deadline_ms) == ("east", "http://a:1", 5_000)
+    assert (two.cluster, two.admin_urls, two.deadline_ms) == ("west", "http://b:1", 5_000)
     alone = load(None, {}, ["pulsar.cluster=c"])
     assert alone.clusters == (alone.connections.pulsar,)
 
 
 def test_what_is_wrong_with_a_cluster_is_told_where_it_stands(tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
-    file.write_text(
-        '[clusters.east]\ndeadline_ms = 0\n[clusters.west]\nadmin_url = "http://b:1"\n', "utf-8"
-    )
+    east, west = "[clusters.east]\ndeadline_ms = 0\n", '[clusters.west]\nadmin_url = "http://b"\n'
+    file.write_text(east + west, "utf-8")
     with pytest.raises(SettingsError) as caught:
         load(file)
     deadline, unknown = caught.value.complaints
@@ -223,17 +215,14 @@ def test_a_topic_that_fails_ends_all(east: FakePulsar, west: FakePulsar, tmp_pat
 def test_a_pass_that_met_an_outage_is_published_again_as_a_whole(
     east: FakePulsar, tmp_path: Path
 ) -> None:
-    settings, topic = (
-        load(settings_file(tmp_path, east=east.admin_urls)),
-        Failing(PublishTimeout("no answer")),
-    )
+    settings = load(settings_file(tmp_path, east=east.admin_urls))
+    topic = Failing(PublishTimeout("no answer"))
     said = collected(settings, topic, lambda said: said[-1].startswith("pass 2"), outage_s=60)
     assert "no answer; trying again for up to 60 s" in said
     stored = [decode(value, b"") for value in topic.records]
     assert [record.sweep for record in stored if isinstance(record, Sweep)] == [1, 2]
-    assert sum(isinstance(record, LoadReport) for record in stored) == 1 + 2 * 2, (
-        "one came before the outage, and again"
-    )
+    reports = sum(isinstance(record, LoadReport) for record in stored)
+    assert reports == 1 + 2 * 2, "one came before the outage, and again"
 
 
 @pytest.mark.heavy
@@ -242,11 +231,8 @@ def test_one_look_at_all_of_them(east: FakePulsar, west: FakePulsar, tmp_path: P
     looked = rebalancer("collect", "--once", "--json", "--config", file)
     assert looked.code == 1, "one of them failed"
     told = looked.json["clusters"]
-    assert [(one["cluster"], len(one.get("brokers", ()))) for one in told] == [
-        ("east", 2),
-        ("dead", 0),
-        ("west", 3),
-    ]
+    counts = {one["cluster"]: len(one.get("brokers", ())) for one in told}
+    assert list(counts.items()) == [("east", 2), ("dead", 0), ("west", 3)]
     assert "does not accept connections" in told[1]["error"]
     table = rebalancer("collect", "--once", "--config", file)
     assert all(broker in table.out for broker in [*east.cluster.brokers, *west.cluster.brokers])
@@ -321,8 +307,7 @@ def test_a_report_that_does_not_say_when_it_was_written_never_stands_still(body:
 
 def test_a_broker_that_joins_and_one_that_dies_are_told_while_collecting(tmp_path: Path) -> None:
     with FakePulsar(Cluster(report=REPORT)) as pulsar:
-        words = {"pulsar.cluster": "c", "pulsar.admin_urls": pulsar.admin_urls}
-        flags = [f"{name}={value}" for name, value in words.items()]
+        flags = ["pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}"]
         first = pulsar.cluster.brokers[-1]
 
         def enough(said: list[str]) -> bool:

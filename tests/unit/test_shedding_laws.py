@@ -1,6 +1,4 @@
-"""What every strategy that looks at one broker after the other says of bundles and brokers that
-stay, in which order Pulsar carries out what it picks, and what a second pass leaves of its skips.
-"""
+"""What all strategies that look at one broker after the other say of bundles that stay."""
 
 from dataclasses import replace
 from math import inf, nan
@@ -18,14 +16,8 @@ from tests.world.brokers import WEIGHTS, Load, broker, bundles, ns, shedder, vie
 from tests.world.sheddings import codes, picked, play, skip_of
 
 SETTINGS = {**EAGER, "overload": OverloadSettings()}
-
-
 EACH = Load(25.0, 3000.0)
-
-
 FOUR = {ns(k): EACH for k in range(4)}
-
-
 each_strategy = pytest.mark.parametrize(
     "strategy", ["threshold", "avg", "overload", "uniform", "transfer"]
 )
@@ -36,8 +28,6 @@ def hot(owned: dict[str, Load] = FOUR, **more: bool) -> BrokerLoad:
 
 
 COLD = broker("b2", 10.0, 20.0, bundles(5, 5, first=8), rate=1000)
-
-
 CALM = broker("b3", 30.0, 40.0, bundles(5, 5, first=12), rate=2000)
 
 
@@ -56,22 +46,8 @@ def stays(round_: Shedding, bundle: str) -> str:
 def blinded(load: BrokerLoad, figure: float) -> BrokerLoad:
     """The broker with a figure that is no number for each resource and for its message rate."""
     no, traffic = Resource(figure, 100.0), replace(load.figures.traffic, msg_rate_in=figure)
-    return replace(
-        load,
-        figures=replace(
-            load.figures,
-            cpu=no,
-            direct_memory=no,
-            bandwidth_in=no,
-            bandwidth_out=no,
-            traffic=traffic,
-        ),
-    )
-
-
-@each_strategy
-def test_the_hot_broker_gives_and_only_it(strategy: str) -> None:
-    assert {*picked(shed(strategy, hot(), COLD, CALM))} == {"b1:1"}
+    blind = replace(load.figures, cpu=no, direct_memory=no, bandwidth_in=no, bandwidth_out=no)
+    return replace(load, figures=replace(blind, traffic=traffic))
 
 
 @each_strategy
@@ -116,14 +92,6 @@ def test_an_idle_bundle_relieves_nobody(strategy: str) -> None:
     assert stays(shed(strategy, hot({ns(4): Load(), **FOUR}), COLD, CALM), ns(4)) == code
 
 
-@each_strategy
-def test_a_bundle_that_two_brokers_report_leaves_once(strategy: str) -> None:
-    twins = hot(), replace(hot(), broker="b4:1")
-    moved = [one.bundle for one in shed(strategy, *twins, COLD, CALM).decisions]
-    assert moved
-    assert len(moved) == len({*moved})
-
-
 def order(*picked: str, memory: Memory | None = None) -> tuple[list[str], Memory]:
     """Bundles by name; the broker is what stands before the hyphen."""
     decisions = [
@@ -158,8 +126,4 @@ def test_brokers_that_take_part_now_or_have_a_newer_reason_leave_their_old_skip(
 
     left = revised([both, outdated, cluster], [DECISION], [newer])
 
-    assert [(one.subject, one.names, one.code) for one in left] == [
-        ("broker", ("calm:1",), "below-threshold"),
-        ("cluster", ("c",), "balanced"),
-        ("broker", ("full:1",), "no-bundles"),
-    ]
+    assert left == [replace(both, names=("calm:1",)), cluster, newer]

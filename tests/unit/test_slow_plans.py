@@ -1,6 +1,4 @@
-"""Small limits slow SteadyShedder's plans down: they change neither where a plan ends nor what the
-rounds say of the cluster.
-"""
+"""Small limits slow SteadyShedder's plans down, and change nothing else."""
 
 from functools import cache
 from itertools import islice
@@ -23,7 +21,6 @@ from strategies.shedding.steady.load_history import Episode, RecentMove
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove
 
 pytestmark = pytest.mark.heavy
-
 #: Usages at the start, number of bundles, seed.
 _Cluster = tuple[tuple[float, ...], int, int]
 CLUSTERS: list[_Cluster] = [
@@ -99,11 +96,8 @@ def test_while_the_limit_of_the_hour_is_spent_rounds_say_so() -> None:
 
 
 def test_the_halves_of_a_swap_follow_each_other_where_a_round_has_no_room_for_both() -> None:
-    swap = MovePlan(
-        (PlannedMove("a", 0, 1, 5.0, 0.0, 1), PlannedMove("b", 1, 0, 2.0, 0.0, 1)),
-        zeros(2),
-        zeros(2),
-    )
+    halves = (PlannedMove("a", 0, 1, 5.0, 0.0, 1), PlannedMove("b", 1, 0, 2.0, 0.0, 1))
+    swap = MovePlan(halves, zeros(2), zeros(2))
     episode = Episode(last_at_ms=60_000, planned_at_ms=0)
     held = [RecentMove("a", "x:1", "y:1", 60_000, 1.0, 1.0, 0.1, 0.1, held=True, exchange=1)]
     made = RecentMove("c", "x:1", "y:1", 0, 1.0, 1.0, 0.1, 0.1, counted=True)

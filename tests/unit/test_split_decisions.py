@@ -1,6 +1,4 @@
-"""When bundles are split: the limits, the counters of the extensible manager, and the defects that
-fixed mode does not have.
-"""
+"""When bundles are split: limits, counters, and the defects that fixed mode does not have."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -21,11 +19,7 @@ from strategies.splitting.limits import (
     java_bandwidth_limit,
 )
 from strategies.splitting.when_extensible import BrokerContext
-from strategies.splitting.when_modular import (
-    Splits,
-    java_modular_splits,
-    modular_splits,
-)
+from strategies.splitting.when_modular import Splits, java_modular_splits, modular_splits
 from tests.world.brokers import MIB, ns
 from tests.world.splits import broker, stats
 
@@ -34,7 +28,6 @@ AT_LIMIT = (1000, 1000, 30_000.0, 100.0 * MIB)
 COLD = (10, 10, 10.0, 10.0)
 TOPICS = (1001, 10, 10.0, 10.0)
 BOTH: list[Mode] = ["parity", "fixed"]
-
 Bundles = Mapping[str, tuple[int, int, float, float]]
 
 
@@ -87,16 +80,12 @@ def test_all_limits_are_strict(
     assert all(decision.source == "b1:1" and decision.destination is None for decision in found)
 
 
-def test_only_as_many_as_the_namespace_may_have() -> None:
-    hot = {ns(0): TOPICS, ns(1): TOPICS, ns(2): TOPICS}
-    assert len(split(hot, existing=127).decisions) == 1
-    assert [skip.code for skip in split(hot, existing=127).skips] == ["namespace-full"] * 2
-    assert split(hot, existing=128).decisions == ()
-
-
-def test_the_hottest_first_in_fixed_mode() -> None:
+def test_only_as_many_as_the_namespace_may_have_and_the_hottest_first_in_fixed_mode() -> None:
     bundles = {ns(0): TOPICS, ns(1): (5000, 10, 1.0, 1.0), ns(2): (2, 2, 60_000.0, 1.0)}
-    assert names(split(bundles, mode="fixed", existing=126)) == [ns(1), ns(2)]
+    found = split(bundles, mode="fixed", existing=126)
+    assert names(found) == [ns(1), ns(2)]
+    assert [skip.code for skip in found.skips] == ["namespace-full"]
+    assert split(bundles, existing=128).decisions == ()
 
 
 def test_a_bundle_that_two_brokers_report_is_split_once() -> None:
@@ -117,12 +106,8 @@ def test_the_bandwidth_limit_overflows_in_parity_mode(mib: int, limit: int) -> N
 
 
 def test_what_cannot_be_split_is_not_planned_in_fixed_mode() -> None:
-    bundles = {
-        "t/ns/0x00000005_0x00000006": TOPICS,
-        "pulsar/b1:1/0x00000000_0xffffffff": TOPICS,
-        ns(0): TOPICS,
-    }
-    found = split(bundles, mode="fixed", existing=127)
+    whole = ("t/ns/0x00000005_0x00000006", "pulsar/b1:1/0x00000000_0xffffffff")
+    found = split(dict.fromkeys((*whole, ns(0)), TOPICS), mode="fixed", existing=127)
     assert names(found) == [ns(0)]
     assert sorted(skip.code for skip in found.skips) == ["not-divisible", "system-bundle"]
 
@@ -156,8 +141,6 @@ def test_hits_of_a_bundle_that_is_elsewhere_stay_in_parity_mode_only() -> None:
 def test_in_fixed_mode_all_are_counted_before_the_number_of_splits_is_reached() -> None:
     bundles = {ns(k): (2000 + k, 1, 1.0, 1.0) for k in range(4)}
     settings, hits = SplitSettings(max_splits=1), {ns(k): 3 for k in range(4)}
-    java = look(bundles, hits, "parity", settings=settings)
-    assert sorted(java.hits.values()) == [3, 3, 3]
     ours = look(bundles, hits, "fixed", settings=settings)
     assert names(ours) == [ns(3)]
     assert sorted(ours.hits.values()) == [4, 4, 4]
@@ -188,18 +171,15 @@ def test_a_table_is_opened_only_where_its_summary_is_above_a_limit(
 def test_limits_that_overflow_open_every_table_in_parity_mode() -> None:
     table = first_history(stats({ns(0): COLD}), 1)
     known = BrokerLoad("b1:1", Figures(), table.loads, summary=table.summary())
-    assert names(
-        java_modular_splits([known], lambda _: 4, SplitSettings(max_bandwidth_mib=2048))
-    ) == [ns(0)]
+    found = java_modular_splits([known], lambda _: 4, SplitSettings(max_bandwidth_mib=2048))
+    assert names(found) == [ns(0)]
 
 
 @pytest.mark.parametrize("column", range(4))
 def test_how_far_above_its_limits_a_bundle_is_counts_by_the_one_it_exceeds_most(
     column: int,
 ) -> None:
-    """Limits of 10 topics, 10 sessions, 10 messages/s and 1 MiB/s; each column is five times its
-    own limit.
-    """
+    """Each column is five times its own limit."""
     settings = SplitSettings(max_topics=10, max_sessions=10, max_msg_rate=10, max_bandwidth_mib=1)
     figures = [20, 20, 20.0, 2.0 * MIB]
     figures[column] *= 2.5

@@ -6,7 +6,6 @@ from pulsar_rebalancer.lab.conformance.split_positions import (
     SplitRequest,
     TopicFlow,
     applied,
-    bundle_of,
     cuts,
 )
 from strategies.bundles import FULL, KeyRange, hexadecimal, initial_boundaries, parse_bundle
@@ -14,7 +13,6 @@ from strategies.splitting.limits import Algorithm, SplitSettings
 from tests.world.splits import topic_of
 
 WHOLE = KeyRange(0, FULL)
-FOUR = initial_boundaries(4)
 
 
 def cut(algorithm: Algorithm, request: SplitRequest) -> Cuts:
@@ -28,38 +26,18 @@ def topics(*hashes: int) -> list[str]:
 
 
 def test_a_new_namespace_ends_at_the_largest_hash() -> None:
-    assert [hexadecimal(boundary) for boundary in initial_boundaries(3)] == [
-        "0x00000000",
-        "0x55555555",
-        "0xaaaaaaaa",
-        "0xffffffff",
-    ]
-    assert initial_boundaries(6)[1:6] == (
-        0x2AAAAAAA,
-        0x55555554,
-        0x7FFFFFFE,
-        0xAAAAAAA8,
-        0xD5555552,
-    )
+    six = ["0x00000000", "0x2aaaaaaa", "0x55555554", "0x7ffffffe", "0xaaaaaaa8", "0xd5555552"]
+    assert [*map(hexadecimal, initial_boundaries(6))] == [*six, "0xffffffff"]
     assert initial_boundaries(1) == (0, FULL)
 
 
-def test_java_finds_no_bundle_for_the_largest_hash() -> None:
-    assert bundle_of(FULL, FOUR) is None
+def test_the_largest_hash_is_in_the_last_bundle() -> None:
     assert FULL in KeyRange(0xC0000000, FULL)
 
 
 def test_names_of_bundles_are_read() -> None:
     assert parse_bundle("t/ns/0xC0000000_0xffffffff") == ("t/ns", KeyRange(0xC0000000, FULL))
     assert parse_bundle("t/ns/LARGEST") is None
-
-
-def test_a_range_of_one_hash_is_not_cut() -> None:
-    request = SplitRequest(KeyRange(5, 6))
-    assert isinstance(
-        applied((0, 5, 6, FULL), request.bundle, cut("range_equally_divide", request) or ()),
-        SplitFault,
-    )
 
 
 def test_topics_of_adjacent_hashes_are_cut_one_too_low() -> None:
@@ -72,17 +50,12 @@ def test_positions_are_taken_in_order_where_they_are_inside() -> None:
     bundle = KeyRange(0x10, 0x40)
     request = SplitRequest(bundle, topics(0x11, 0x12), positions=(0x30, 0x10, 0x20, 0x30, 0x40))
     assert cut("specified_positions_divide", request) == (0x20, 0x30, 0x30)
-    assert (
-        cut(
-            "specified_positions_divide",
-            SplitRequest(bundle, topics(0x11, 0x12), positions=(0x40,)),
-        )
-        is None
-    )
-    assert cut("specified_positions_divide", SplitRequest(bundle, None, positions=(0x20,))) is None
-    assert cut(
-        "specified_positions_divide", SplitRequest(bundle, None, positions=(0x20,), force=True)
-    ) == (0x20,)
+    for other, found in (
+        (SplitRequest(bundle, topics(0x11, 0x12), positions=(0x40,)), None),
+        (SplitRequest(bundle, None, positions=(0x20,)), None),
+        (SplitRequest(bundle, None, positions=(0x20,), force=True), (0x20,)),
+    ):
+        assert cut("specified_positions_divide", other) == found
 
 
 def test_what_java_throws_is_a_value() -> None:
@@ -111,7 +84,5 @@ def test_a_cut_changes_the_boundaries_of_the_namespace() -> None:
     assert applied((0, 100, 200), KeyRange(0, 100), (50,)) == (0, 50, 100, 200)
     assert isinstance(applied((0, 100, 200), KeyRange(0, 100), (100,)), SplitFault)
     assert isinstance(applied((0, 100, 200), KeyRange(0, 100), (50, 50)), SplitFault)
-    assert [str(part) for part in KeyRange(0, 100).parts((50,))] == [
-        "0x00000000_0x00000032",
-        "0x00000032_0x00000064",
-    ]
+    halves = ["0x00000000_0x00000032", "0x00000032_0x00000064"]
+    assert [*map(str, KeyRange(0, 100).parts((50,)))] == halves

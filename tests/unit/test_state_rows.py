@@ -1,6 +1,4 @@
-"""Brokers and clusters in Spark's state and in checkpoints: how they are packed, and what
-`rebalancer state` prints of them.
-"""
+"""Brokers and clusters in Spark's state: how they are packed, and what is printed of them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -117,11 +115,8 @@ def a_cluster(state: ClusterState, *brokers: BrokerState) -> SparkStore:
 
 def test_brokers_come_in_the_order_in_which_they_appeared() -> None:
     rows = read(STATE, a_row("b1", 2), a_row("b2", 3), a_row("b3", 1))
-    assert [(row.cluster, row.broker, row.round, row.sampled_at_ms) for row in rows] == [
-        ("c", "b3", 7, 650),
-        ("c", "b1", 7, 650),
-        ("c", "b2", 7, 650),
-    ]
+    assert [row.broker for row in rows] == ["b3", "b1", "b2"]
+    assert {(row.cluster, row.round, row.sampled_at_ms) for row in rows} == {("c", 7, 650)}
 
 
 def test_clusters_come_by_name() -> None:
@@ -155,15 +150,9 @@ def test_every_figure_has_its_own_column() -> None:
         ewma=0.1, placement_ewma=0.2, hit_high=3, hit_low=4, throughput_ewma=5.5, gave_at_ms=6
     )
     (row,) = read(STATE, replace(a_row("b1", 0), figures=figures, memory=memory))
-    assert row.ewma == 0.1
-    assert row.placement_ewma == 0.2
-    assert row.hit_high == 3
-    assert row.hit_low == 4
-    assert row.throughput_ewma == 5.5
-    assert row.gave_at_ms == 6
-    assert row.bundles == 5
-    assert row.msg_rate == 3.0
-    assert row.msg_throughput == 70.0
+    assert (row.ewma, row.placement_ewma, row.throughput_ewma) == (0.1, 0.2, 5.5)
+    assert (row.hit_high, row.hit_low, row.gave_at_ms) == (3, 4, 6)
+    assert (row.bundles, row.msg_rate, row.msg_throughput) == (5, 3.0, 70.0)
     assert row.usage_average is None
 
 

@@ -1,6 +1,4 @@
-"""What whole bundles can reach at best, and what must move: printed examples, and bounds that never
-exceed what an exact solver finds.
-"""
+"""What whole bundles can reach at best, and what must move: bounds that are never too high."""
 
 import numpy as np
 import pytest
@@ -12,10 +10,10 @@ from pulsar_rebalancer.lab.simulation.noise import Stream
 from strategies.bundles import Floats
 from strategies.cluster.round_figures import Certificate
 from strategies.shedding.steady.certificate import best_spread, certified, least_to_move
-from strategies.shedding.steady.move_plan import LoadedBrokers, MovePlan, Pieces, PlannedMove
+from strategies.shedding.steady.move_plan import MovePlan, PlannedMove
+from tests.world.steady import loaded, named
 
 pytestmark = pytest.mark.heavy
-
 #: Rounding of the bound, in points.
 _ROUNDED = 1e-6
 
@@ -55,9 +53,7 @@ def test_load_that_can_not_move_is_part_of_a_usage() -> None:
 
 
 def test_one_broker_or_no_bundles_leave_no_spread() -> None:
-    assert spread_of([1.0, 2.0], 1) == 0.0
-    assert spread_of([], 0) == 0.0
-    assert spread_of([], 3) == 0.0
+    assert spread_of([1.0, 2.0], 1) == spread_of([], 0) == spread_of([], 3) == 0.0
 
 
 @pytest.mark.parametrize("start", range(0, 60, 10))
@@ -108,9 +104,6 @@ def test_as_much_load_must_move_as_the_figures_of_simulations_say(seed: int) -> 
 
 
 def test_the_fewest_bytes_are_those_of_the_bundles_with_the_least_bytes_per_load() -> None:
-    """20 units of load must leave the first broker, whose bundles cost 3 bytes/s a unit at least;
-    bundles of other brokers cost 1.
-    """
     usage, capacity = np.array([60.0, 20.0, 20.0]), np.ones(3)
     needs = least_to_move(usage, capacity, 20.0, np.array([3.0, 1.0, 1.0]))
     # With the band from low to low + 20: (40 − low) · 3 leave, (low − 20) · 2 · 1 arrive.
@@ -120,27 +113,10 @@ def test_the_fewest_bytes_are_those_of_the_bundles_with_the_least_bytes_per_load
 
 def test_a_broker_that_joins_empty_does_not_make_moves_look_needless() -> None:
     """Ten bundles of 1 MB/s and 6 points each on one broker: half of them must move."""
-    full = Pieces(
-        tuple(map(str, range(10))),
-        np.full(10, 6.0),
-        np.zeros(10),
-        np.full(10, 1e6),
-        np.ones(10, dtype=bool),
-        np.zeros(10, dtype=bool),
-    )
-    none = np.zeros(0, dtype=bool)
-    empty = Pieces((), np.zeros(0), np.zeros(0), np.zeros(0), none, none)
-    brokers = LoadedBrokers(
-        np.array([60.0, 0.0]),
-        np.ones(2),
-        (full, empty).__getitem__,
-        lambda *_: np.ones(2, dtype=bool),
-    )
-    half = MovePlan(
-        tuple(PlannedMove(str(row), 0, 1, 6.0, 0.0) for row in range(5)),
-        np.array([30.0, 30.0]),
-        np.zeros(2),
-    )
+    full = named(*[6.0] * 10)
+    brokers = loaded([full, {}], 0.0, traffic=[1e6] * 10)
+    moves = tuple(PlannedMove(name, 0, 1, 6.0, 0.0) for name in [*full][:5])
+    half = MovePlan(moves, np.array([30.0, 30.0]), np.zeros(2))
 
     made = certified(brokers, half)
 

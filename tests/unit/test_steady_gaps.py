@@ -1,6 +1,4 @@
-"""Which gaps between brokers SteadyShedder acts on: after foreign moves, jumps of usage that
-traffic does not explain, and reports that show less than the whole cluster.
-"""
+"""Which gaps between brokers SteadyShedder acts on."""
 
 from dataclasses import replace
 
@@ -54,12 +52,12 @@ class TestForeignMoves:
     def test_seven_points_are_enough_and_eight_after_its_own(
         self, points: float, began_at_ms: int, counts: bool
     ) -> None:
-        histories = {
-            name: history_of(
-                LoadSample(minute * MINUTE_MS, usage / 100, 1e6, 1e3) for minute in (1, 2, 3)
-            )
-            for name, usage in (("b0:1", 30.0 + points), ("b1:1", 30.0))
-        }
+        minutes = [MINUTE_MS, 2 * MINUTE_MS, 3 * MINUTE_MS]
+        full, empty = (
+            history_of(LoadSample(at, usage / 100, 1e6, 1e3) for at in minutes)
+            for usage in (30.0 + points, 30.0)
+        )
+        histories = {"b0:1": full, "b1:1": empty}
         episode = Episode(began_at_ms=began_at_ms, last_at_ms=0)
         gap, _ = widest_gap(
             histories, lambda _, one: one.usage, PROFILES["default"], episode, 3 * MINUTE_MS
@@ -131,9 +129,7 @@ def test_bundles_that_reports_do_not_list_are_neither_proof_nor_other_processes(
 
 @pytest.mark.parametrize("others", [0, 2])
 def test_a_gap_of_a_broker_whose_last_move_no_sample_shows_yet_waits_for_one(others: int) -> None:
-    """With one broker left no plan was tried, with three none of them can give the cold one
-    anything: it does not follow that bundles are too large.
-    """
+    """It does not follow that bundles are too large."""
     cold = broker("b2", 10.0, 10.0, bundles(5.0, 5.0, first=20))
     hot, *calm = (
         broker(f"b{at}", 80.0, 80.0, bundles(*[8.0] * 10, first=100 + 20 * at))
@@ -153,16 +149,10 @@ def test_a_gap_of_a_broker_whose_last_move_no_sample_shows_yet_waits_for_one(oth
     assert state.code == "waiting"
 
 
-@pytest.mark.parametrize(
-    ("explained", "how"),
-    [
-        (0.0, ""),
-        (0.4, ", and traffic explains at least 40 % of that"),
-        (1.0, ", and in each by what traffic explains"),
-    ],
-)
-def test_a_gap_says_how_much_of_it_traffic_explains(explained: float, how: str) -> None:
-    gap = LoadGap(GapTest("wide-gap", 14.5, 3, explained=explained), "b5", "b1", 18.44)
-    assert (
-        gap_text(gap) == f"b5 is at least 18.4 points above b1 in each of the last 3 samples{how}"
-    )
+def test_a_gap_says_how_much_of_it_traffic_explains() -> None:
+    tests = (GapTest("wide-gap", 14.5, 3, explained=part) for part in (0.0, 0.4, 1.0))
+    said = [gap_text(LoadGap(one, "b5", "b1", 18.44)) for one in tests]
+    gap = "b5 is at least 18.4 points above b1 in each of the last 3 samples"
+    assert said[0] == gap
+    assert said[1] == f"{gap}, and traffic explains at least 40 % of that"
+    assert said[2] == f"{gap}, and in each by what traffic explains"

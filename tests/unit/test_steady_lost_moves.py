@@ -76,11 +76,9 @@ class Cluster:
         cold = {ns(at) for at in range(12, 15)} | arrived
         ordered = moved if self.counts_moves else set[str]()
         carried = len(hot - ordered), len(cold | ordered)
-        seen = view(
-            self._broker("hot", hot - self.gone, carried[0]),
-            self._broker("cold", cold - self.gone, carried[1]),
-            cooling=self.first,
-        )
+        full = self._broker("hot", hot - self.gone, carried[0])
+        empty = self._broker("cold", cold - self.gone, carried[1])
+        seen = view(full, empty, cooling=self.first)
         return replace(seen, now_ms=MINUTE_MS * self.minute, command_ttl_ms=LIFETIME * MINUTE_MS)
 
     def _broker(self, name: str, owned: set[str], carried: int) -> BrokerLoad:
@@ -183,12 +181,9 @@ def test_only_samples_that_a_move_was_counted_into_are_corrected(sign: int, afte
     """Estimates of the time in which it was under way go; what is measured later stays."""
     before = sampled(*minutes([50.0, 50.0, 50.0]))
     under_way = counted(before, MOVE, sign)
-    estimated = history_of(
-        [*under_way.samples, under_way.samples[-1]._replace(at_ms=240_000)], bundles=4
-    )
-    measured = history_of(
-        [*estimated.samples, before.samples[-1]._replace(at_ms=480_000)], bundles=5
-    )
+    last, late = under_way.samples[-1]._replace(at_ms=240_000), before.samples[-1]
+    estimated = history_of([*under_way.samples, last], bundles=4)
+    measured = history_of([*estimated.samples, late._replace(at_ms=480_000)], bundles=5)
     assert {round(100 * one.usage) for one in estimated.samples} == {after}
 
     corrected = uncounted(measured, MOVE, sign, 420_000, 5)
@@ -200,11 +195,8 @@ def test_only_samples_that_a_move_was_counted_into_are_corrected(sign: int, afte
 def test_what_traffic_costs_is_not_learned_from_estimates() -> None:
     rule, memory = SteadyShedder(SteadySettings(), WEIGHTS), Memory()
     for minute, estimated in enumerate([False, False, True, True]):
-        load = replace(
-            broker("b", 10.0 + 20 * estimated, 40.0 * (1 + estimated), {ns(0): Load(mib=4.0)}),
-            estimated=estimated,
-            reported_at_ms=MINUTE_MS * minute,
-        )
+        load = broker("b", 10.0 + 20 * estimated, 40.0 * (1 + estimated), {ns(0): Load(mib=4.0)})
+        load = replace(load, estimated=estimated, reported_at_ms=MINUTE_MS * minute)
         seen = replace(view(load, replace(load, broker="c:1")), now_ms=MINUTE_MS * minute)
         memory = rule.shed(seen, memory).memory
     history = histories_of(memory, ["b:1"])["b:1"]

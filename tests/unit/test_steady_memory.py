@@ -1,6 +1,4 @@
-"""What SteadyShedder remembers: values that are opaque to the engine and to states, also of older
-versions, and how moves that did not help are counted and forgotten.
-"""
+"""What SteadyShedder remembers, and how moves that did not help are counted and forgotten."""
 
 import msgspec
 
@@ -20,8 +18,6 @@ from streaming.state.rows import from_bytes, to_bytes
 from tests.world.steady import history_of
 
 HISTORY = history_of([LoadSample(1, 0.5, 2.0, 3.0)], changed_at_ms=4, bundles=5)
-
-
 MOVE = RecentMove("b", "a:1", "b:1", 1, 2.0, 3.0, 0.25, 0.5)
 
 
@@ -85,24 +81,19 @@ def move(bundle: str, source: str, destination: str, at: int = 0) -> RecentMove:
 
 #: Two moves that should have cut a spread of 40 points to 10.
 ASKED = Episode(0, 0, spread_before=0.4, spread_predicted=0.1, judged=False)
-
-
 MOVES = (move("x", "a", "b"), move("y", "a", "b"))
+UNEVEN = {"a": history(0.7, 0.7, 0.7, 0.7), "b": history(0.3, 0.3, 0.3, 0.3)}
 
 
 def test_moves_that_brought_nothing_add_up_until_some_help() -> None:
-    uneven = {"a": history(0.7, 0.7, 0.7, 0.7), "b": history(0.3, 0.3, 0.3, 0.3)}
     even = {"a": history(0.6, 0.6, 0.5, 0.5), "b": history(0.3, 0.3, 0.4, 0.4)}
 
-    once = judged_moves(ASKED, uneven, MOVES, 3 * MINUTE_MS)
-    twice = judged_moves(once._replace(judged=False), uneven, MOVES, 3 * MINUTE_MS)
+    once = judged_moves(ASKED, UNEVEN, MOVES, 3 * MINUTE_MS)
+    twice = judged_moves(once._replace(judged=False), UNEVEN, MOVES, 3 * MINUTE_MS)
     helped = judged_moves(twice._replace(judged=False), even, MOVES, 3 * MINUTE_MS)
 
-    assert [(one.idle_rounds, one.idle_moves) for one in (once, twice, helped)] == [
-        (1, 2),
-        (2, 4),
-        (0, 0),
-    ]
+    idle = [(one.idle_rounds, one.idle_moves) for one in (once, twice, helped)]
+    assert idle == [(1, 2), (2, 4), (0, 0)]
 
 
 def test_moves_are_not_judged_once_traffic_is_another() -> None:
@@ -122,24 +113,21 @@ HOUR_MS = 60 * MINUTE_MS
 
 
 def test_what_moves_brought_is_forgotten_eight_hours_later_whatever_was_not_judged_since() -> None:
-    """The traffic of a broker doubled, something else moved bundles, or a small part of the plan
-    was carried out.
-    """
-    before = Episode(0, 0, spread_before=0.4, spread_predicted=0.1, judged=False)._replace(
+    before = ASKED._replace(
         caution=2.0, idle_rounds=3, idle_moves=5, error=0.05, planned=2, judged_at_ms=0
     )
-    uneven = {"a": history(0.7, 0.7, 0.7, 0.7), "b": history(0.3, 0.3, 0.3, 0.3)}
-    louder = [one._replace(throughput=2e6) for one in uneven["b"].samples[2:]]
-    grown = history_of((*uneven["b"].samples[:2], *louder), changed_at_ms=0)
+    calm = UNEVEN["b"].samples
+    louder = [one._replace(throughput=2e6) for one in calm[2:]]
+    grown = history_of((*calm[:2], *louder), changed_at_ms=0)
     small = move("x", "a", "b")._replace(source_loses=0.0, destination_gains=0.0)
     now_ms = 7 * HOUR_MS
 
     not_judged = [
-        judged_moves(before, {**uneven, "b": grown}, MOVES, now_ms),
-        judged_moves(before, uneven, MOVES, now_ms, foreign_ms=MINUTE_MS),
-        judged_moves(before, uneven, (small,), now_ms),
+        judged_moves(before, {**UNEVEN, "b": grown}, MOVES, now_ms),
+        judged_moves(before, UNEVEN, MOVES, now_ms, foreign_ms=MINUTE_MS),
+        judged_moves(before, UNEVEN, (small,), now_ms),
     ]
-    judged = judged_moves(before, uneven, MOVES, now_ms)
+    judged = judged_moves(before, UNEVEN, MOVES, now_ms)
 
     for episode in not_judged:
         assert episode == before._replace(judged=True)
@@ -150,9 +138,8 @@ def test_what_moves_brought_is_forgotten_eight_hours_later_whatever_was_not_judg
 
 
 def test_moves_of_earlier_rounds_are_not_counted_again() -> None:
-    uneven = {"a": history(0.7, 0.7, 0.7, 0.7), "b": history(0.3, 0.3, 0.3, 0.3)}
     earlier = move("z", "b", "a", at=-5)
-    assert judged_moves(ASKED, uneven, (earlier, *MOVES), 3 * MINUTE_MS).idle_moves == 2
+    assert judged_moves(ASKED, UNEVEN, (earlier, *MOVES), 3 * MINUTE_MS).idle_moves == 2
 
 
 def test_a_bundle_returns_to_any_broker_that_it_left() -> None:

@@ -1,6 +1,4 @@
-"""What a plan of SteadyShedder moves: few bundles with little traffic, none twice, and enough that
-the next gap does not call for the rest.
-"""
+"""What a plan of SteadyShedder moves: few bundles with little traffic, none twice."""
 
 from dataclasses import replace
 
@@ -84,9 +82,7 @@ def test_a_follow_up_leaves_what_small_moves_would_bring() -> None:
 
 @pytest.mark.heavy
 def test_moves_of_a_follow_up_are_worth_their_pauses() -> None:
-    """Figures of real brokers: three moves were to cut the spread by 36 points. Most of what is
-    left rests; six of the other bundles together would bring 4 points.
-    """
+    """Figures of real brokers: six moves together would bring 4 points."""
     held = rows([0.3] * 8, [1.5, 1.0, 0.5], [0.5] * 4, [0.5, 0.5, 0.4, 0.4, 0.3, 0.3, 0.3])
     brokers = loaded(held, [32.0, 25.5, 30.0, 35.0])
 

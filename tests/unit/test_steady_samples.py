@@ -1,7 +1,6 @@
-"""The windows of SteadyShedder count report periods: no report counts twice, and reports that come
-late, rarely or in bunches change nothing.
-"""
+"""The windows of SteadyShedder count report periods, however reports come."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -19,21 +18,21 @@ from tests.world.steady import LoadLevel, history_of, levels_of
 PERIOD_S = 60
 
 
-def sampled(*reports: tuple[int, float]) -> LoadHistory:
-    """The history after reports at these seconds, each with its usage in percent."""
-    history = NO_SAMPLES
-    for at_s, percent in reports:
-        sample = LoadSample(1000 * at_s, percent / 100, 1e6, 1e3)
+def followed(samples: Iterable[LoadSample], history: LoadHistory = NO_SAMPLES) -> LoadHistory:
+    """The history after these reports of a broker with five bundles."""
+    for sample in samples:
         history = continued(history, sample, 5, True, 1000.0 * PERIOD_S)
     return history
 
 
+def sampled(*reports: tuple[int, float]) -> LoadHistory:
+    """The history after reports at these seconds, each with its usage in percent."""
+    return followed(LoadSample(1000 * at, usage / 100, 1e6, 1e3) for at, usage in reports)
+
+
 def levels(*loads: tuple[int, float]) -> list[float]:
     """Throughputs (MB/s) of the levels after reports at these minutes with these throughputs."""
-    history = NO_SAMPLES
-    for minute, throughput in loads:
-        sample = LoadSample(60_000 * minute, 0.5, 1e6 * throughput, 1e3)
-        history = continued(history, sample, 5, True, 1000.0 * PERIOD_S)
+    history = followed(LoadSample(60_000 * at, 0.5, 1e6 * load, 1e3) for at, load in loads)
     return [one.throughput / 1e6 for one in levels_of(history)]
 
 
@@ -70,16 +69,14 @@ def test_however_reports_come_no_usage_is_lost_or_counted_twice(times: list[int]
     """The usage added up over time is the same; no two samples are closer than most of a period."""
     reports = [(at, 40.0 + at % 9) for at in times]
     samples = shown(sampled((0, 40.0), *reports))
-    assert sum(
-        usage * (at - before) for (before, _), (at, usage) in pairwise(samples)
-    ) == pytest.approx(
-        sum(usage * (at - before) for (before, _), (at, usage) in pairwise([(0, 0.0), *reports])),
-        abs=1e-3,
+    kept, given = (
+        sum(usage * (at - before) for (before, _), (at, usage) in pairwise(some))
+        for some in (samples, [(0, 0.0), *reports])
     )
-    assert all(
-        later - before > 1.25 * PERIOD_S
-        for (before, _), (later, _) in zip(samples, samples[2:], strict=False)
-    )
+    assert kept == pytest.approx(given, abs=1e-3)
+    at_s = [at for at, _ in samples]
+    apart = [later - before for before, later in zip(at_s[:-2], at_s[2:], strict=True)]
+    assert all(one > 1.25 * PERIOD_S for one in apart)
 
 
 @pytest.mark.parametrize("every", [1, 5, 10, 20, 29, 30, 45, 60])
@@ -96,13 +93,8 @@ def test_a_report_soon_after_the_first_one_is_no_second_sample() -> None:
 
 
 def test_a_late_report_is_a_sample_as_any_other() -> None:
-    assert shown(sampled((0, 50.0), (60, 52.0), (135, 54.0), (180, 56.0), (240, 58.0))) == [
-        (0, 50.0),
-        (60, 52.0),
-        (135, 54.0),
-        (180, 56.0),
-        (240, 58.0),
-    ]
+    reports = [(0, 50.0), (60, 52.0), (135, 54.0), (180, 56.0), (240, 58.0)]
+    assert shown(sampled(*reports)) == reports
 
 
 def test_a_level_is_forgotten_eight_hours_after_its_last_sample_but_not_the_newest_one() -> None:
@@ -120,7 +112,7 @@ def test_after_a_silence_as_long_as_the_window_samples_begin_again(
     """What brokers showed before says nothing of the present, whatever the collector missed."""
     before = sampled(*((60 * minute, 90.0) for minute in range(20)))
     load = LoadSample(1000 * (60 * 19 + silence_s), 0.3, 3e5, 3e2)
-    after = continued(before, load, 5, True, 1000.0 * PERIOD_S)
+    after = followed([load], before)
     assert len(after.samples) == kept
     assert after.samples[-1] == load
     assert [one.throughput for one in levels_of(after)][:1] == [1e6]
@@ -160,15 +152,16 @@ def first_moves(period_s: int, settings: SteadySettings, *, every_s: int = 60, a
     """
     rule, memory = SteadyShedder(settings, WEIGHTS), Memory()
     for at_s in range(0, 1200, every_s):
-        brokers = [
-            replace(
-                broker(f"b{at}", usage, usage, bundles(*[usage / 10] * 10, first=10 * at)),
-                reported_at_ms=1000 * (at_s if asked else at_s // period_s * period_s),
-                fresh=at_s % period_s == 0,
-            )
+        told_ms, fresh = (
+            1000 * (at_s if asked else at_s // period_s * period_s),
+            not at_s % period_s,
+        )
+        brokers = (
+            broker(f"b{at}", usage, usage, bundles(*[usage / 10] * 10, first=10 * at), fresh=fresh)
             for at, usage in enumerate((80.0, 10.0))
-        ]
-        done = rule.shed(replace(view(*brokers), now_ms=1000 * at_s), memory)
+        )
+        seen = view(*(replace(one, reported_at_ms=told_ms) for one in brokers))
+        done = rule.shed(replace(seen, now_ms=1000 * at_s), memory)
         memory = done.memory
         if done.decisions:
             return at_s
@@ -191,9 +184,7 @@ def test_brokers_that_report_rarely_are_judged_by_as_many_reports(period_s: int)
 
 @pytest.mark.parametrize("period_s", [120, 180])
 def test_figures_that_brokers_repeat_are_one_sample_of_their_period(period_s: int) -> None:
-    """An idle broker may report the same figures for hours, so they count about once per
-    `sample_seconds`: this must be at least the brokers' period, which `doctor` checks.
-    """
+    """So `sample_seconds` must be at least the brokers' period, which `doctor` checks."""
     right, short = SteadySettings(sample_seconds=period_s), SteadySettings()
     assert first_moves(period_s, right, asked=True) == period_s
     assert first_moves(period_s, short, asked=True) == 60

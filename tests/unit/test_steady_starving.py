@@ -1,6 +1,4 @@
-"""SteadyShedder judges brokers whose bundles come and go all the time: a changed number of bundles
-makes samples begin again only where it explains the traffic, and not for ever.
-"""
+"""SteadyShedder judges brokers whose bundles come and go all the time, too."""
 
 from dataclasses import dataclass, field, replace
 from random import Random

@@ -1,6 +1,4 @@
-"""A signal that asks a process to stop is noticed at whatever step of its work, or of a read, it
-arrives; work that is repeated beside the main work ends with it.
-"""
+"""A signal that asks a process to stop is noticed at whatever step of its work it arrives."""
 
 import io
 import os
@@ -67,15 +65,11 @@ def signal_at_every_step() -> int:
 
 @pytest.mark.heavy
 def test_a_signal_at_any_step_of_waiting_for_it_ends_the_wait() -> None:
-    """Even while the main thread holds the lock of the event, for which the handler must not
-    wait.
-    """
+    """Even while the main thread holds the lock of the event."""
     code = f"from {__name__} import signal_at_every_step; print(signal_at_every_step())"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=_LONG_S, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert int(done.stdout) > 50
+    program = [sys.executable, "-c", code]
+    steps = subprocess.check_output(program, stderr=subprocess.STDOUT, text=True, timeout=_LONG_S)
+    assert int(steps) > 50
 
 
 def test_a_stop_is_set_as_soon_as_it_is_asked_for() -> None:
@@ -124,20 +118,12 @@ FORGOTTEN_S = 300.0
 
 def test_no_signal_is_lost_however_close_to_the_read() -> None:
     reading, writing = os.pipe()
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", SIGNALLED],
-            check=False,
-            cwd=ROOT,
-            stdin=reading,
-            capture_output=True,
-            text=True,
-            timeout=FORGOTTEN_S,
+    program = [sys.executable, "-c", SIGNALLED]
+    with os.fdopen(reading), os.fdopen(writing, "w"):
+        said = subprocess.check_output(
+            program, stderr=subprocess.STDOUT, cwd=ROOT, stdin=reading, timeout=FORGOTTEN_S
         )
-    finally:
-        os.close(reading)
-        os.close(writing)
-    assert (done.stdout, done.stderr) == ("every signal was noticed\n", "")
+    assert said == b"every signal was noticed\n"
 
 
 def test_input_arrives_whole_and_ends() -> None:

@@ -1,6 +1,4 @@
-"""Text of records on terminals and in logs: no escape sequence reaches the terminal, and no record
-forges a line. One place turns exceptions into messages and exit codes.
-"""
+"""No record brings an escape sequence to a terminal or forges a line; errors are messages."""
 
 import json
 import os
@@ -34,13 +32,12 @@ from tests.control_topic import TOPICS, now_ms, outcome
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar, answered
 from tests.telemetry_lines import T0, intent, line, policies, sweep
-from tests.unit.command_line import Answer, rebalancer
+from tests.unit.command_line import rebalancer
 from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 from tools.processes.set_words import set_words
 
 #: Colours, a title, a bell, a clear of the screen in one byte, a change of direction, line ends.
 EVIL = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202etxet\u2028\x85\r\nFORGED"
-
 Words = tuple[object, ...]
 
 
@@ -74,34 +71,23 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
         (out / f"{kind}.jsonl").read_bytes().splitlines() for kind in ("rounds", "commands")
     )
     given = [decode_command(one) for one in commands]
+    outcomes = (encode_outcome(outcome(one, "failed", "unanswered: no answer")) for one in given)
+    origin = Origin(Position("t", 0, 0), b"{", 1)
+    rejected = encode_rejected(WireError("not-json", "no JSON"), origin, "c")
     hostile = {
         "telemetry": poisoned(telemetry, lambda value: decode(value, b"")),
         "rounds": poisoned(map(newer, rounds), of_cluster(decode_round)),
         "commands": poisoned(commands, of_cluster(decode_command)),
-        "outcomes": poisoned(
-            (encode_outcome(outcome(one, "failed", "unanswered: no answer")) for one in given),
-            decode_answer,
-        ),
-        "rejected": poisoned(
-            [
-                encode_rejected(
-                    WireError("not-json", "no JSON"), Origin(Position("t", 0, 0), b"{", 1), "c"
-                )
-            ],
-            decode_rejected,
-        ),
+        "outcomes": poisoned(outcomes, decode_answer),
+        "rejected": poisoned([rejected], decode_rejected),
     }
     for kind, records in hostile.items():
         with FileTopicWriter(folder / kind) as writer:
             writer.append(records)
     places = {f"topics.{topic}": file_topic_uri(folder / topic) for topic in TOPICS}
-    return Scene(
-        folder,
-        recorded(folder, hostile["telemetry"], "hostile.jsonl"),
-        given[0].id,
-        "1.1",
-        tuple(set_words({**places, "executor.state": folder / "executor", "pulsar.cluster": "c"})),
-    )
+    settings = set_words({**places, "executor.state": folder / "executor", "pulsar.cluster": "c"})
+    recording = recorded(folder, hostile["telemetry"], "hostile.jsonl")
+    return Scene(folder, recording, given[0].id, "1.1", tuple(settings))
 
 
 def newer(record: bytes) -> bytes:
@@ -121,9 +107,7 @@ def of_cluster(read: Callable[[bytes], Any]) -> Callable[[bytes], object]:
 
 
 def poisoned(records: Iterable[bytes], read: Callable[[bytes], object]) -> list[bytes]:
-    """The records with hostile text at the end of each text that their reader accepts with it; a
-    record that no reader accepts gets it in all of its texts.
-    """
+    """The records with hostile text at the end of each text that their reader accepts with it."""
     return [_poisoned(record, read) for record in records]
 
 
@@ -161,24 +145,14 @@ def _texts(tree: Any) -> Iterator[tuple[Any, Any]]:
             yield from _texts(value)
 
 
-#: Commands that print what they read, with the words that make them do it. `None`: nothing of a
-#: record gets into the text of these, or only in log lines, which have a test of their own.
-READERS: Mapping[str, Callable[[Scene], list[Words]] | None] = {
-    "demo": None,
-    "watch": None,
-    "run": None,
-    "notify": None,
-    "serve": None,
-    "simulate": None,
-    "jars": None,
-    "ship": None,
-    "topics": None,
-    "conformance": None,
-    "state": None,
-    "config": None,
-    "drain": None,
-    "undrain": None,
-    "roll": None,
+#: Nothing of a record gets into the text of these commands, or only in log lines, which have a test
+#: of their own.
+SILENT = {
+    "demo", "watch", "run", "notify", "serve", "simulate", "jars", "ship", "topics", "conformance",
+    "state", "config", "drain", "undrain", "roll",
+}  # fmt: skip
+#: Commands that print what they read, with the words that make them do it.
+READERS: Mapping[str, Callable[[Scene], list[Words]]] = {
     "collect": lambda scene: [("collect", "--once", *scene.settings)],
     "execute": lambda scene: [("execute", "--once", *scene.settings)],
     "doctor": lambda scene: [("doctor", "--no-spark-start", *scene.settings)],
@@ -212,34 +186,27 @@ SHOWN = {"doctor", "replay", "status", "explain", "shadow", "plans", "intents"}
 
 
 def test_a_new_command_is_asked_too() -> None:
-    assert READERS.keys() == COMMANDS.keys()
+    assert {*READERS, *SILENT} == {*COMMANDS}
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", [name for name, words in READERS.items() if words is not None])
+@pytest.mark.parametrize("name", READERS)
 def test_what_a_command_prints_of_a_hostile_record_is_text(scene: Scene, name: str) -> None:
-    readers = READERS[name]
-    assert readers is not None
     with FakePulsar(Cluster(version=f"4.2.4{EVIL}")) as pulsar:
         pulsar.fail("load-report", answered(500, EVIL.encode()))
         answers = [
             rebalancer(*words, "--set", f"pulsar.admin_urls={pulsar.admin_urls}")
-            for words in readers(scene)
+            for words in READERS[name](scene)
         ]
 
-    assert {escape for answer in answers for escape in dangerous(answer)} == set()
-    assert forged(answers) == []
-    assert any("FORGED" in answer.out + answer.err for answer in answers) == (name in SHOWN)
+    text = "\n".join(answer.out + answer.err for answer in answers)
+    assert dangerous(text) == set()
+    assert [one for one in text.split("\n") if one.lstrip().startswith("FORGED")] == []
+    assert ("FORGED" in text) == (name in SHOWN)
 
 
-def dangerous(answer: Answer) -> set[str]:
-    return {c for c in answer.out + answer.err if c != "\n" and not c.isprintable()}
-
-
-def forged(answers: Iterable[Answer]) -> list[str]:
-    """Lines that a record begins."""
-    lines = [text for answer in answers for text in (answer.out + answer.err).split("\n")]
-    return [text for text in lines if text.lstrip().startswith("FORGED")]
+def dangerous(text: str) -> set[str]:
+    return {c for c in text if c != "\n" and not c.isprintable()}
 
 
 def test_log_lines_of_text_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -264,19 +231,16 @@ def test_tables_and_sentences_are_printed_as_text(capsys: pytest.CaptureFixture[
 
     written = capsys.readouterr().out
     assert "below" in written
-    assert {c for c in written if c != "\n" and not c.isprintable()} == set()
+    assert dangerous(written) == set()
 
 
-def test_what_is_printed_as_json_is_the_same_json() -> None:
+def test_what_is_printed_as_json_is_the_same_json_and_letters_of_all_scripts_stay() -> None:
     tree = {"text": f"{EVIL} \U000e0001 é → 😀", EVIL: 1}
     out = StringIO()
     put(json.dumps(tree, ensure_ascii=False), out)
 
     assert out.getvalue().removesuffix("\n").isprintable()
     assert json.loads(out.getvalue()) == tree
-
-
-def test_letters_of_all_scripts_stay() -> None:
     assert printable("Zoë → 北京 😀") == "Zoë → 北京 😀"
 
 
@@ -292,24 +256,16 @@ def code_of(error: BaseException, debug: bool = False) -> int:
 @pytest.mark.parametrize(
     ("error", "code", "told"),
     [
-        (
-            SettingsError(["a.b: wrong", "c: wrong too"]),
-            2,
-            "error: a.b: wrong\nerror: c: wrong too\n",
-        ),
-        (RebalancerError("do this instead"), 1, "error: do this instead\n"),
-        (PublishTimeout("try again"), 1, "error: try again\n"),
-        (
-            FileNotFoundError(2, "No such file or directory", "x.jsonl"),
-            1,
-            "error: x.jsonl: No such file or directory\n",
-        ),
-        (OSError("disk on fire"), 1, "error: disk on fire\n"),
+        (SettingsError(["a.b: wrong", "c: wrong too"]), 2, "a.b: wrong\nerror: c: wrong too"),
+        (RebalancerError("do this instead"), 1, "do this instead"),
+        (PublishTimeout("try again"), 1, "try again"),
+        (FileNotFoundError(2, "No such file", "x.jsonl"), 1, "x.jsonl: No such file"),
+        (OSError("disk on fire"), 1, "disk on fire"),
         (
             ModuleNotFoundError("No module named 'pyspark'", name="pyspark"),
             1,
-            "error: pyspark is not installed, the streaming job needs it: pip install "
-            "'pulsar-rebalancer[spark]'\n",
+            "pyspark is not installed, the streaming job needs it: pip install "
+            "'pulsar-rebalancer[spark]'",
         ),
     ],
 )
@@ -317,7 +273,7 @@ def test_an_error_is_a_message_and_a_code(
     capsys: pytest.CaptureFixture[str], error: Exception, code: int, told: str
 ) -> None:
     assert code_of(error) == code
-    assert capsys.readouterr() == ("", told)
+    assert capsys.readouterr() == ("", f"error: {told}\n")
 
 
 def test_a_bug_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
@@ -345,25 +301,16 @@ def test_what_typer_handles_passes(error: BaseException) -> None:
         raise error
 
 
-def test_debug_as_an_option_and_in_the_environment(shown: Callable[..., bool]) -> None:
-    assert shown("--debug")
-    assert shown(REBALANCER_DEBUG="1")
-    assert not shown()
-    assert not shown(REBALANCER_DEBUG="0")
-
-
-@pytest.fixture
-def shown() -> Callable[..., bool]:
-    """Whether a failing command shows a traceback with these global options and this
-    environment.
-    """
-
-    def run(*options: str, **environment: str) -> bool:
-        answer = rebalancer(*options, "replay", "none.jsonl", env=environment)
-        assert answer.code == 2
-        return "Traceback" in answer.err
-
-    return run
+@pytest.mark.parametrize(
+    ("options", "debug", "shown"),
+    [(["--debug"], "", True), ([], "1", True), ([], "", False), ([], "0", False)],
+)
+def test_debug_as_an_option_and_in_the_environment(
+    options: list[str], debug: str, shown: bool
+) -> None:
+    environment = {"REBALANCER_DEBUG": debug} if debug else {}
+    answer = rebalancer(*options, "replay", "none.jsonl", env=environment)
+    assert (answer.code, "Traceback" in answer.err) == (2, shown)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -376,34 +323,17 @@ def test_every_listed_command_exists_and_has_help_without_typers_own_options(nam
     assert load(name).name == name
 
 
-def test_a_misspelled_command_and_no_command() -> None:
+def test_a_misspelled_command_no_command_and_the_version() -> None:
     misspelled, none = rebalancer("rn"), rebalancer()
 
     assert (misspelled.code, none.code) == (2, 2)
     assert "No such command 'rn'. Did you mean 'run'?" in misspelled.err
-
-
-def test_version() -> None:
     assert rebalancer("--version").out.startswith("rebalancer 0.")
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    ("encoding", "more"),
-    [
-        ("ascii", []),
-        ("latin-1", []),
-        *(
-            pytest.param(*rest, marks=pytest.mark.heavy)
-            for rest in [
-                ("utf-8", []),
-                ("ascii", ["--json"]),
-                ("latin-1", ["--json"]),
-                ("utf-8", ["--json"]),
-            ]
-        ),
-    ],
-)
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_what_a_terminal_cannot_show_is_written_as_an_escape(
     tmp_path: Path, encoding: str, more: list[str]
 ) -> None:
@@ -411,13 +341,8 @@ def test_what_a_terminal_cannot_show_is_written_as_an_escape(
     log.write_bytes(b"".join(line + b"\n" for line in uneven("größe")))
     command = [sys.executable, "-m", "pulsar_rebalancer.cli.main", "replay", str(log), *more]
 
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONIOENCODING": encoding},
-        capture_output=True,
-        check=True,
-    )
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True)
 
     shown = done.stdout.decode(encoding)
     if more:

@@ -1,6 +1,4 @@
-"""Topics by URI, and their consumers and publishers on files: in order, nothing lost, and after a
-restart on from what was committed.
-"""
+"""Topics by URI; on files they are read in order, and on from what was committed."""
 
 from pathlib import Path
 

@@ -1,10 +1,7 @@
-"""TransferShedder: one story per repair of the rule, and the live round from brokers' reports to
-decisions with destinations. The vectors have Java's rule.
-"""
+"""TransferShedder: one story per repair, and the live round. The vectors have Java's rule."""
 
 from dataclasses import replace
 from math import nan
-from typing import Any
 
 import pytest
 
@@ -27,18 +24,12 @@ from tests.world.brokers import MIB, WEIGHTS, Load, broker, bundles, ns, shedder
 from tests.world.sheddings import codes, ewmas, picked, play, skip_of
 
 DEFAULT = TransferSettings()
-
-
 AT_ONCE = TransferSettings(hit_count=0)
-
-
 NOW_MS = 10_000_000
 
 
 def stores(*brokers: tuple[float, float, tuple[float, ...]], **more: object) -> Stores:
-    """Brokers b1, b2, …: usage in percent, MiB/s, and the MiB/s of their top bundles, whose names
-    count on from broker to broker.
-    """
+    """Brokers b1, b2, …: usage in percent, MiB/s, and the MiB/s of their top bundles, by number."""
     entries, top, k = {}, {}, 0
     for number, (usage, mib, loads) in enumerate(brokers, start=1):
         name = f"b{number}:1"
@@ -59,75 +50,45 @@ def moved(verdict: TransferVerdict) -> list[tuple[str, float, str | None]]:
     ]
 
 
-def java(seen: Stores, settings: TransferSettings = DEFAULT) -> TransferVerdict:
-    """Of four rounds the last; before it nothing may move unless the settings say at once."""
-    hits = 0
-    for _ in range(3 if settings.hit_count else 0):
-        verdict = judge_as_java(seen, settings, hits)
-        assert (verdict.moves, verdict.skipped) == ((), "HitCount")
-        hits = verdict.hits
-    return judge_as_java(seen, settings, hits)
+def java(seen: Stores, settings: TransferSettings = AT_ONCE) -> TransferVerdict:
+    return judge_as_java(seen, settings, 0)
+
+
+def ours(seen: Stores, settings: TransferSettings = AT_ONCE) -> TransferVerdict:
+    return judge_repaired(seen, settings, 0)
 
 
 ONE_HOT_OF_THREE = stores((90, 100, (2, 5, 10, 30)), (30, 30, (5, 8)), (20, 20, (4, 6)))
-
-
 NEARLY_EMPTY = stores((60, 100, (20, 20, 20, 30)), (50, 50, ()), (2, 1, ()))
-
-
 TWO_LARGE = stores((90, 100, (45, 55)), (10, 20, (5, 15)))
-
-
 LARGE = stores((90, 100, (40, 30, 30)), (10, 20, (10, 10)))
-
-
 EMPTY = stores((100, 80, (20, 20, 20, 20)), (0, 0, ()))
-
-
 TWO_EMPTY = stores((12, 12, (1, 2, 9)), (2, 2, ()), (1, 1, ()), (1, 1, ()))
-
-
 HOT = stores((95, 100, (10, 20, 70)), (20, 10, ()))
-
-
-@pytest.mark.parametrize(
-    ("seen", "skipped"),
-    [
-        (replace(HOT, unloaded_at_ms={"b1:1": NOW_MS - 2000}), "CoolDown"),
-        (replace(HOT, available={"b1:1", "b2:1", "b3:1"}), "NoLoadData"),
-        (stores(), "NoBrokers"),
-        (replace(HOT, now_ms=NOW_MS + 1_800_000), "OutDatedData"),
-    ],
-    ids=["just unloaded", "a broker without load data", "no brokers", "old load data"],
-)
-def test_rounds_that_end_early_leave_the_hit_count_alone(seen: Stores, skipped: str) -> None:
-    verdict = judge_as_java(seen, AT_ONCE, 5)
-    assert (verdict.skipped, verdict.hits, verdict.published) == (skipped, 5, None)
 
 
 def test_without_usage_java_moves_all_but_one_and_fixed_half_the_difference() -> None:
     seen = stores((0, 100, (20, 20, 60)), (0, 10, ()))
-    assert moved(java(seen, AT_ONCE)) == [("b1", 20, "b2"), ("b1", 20, "b2")]
-    assert moved(judge_repaired(seen, AT_ONCE, 0)) == [("b1", 20, "b2"), ("b1", 20, "b2")]
+    assert moved(java(seen)) == moved(ours(seen)) == [("b1", 20, "b2"), ("b1", 20, "b2")]
     small = stores((0, 100, (40, 30, 30)), (0, 10, ()))
-    assert moved(java(small, AT_ONCE)) == [("b1", 40, "b2"), ("b1", 30, "b2")]
-    assert moved(judge_repaired(small, AT_ONCE, 0)) == [("b1", 40, "b2")]
+    assert moved(java(small)) == [("b1", 40, "b2"), ("b1", 30, "b2")]
+    assert moved(ours(small)) == [("b1", 40, "b2")]
 
 
 def test_what_a_swap_brings_back_counts_in_debug_mode_only() -> None:
     seen = stores((90, 100, (46, 10, 44)), (10, 20, (5, 15)))
     swapped = [("b2", 5, "b1"), ("b2", 15, "b1"), ("b1", 46, "b2")]
-    assert moved(java(seen, AT_ONCE)) == swapped
-    assert moved(java(seen, replace(AT_ONCE, debug=True))) == [*swapped, ("b1", 10, "b2")]
-    assert moved(judge_repaired(seen, AT_ONCE, 0)) == [*swapped, ("b1", 10, "b2")]
+    assert moved(java(seen)) == swapped
+    in_debug_mode = java(seen, replace(AT_ONCE, debug=True))
+    assert moved(in_debug_mode) == moved(ours(seen)) == [*swapped, ("b1", 10, "b2")]
 
 
 def test_a_bundle_that_is_listed_twice_is_decided_once() -> None:
     seen = stores((95, 100, (5, 6, 89)), (20, 10, ()))
     offered = [OfferedBundle(ns(k), mib * MIB) for k, mib in ((0, 5.0), (0, 6.0), (1, 89.0))]
     twice = replace(seen, top={"b1:1": offered}.get)
-    assert [move.bundle for move in java(twice, AT_ONCE).moves] == [ns(0)]
-    assert [move.bundle for move in judge_repaired(twice, AT_ONCE, 0).moves] == [ns(0)]
+    for verdict in (java(twice), ours(twice)):
+        assert [move.bundle for move in verdict.moves] == [ns(0)]
 
 
 def test_fixed_decides_like_java_where_nothing_is_wrong() -> None:
@@ -136,21 +97,15 @@ def test_fixed_decides_like_java_where_nothing_is_wrong() -> None:
 
 
 def test_of_equally_empty_brokers_the_first_by_name_takes() -> None:
-    assert moved(judge_repaired(TWO_EMPTY, DEFAULT, 3)) == [
-        ("b1", 1, "b3"),
-        ("b1", 2, "b3"),
-    ]
+    assert moved(ours(TWO_EMPTY)) == [("b1", 1, "b3"), ("b1", 2, "b3")]
 
 
 def test_a_broker_that_gave_a_short_while_ago_does_not_stop_the_others() -> None:
-    seen = stores(
-        (95, 100, (10, 20, 70)),
-        (90, 90, (10, 10, 70)),
-        (10, 10, ()),
-        unloaded_at_ms={"b1:1": NOW_MS - 2000},
-    )
-    assert java(seen, AT_ONCE).skipped == "CoolDown"
-    verdict = judge_repaired(seen, AT_ONCE, 0)
+    gave = {"b1:1": NOW_MS - 2000}
+    two_hot = (95, 100, (10, 20, 70)), (90, 90, (10, 10, 70))
+    seen = stores(*two_hot, (10, 10, ()), unloaded_at_ms=gave)
+    assert java(seen).skipped == "CoolDown"
+    verdict = ours(seen)
     assert moved(verdict) == [("b2", 10, "b3"), ("b2", 10, "b3")]
     assert verdict.left_out == {"b1:1": "CoolDown"}
 
@@ -158,29 +113,26 @@ def test_a_broker_that_gave_a_short_while_ago_does_not_stop_the_others() -> None
 def test_brokers_that_are_gone_or_outdated_take_nothing() -> None:
     seen = stores((95, 100, (10, 20, 70)), (20, 10, ()), (0, 0, ()))
     gone = replace(seen, available={"b1:1", "b2:1"})
-    assert {move.destination for move in java(gone, AT_ONCE).moves} == {"b3:1"}
-    assert {move.destination for move in judge_repaired(gone, AT_ONCE, 0).moves} == {"b2:1"}
+    assert {move.destination for move in java(gone).moves} == {"b3:1"}
+    assert {move.destination for move in ours(gone).moves} == {"b2:1"}
     old = replace(
         seen, brokers={**seen.brokers, "b3:1": replace(seen.brokers["b3:1"], updated_at_ms=0)}
     )
-    assert {move.destination for move in java(old, AT_ONCE).moves} == {"b3:1"}
-    assert judge_repaired(old, AT_ONCE, 0).left_out == {"b3:1": "OutDatedData"}
+    assert {move.destination for move in java(old).moves} == {"b3:1"}
+    assert ours(old).left_out == {"b3:1": "OutDatedData"}
 
 
 def test_swaps_are_checked_like_moves() -> None:
     seen = replace(TWO_LARGE, cooling={ns(2)})
     assert ("b2", 5, "b1") in moved(java(seen))
-    assert ("b2", 5, "b1") not in moved(judge_repaired(seen, DEFAULT, 3))
+    assert ("b2", 5, "b1") not in moved(ours(seen))
 
 
 def test_figures_that_are_no_numbers_are_left_out() -> None:
-    seen = replace(
-        HOT,
-        brokers={**HOT.brokers, "b3:1": BrokerEntry(nan, 0.0, 0.0, NOW_MS)},
-        available={"b1:1", "b2:1", "b3:1"},
-    )
-    assert judge_repaired(seen, AT_ONCE, 0).left_out == {"b3:1": "NoLoadData"}
-    assert judge_repaired(seen, AT_ONCE, 0).moves == judge_repaired(HOT, AT_ONCE, 0).moves
+    entries = {**HOT.brokers, "b3:1": BrokerEntry(nan, 0.0, 0.0, NOW_MS)}
+    seen = replace(HOT, brokers=entries, available=set(entries))
+    assert ours(seen).left_out == {"b3:1": "NoLoadData"}
+    assert ours(seen).moves == ours(HOT).moves
 
 
 def test_a_round_without_new_figures_is_no_hit() -> None:
@@ -193,19 +145,15 @@ def test_excluded_namespaces_stay_since_4_0_and_idle_bundles_since_3_3() -> None
     assert java(HOT, excluding).skipped == "NoBundles"
     assert java(HOT, replace(excluding, pulsar_version="3.3")).moves
     idle = stores((95, 100, (0, 10, 90)), (20, 10, ()))
-    assert moved(java(idle, AT_ONCE)) == [("b1", 10, "b2")]
-    assert moved(java(idle, replace(AT_ONCE, pulsar_version="3.0"))) == [
-        ("b1", 0, "b2"),
-        ("b1", 10, "b2"),
-    ]
+    assert moved(java(idle)) == [("b1", 10, "b2")]
+    as_3_0 = java(idle, replace(AT_ONCE, pulsar_version="3.0"))
+    assert moved(as_3_0) == [("b1", 0, "b2"), ("b1", 10, "b2")]
 
 
 def test_up_to_3_2_throughput_alone_is_no_reason() -> None:
-    seen = TWO_EMPTY
-    even = replace(
-        seen, brokers={name: replace(entry, usage=0.1) for name, entry in seen.brokers.items()}
-    )
-    assert java(even, AT_ONCE).hits == 1
+    entries = {name: replace(entry, usage=0.1) for name, entry in TWO_EMPTY.brokers.items()}
+    even = replace(TWO_EMPTY, brokers=entries)
+    assert java(even).hits == 1
     assert java(even, replace(AT_ONCE, pulsar_version="3.0")).hits == 0
 
 
@@ -215,9 +163,7 @@ def test_policies_say_where_a_bundle_may_go() -> None:
     unloaded = replace(DEFAULT, transfer=False)
     assert transferable(unloaded, {"b2"}, "b1", "b2")
     assert not transferable(unloaded, {"b1"}, "b1", "b1")
-    assert (
-        judge_repaired(replace(HOT, may_move=lambda *_: False), AT_ONCE, 0).skipped == "NoBundles"
-    )
+    assert ours(replace(HOT, may_move=lambda *_: False)).skipped == "NoBundles"
 
 
 def test_statistics_after_a_move_are_those_of_the_usages_after_it() -> None:
@@ -241,58 +187,40 @@ THREE_BROKERS = (
 
 
 def rounds(
-    *views: ClusterView, mode: Mode = "fixed", settings: TransferSettings | None = None
+    *views: ClusterView, mode: Mode = "fixed", settings: TransferSettings = AT_ONCE
 ) -> list[Shedding]:
     return play(shedder("transfer", settings, WEIGHTS, mode), *views)
 
 
-def at_once(
-    *brokers: BrokerLoad, settings: TransferSettings | None = None, cooling: tuple[str, ...] = ()
-) -> Shedding:
-    return rounds(
-        view(*brokers, cooling=cooling), settings=settings or TransferSettings(hit_count=0)
-    )[0]
+def at_once(*brokers: BrokerLoad, mode: Mode = "fixed") -> Shedding:
+    return rounds(view(*brokers), mode=mode)[0]
 
 
 def test_swaps_name_both_directions() -> None:
-    round_ = at_once(
-        broker("b1", 90.0, 100.0, bundles(45, 55)),
-        broker("b2", 10.0, 20.0, bundles(5, 15, first=2)),
-    )
+    full = broker("b1", 90.0, 100.0, bundles(45, 55))
+    empty = broker("b2", 10.0, 20.0, bundles(5, 15, first=2))
     assert [
-        (decision.bundle, decision.destination, decision.code) for decision in round_.decisions
-    ] == [
-        (ns(2), "b1:1", "swap"),
-        (ns(0), "b2:1", "overloaded"),
-    ]
+        (decision.bundle, decision.destination, decision.code)
+        for decision in at_once(full, empty).decisions
+    ] == [(ns(2), "b1:1", "swap"), (ns(0), "b2:1", "overloaded")]
 
 
-def test_usage_is_averaged_and_only_new_samples_count() -> None:
+@pytest.mark.parametrize(("mode", "last"), [("fixed", 0.77), ("parity", 0.743)])
+def test_usage_is_averaged_and_only_java_counts_a_sample_again(mode: Mode, last: float) -> None:
     first, second = broker("b1", 80.0), broker("b1", 50.0)
     other, same = broker("b2", 50.0), broker("b1", 50.0, fresh=False)
-    found = rounds(view(first, other), view(second, other), view(same, other))
-    assert [ewmas(round_)["b1:1"] for round_ in found] == pytest.approx([0.8, 0.77, 0.77])
-    java = rounds(view(first, other), view(second, other), mode="parity")
-    assert [ewmas(round_)["b1:1"] for round_ in java] == pytest.approx([0.8, 0.77])
+    found = rounds(view(first, other), view(second, other), view(same, other), mode=mode)
+    assert [ewmas(round_)["b1:1"] for round_ in found] == pytest.approx([0.8, 0.77, last])
 
 
 def test_excluded_namespaces_system_bundles_and_cooling_ones_stay() -> None:
-    owned = {
-        "pulsar/b1:8080/0x0_0xf": Load(3.0),
-        "quiet/ns/0x0_0xf": Load(4.0),
-        **bundles(5, 6, 7, 60),
-    }
-    settings = TransferSettings(hit_count=0, excluded_namespaces="quiet/ns")
-    round_ = at_once(
-        broker("b1", 90.0, 100.0, owned), broker("b2", 10.0), settings=settings, cooling=(ns(0),)
-    )
+    system, quiet = "pulsar/b1:8080/0x0_0xf", "quiet/ns/0x0_0xf"
+    owned = {system: Load(3.0), quiet: Load(4.0), **bundles(5, 6, 7, 60)}
+    seen = view(broker("b1", 90.0, 100.0, owned), broker("b2", 10.0), cooling=(ns(0),))
+    (round_,) = rounds(seen, settings=replace(AT_ONCE, excluded_namespaces="quiet/ns"))
     assert picked(round_) == {"b1:1": [ns(1), ns(2)]}
-    assert codes(round_) == {
-        "pulsar/b1:8080/0x0_0xf": "system-bundle",
-        "quiet/ns/0x0_0xf": "excluded-namespace",
-        ns(0): "cooling-down",
-        ns(3): "not-needed",
-    }
+    stays = {system: "system-bundle", quiet: "excluded-namespace", ns(0): "cooling-down"}
+    assert codes(round_) == {**stays, ns(3): "not-needed"}
 
 
 @pytest.mark.parametrize(
@@ -310,26 +238,16 @@ def test_a_round_that_moves_nothing_says_why(seen: tuple[BrokerLoad, ...], code:
 
 @pytest.mark.parametrize(("mode", "std"), [("fixed", 0.0), ("parity", None)])
 def test_a_spread_that_rounding_swallows_is_unknown_in_java(mode: Mode, std: float | None) -> None:
-    """Three times 10 %: the mean of squares minus the square of the mean is a little below 0, and
-    Java takes its root.
-    """
-    (round_,) = rounds(view(*(broker(name, 10.0) for name in ("b1", "b2", "b3"))), mode=mode)
-    assert skip_of(round_, "c").evidence["std"] == (
-        pytest.approx(std, abs=1e-15) if std is not None else None
-    )
-    assert ("rounding leaves no standard deviation" in skip_of(round_, "c").text) == (
-        mode == "parity"
-    )
+    """The mean of squares minus the square of the mean is a little below 0."""
+    skip = skip_of(at_once(*(broker(name, 10.0) for name in ("b1", "b2", "b3")), mode=mode), "c")
+    assert skip.evidence["std"] == (None if std is None else pytest.approx(std, abs=1e-15))
+    assert ("rounding leaves no standard deviation" in skip.text) == (std is None)
 
 
 def averaged(load: BrokerLoad, usage: float, mib: float, updated_s: float = 0.0) -> BrokerLoad:
     """The broker as the extensible load manager tells of it, with averages of its own."""
-    own: dict[str, Any] = {
-        "usage_average": usage,
-        "throughput_average": mib * MIB,
-        "updated_at_ms": int(updated_s * 1000),
-    }
-    return replace(load, figures=replace(load.figures, **own))
+    own = replace(load.figures, usage_average=usage, throughput_average=mib * MIB)
+    return replace(load, figures=replace(own, updated_at_ms=int(updated_s * 1000)))
 
 
 def at(seconds: float, *brokers: BrokerLoad) -> ClusterView:
@@ -338,11 +256,8 @@ def at(seconds: float, *brokers: BrokerLoad) -> ClusterView:
 
 @pytest.mark.parametrize("mode", ["fixed", "parity"])
 def test_a_brokers_own_averages_decide_where_its_report_has_them(mode: Mode) -> None:
-    calm = (
-        averaged(broker("b1", 99.0, 100.0, bundles(2, 5, 10, 30)), 0.5, 50.0),
-        averaged(broker("b2", 1.0, 20.0), 0.5, 50.0),
-    )
-    found = rounds(view(*calm), mode=mode, settings=TransferSettings(hit_count=0))[0]
+    now = broker("b1", 99.0, 100.0, bundles(2, 5, 10, 30)), broker("b2", 1.0, 20.0)
+    found = at_once(*(averaged(one, 0.5, 50.0) for one in now), mode=mode)
     assert codes(found) == {"c": "even"}
     assert ewmas(found) == {"b1:1": 0.5, "b2:1": 0.5}
 
@@ -351,29 +266,17 @@ def test_a_brokers_own_averages_decide_where_its_report_has_them(mode: Mode) -> 
 def test_averaged_throughput_says_who_is_underloaded(mode: Mode) -> None:
     """Now nearly idle, but not on the average: the newest figure alone is no reason."""
     busy, idle = broker("b1", 55.0, 100.0, bundles(2, 5, 93)), broker("b2", 45.0, 5.0)
-    settings = TransferSettings(hit_count=0)
-    assert picked(rounds(view(busy, idle), mode=mode, settings=settings)[0])
-    was_busy = rounds(
-        view(broker("b1", 55.0, 100.0), broker("b2", 45.0, 100.0)),
-        view(busy, idle),
-        mode=mode,
-        settings=settings,
-    )
-    assert codes(was_busy[1]) == {"c": "even"}
-    assert codes(
-        rounds(
-            view(averaged(busy, 0.55, 100.0), averaged(idle, 0.45, 90.0)),
-            mode=mode,
-            settings=settings,
-        )[0]
-    ) == {"c": "even"}
+    assert picked(at_once(busy, idle, mode=mode))
+    before = view(broker("b1", 55.0, 100.0), broker("b2", 45.0, 100.0))
+    assert codes(rounds(before, view(busy, idle), mode=mode)[1]) == {"c": "even"}
+    on_average = averaged(busy, 0.55, 100.0), averaged(idle, 0.45, 90.0)
+    assert codes(at_once(*on_average, mode=mode)) == {"c": "even"}
 
 
 def test_a_broker_that_gave_rests_until_its_figures_are_late_enough() -> None:
     hot = broker("b1", 90.0, 100.0, bundles(2, 5, 10, 30))
     others = broker("b2", 60.0, 60.0, bundles(20, 40, first=4)), broker("b3", 10.0, 10.0)
-    settings = TransferSettings(hit_count=0, delay_s=180)
-    told = rounds(*(at(seconds, hot, *others) for seconds in (0, 60, 180)), settings=settings)
+    told = rounds(*(at(seconds, hot, *others) for seconds in (0, 60, 180)))
     assert "b1:1" in picked(told[0])
     assert codes(told[1])["b1:1"] == "cooling-down"
     assert "b1:1" not in picked(told[1])
@@ -381,35 +284,21 @@ def test_a_broker_that_gave_rests_until_its_figures_are_late_enough() -> None:
 
 
 def test_in_parity_mode_everybody_rests_with_it() -> None:
-    told = rounds(
-        *(at(seconds, *THREE_BROKERS) for seconds in (0, 60, 180)),
-        mode="parity",
-        settings=TransferSettings(hit_count=0),
-    )
+    told = rounds(*(at(seconds, *THREE_BROKERS) for seconds in (0, 60, 180)), mode="parity")
     assert [bool(picked(round_)) for round_ in told] == [True, False, True]
     assert codes(told[1]) == {"c": "cooling-down"}
 
 
 def test_load_data_that_are_too_old_are_not_used() -> None:
-    settings = TransferSettings(hit_count=0, ttl_s=60)
-    old, hot, idle = averaged(broker("b1", 90.0), 0.9, 50.0), *THREE_BROKERS[:2]
-    told = rounds(at(61, replace(old, broker="old:1"), hot, idle), settings=settings)[0]
-    assert codes(told)["old:1"] == "outdated"
-    told = rounds(
-        at(61, replace(idle, broker="old:1", reported_at_ms=0), hot, idle), settings=settings
-    )[0]
-    assert codes(told)["old:1"] == "outdated"
+    own, hot, idle = averaged(broker("old", 90.0), 0.9, 50.0), *THREE_BROKERS[:2]
+    for old in (own, replace(idle, broker="old:1", reported_at_ms=0)):
+        (told,) = rounds(at(61, old, hot, idle), settings=replace(AT_ONCE, ttl_s=60))
+        assert codes(told)["old:1"] == "outdated"
 
 
 def test_in_fixed_mode_a_broker_whose_clock_is_ahead_rests_all_the_same() -> None:
-    hot = [
-        averaged(load, usage, mib, 9999.0)
-        for load, usage, mib in (
-            (THREE_BROKERS[0], 0.9, 100.0),
-            (THREE_BROKERS[1], 0.3, 30.0),
-            (THREE_BROKERS[2], 0.2, 20.0),
-        )
-    ]
-    told = rounds(at(0, *hot), at(60, *hot), settings=TransferSettings(hit_count=0))
+    figures = ((0.9, 100.0), (0.3, 30.0), (0.2, 20.0))
+    hot = [averaged(load, *own, 9999.0) for load, own in zip(THREE_BROKERS, figures, strict=True)]
+    told = rounds(at(0, *hot), at(60, *hot))
     assert "b1:1" in picked(told[0])
     assert codes(told[1])["b1:1"] == "cooling-down"

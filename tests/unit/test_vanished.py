@@ -1,6 +1,4 @@
-"""When rows of vanished clusters leave a shard: never for one wrong clock, nor while a job catches
-up after a stop.
-"""
+"""When rows of vanished clusters leave a shard: never for one wrong clock."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,9 +19,7 @@ STEP = 300_000
 def lines(
     times: Iterable[tuple[int, int]], forget_policy: ForgetPolicy = PATIENCE, watch: Watch = Watch()
 ) -> list[int]:
-    """The lines at which clusters are dropped. `times`: of the newest record and of the machine at
-    each micro-batch.
-    """
+    """The lines at which clusters are dropped, by newest record and machine of micro-batches."""
     found = []
     for newest, now in times:
         watch, line = watched(watch, newest, now, forget_policy)

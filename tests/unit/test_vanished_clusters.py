@@ -1,6 +1,4 @@
-"""A cluster that was away for longer than the setting begins again without memory, and says the
-same whether or not its rows had left the state in between.
-"""
+"""A cluster that was away for longer than the setting begins again without memory."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +14,7 @@ from strategies.fold.time_jumps import forget, remains
 from strategies.settings import RoundSettings
 from strategies.shedding.threshold.settings import ThresholdSettings
 from tests.world.intents import drain, id_of
-from tests.world.telemetry import T0, bundle, commands, report, rounds, sweep
+from tests.world.telemetry import T0, bundle, commands, fold_all, report, rounds, sweep
 
 DAY_S = 86_400
 BROKERS = ("b1", "b2", "b3")
@@ -41,7 +39,7 @@ def minutes(start_s: float, number: int, brokers: Sequence[str] = BROKERS) -> li
 def fold(
     records: Sequence[TelemetryRecord], store: InMemoryStore, engine: Engine = ENGINE
 ) -> list[Event]:
-    return [event for record in records for event in engine.fold(record, store)]
+    return fold_all(engine, records, store)
 
 
 def after(days: float, engine: Engine = ENGINE) -> tuple[InMemoryStore, list[Event]]:
@@ -86,11 +84,10 @@ def test_one_broker_with_a_clock_ahead_makes_nothing_forgotten() -> None:
     records = minutes(0, 30)
     wrong = [report("b9", 60 * at + 20 * DAY_S) for at in range(30)]
     store, alone = InMemoryStore(), InMemoryStore()
-    events = [
-        event
-        for place, record in enumerate(records)
-        for event in fold([record, *wrong[place // 4 : place // 4 + (place % 4 == 3)]], store)
-    ]
+    mixed = list[TelemetryRecord]()
+    for at, late in enumerate(wrong):
+        mixed += [*records[4 * at : 4 * at + 4], late]
+    events = fold(mixed, store)
     assert sum(isinstance(event, Rejection) for event in events) == 30
     assert commands(events) == commands(fold(records, alone))
     assert list(store.brokers()) == list(alone.brokers())

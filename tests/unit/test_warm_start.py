@@ -1,7 +1,7 @@
 """Where a new checkpoint begins, with which epoch, what it does not publish, and when that ends."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, replace
 from pathlib import Path
 from shutil import copytree, rmtree
@@ -38,11 +38,8 @@ ENGINE = EngineSettings()
 def a_job(folder: Path, **settings: object) -> JobSettings:
     names = ("telemetry", "commands", "rounds", "rejected")
     topics = topics_of(**{name: file_topic_uri(folder / name) for name in names})
-    return JobSettings(
-        checkpoint=str(folder / "checkpoint"),
-        connections=Connections(topics=topics),
-        **settings,  # type: ignore[arg-type]
-    )
+    made = JobSettings(str(folder / "checkpoint"), connections=Connections(topics=topics))
+    return replace(made, **settings)  # type: ignore[arg-type]
 
 
 def put(folder: Path, topic: str, *lines: bytes) -> None:
@@ -112,20 +109,13 @@ def test_a_drain_that_lasts_is_read_again_however_long_ago_it_was_asked(tmp_path
     warm, (said,) = decided(a_job(tmp_path, warm_start_minutes=5), 30 * HOUR_MS)
     assert warm is not None
     assert warm.since_ms == T0 + 600_000 - ENGINE.round.max_clock_jump_ms
-    assert (
-        "(a drain or roll of that time lasts in c, and the commands of all clusters wait until it "
-        "is read; without it, 5 minutes before the newest round" in said
-    )
+    assert "(a drain or roll of that time lasts in c, and the commands of all clusters wait" in said
+    assert "; without it, 5 minutes before the newest round" in said
 
 
 def test_drains_of_clusters_that_have_gone_do_not_count(tmp_path: Path) -> None:
-    put(
-        tmp_path,
-        "rounds",
-        a_round(0, "gone", ("draining", -600)),
-        a_round(80_000, "c", ("draining", -100)),
-        a_round(90_000),
-    )
+    gone, lasting = (a_round(0, "gone", ("draining", -600)), a_round(80_000, "c", ("draining", -1)))
+    put(tmp_path, "rounds", gone, lasting, a_round(90_000))
     job = a_job(tmp_path)
     used = used_before(job.connections.topics.rounds, job.connections)
     assert used == Used(T0 + 90_000_000, {"gone": (T0, T0 - 600_000), "c": (T0 + 90_000_000, None)})
@@ -212,6 +202,10 @@ def other_format(folder: Path, epoch: int = 1) -> None:
         (folder / "checkpoint" / "offsets").mkdir(exist_ok=True)
 
 
+def entries(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
 def moved(folder: Path, following: int = 1) -> tuple[Path | None, int]:
     """Where a start with a warm start moves the checkpoint, and its epoch."""
     guard = guard_of(a_job(folder), ENGINE)
@@ -225,7 +219,7 @@ def test_state_of_another_format_is_moved_aside_as_often_as_needed(tmp_path: Pat
     for name in ("checkpoint.rows-1", "checkpoint.rows-1-1"):
         other_format(tmp_path)
         assert moved(tmp_path, 7) == (tmp_path / name, 7)
-        assert sorted(entry.name for entry in (tmp_path / name).iterdir()) == ["offsets", GUARD]
+        assert entries(tmp_path / name) == ["offsets", GUARD]
         assert not (folder / "offsets").exists()
         (folder / GUARD).unlink()
     rmtree(folder)
@@ -241,13 +235,11 @@ def test_a_kill_while_it_is_moved_leaves_it_to_the_next_start(tmp_path: Path) ->
     aside.mkdir()
     (folder / "commits").rename(aside / "commits")
     assert moved(tmp_path)[0] == aside
-    assert sorted(entry.name for entry in aside.iterdir()) == ["commits", "offsets", GUARD]
+    assert entries(aside) == ["commits", "offsets", GUARD]
 
 
 def test_a_start_that_fails_before_it_has_begun_anew_leaves_it_in_its_place(tmp_path: Path) -> None:
-    """The epoch of the old one is remembered nowhere else: executors know it for longer than the
-    topics keep records.
-    """
+    """The epoch of the old one is remembered nowhere else."""
     folder, guard = tmp_path / "checkpoint", guard_of(a_job(tmp_path), ENGINE)
     other_format(tmp_path, epoch=7)
 
@@ -267,7 +259,7 @@ def test_a_kill_before_the_new_guard_is_written_leaves_the_old_one(tmp_path: Pat
     assert (folder / GUARD).read_text() == old
     assert moved(tmp_path) == (aside, 8)
     assert (aside / GUARD).read_text() == old
-    assert sorted(entry.name for entry in aside.iterdir()) == ["offsets", GUARD]
+    assert entries(aside) == ["offsets", GUARD]
 
 
 def test_doctor_says_what_the_next_start_does_and_leaves_it_to_it(tmp_path: Path) -> None:
@@ -300,12 +292,9 @@ def test_the_ends_of_a_file_topic_are_those_of_its_whole_lines(tmp_path: Path) -
 def test_the_place_of_a_time_is_found_with_few_reads(tmp_path: Path, segment_bytes: int) -> None:
     """One of seven brokers has a clock that is a day ahead, and some lines have no time."""
     folder = tmp_path / "telemetry"
-    lines = [
-        load_report(f"b{number % 7}", number + (86_400 if number % 7 == 3 else 0))
-        if number % 11
-        else b"no record"
-        for number in range(3_000)
-    ]
+    ahead_s = [86_400 if number % 7 == 3 else 0 for number in range(3_000)]
+    lines = [load_report(f"b{at % 7}", at + ahead) for at, ahead in enumerate(ahead_s)]
+    lines[::11] = [b"no record"] * len(lines[::11])
     with FileTopicWriter(folder, segment_bytes=segment_bytes) as writer:
         for first in range(0, len(lines), 50):
             writer.append(lines[first : first + 50])
@@ -322,8 +311,9 @@ def told(*epochs: int, cluster: str = "c") -> list[bytes]:
     return [b'{"v":1,"cluster":"%s","epoch":%d}' % (cluster.encode(), epoch) for epoch in epochs]
 
 
-def following(control: Control) -> int:
-    return next_epoch((topic_of(control.uri("rounds")), topic_of(control.uri("commands"))))
+def following(control: Control, on_record: Callable[[], None] = lambda: None) -> int:
+    topics = (topic_of(control.uri("rounds")), topic_of(control.uri("commands")))
+    return next_epoch(topics, on_record=on_record)
 
 
 def test_where_nothing_was_told_the_first_epoch_is_next(control: Control) -> None:
@@ -342,15 +332,13 @@ def test_a_process_that_reads_long_topics_works(control: Control) -> None:
         liveness.turned()
         now += 60
 
-    topics = (topic_of(control.uri("rounds")), topic_of(control.uri("commands")))
-    assert next_epoch(topics, on_record=a_minute_later) == 9
+    assert following(control, a_minute_later) == 9
     assert now == 8 * 60
 
 
 def test_the_next_epoch_is_above_all_rounds_and_commands(control: Control) -> None:
-    control.write(
-        "rounds", [*told(2, 4), *told(3, cluster="other"), b'{"epoch":9}', b"\xff no JSON"]
-    )
+    no_rounds = [b'{"epoch":9}', b"\xff no JSON"]
+    control.write("rounds", [*told(2, 4), *told(3, cluster="other"), *no_rounds])
     assert following(control) == 5
 
     control.send(command("t/ns/0x00000000_0xffffffff", "a:1", epoch=6))
@@ -364,15 +352,8 @@ def test_the_last_epoch_of_all_has_no_next_one(control: Control) -> None:
 
 
 def test_rounds_of_an_older_epoch_behind_newer_ones_are_late(control: Control) -> None:
-    control.write(
-        "rounds",
-        [
-            *told(1, 1),
-            *told(1, cluster="other"),
-            *told(2, 1, 2, 1, 2, 2),
-            *told(2, cluster="other"),
-        ],
-    )
+    for epochs, other in (((1, 1), 1), ((2, 1, 2, 1, 2, 2), 2)):
+        control.write("rounds", [*told(*epochs), *told(other, cluster="other")])
 
     found = histories(topic_of(control.uri("rounds")))
 

@@ -1,13 +1,9 @@
-"""Oddities of legal telemetry, limits of sizes, and what is known of a record without decoding it.
-What each kind means is in tests/golden/answers/decoded.txt.
-"""
+"""Oddities of legal telemetry; what each kind means is in tests/golden/answers/decoded.txt."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-from sinks.recordings.json_lines import open_recording
 from sinks.wire.codec import Peeked, cluster_of, decode, peek
 from sinks.wire.origin import Position, WireLimits, clip, pack_origin
 from strategies.cluster import model
@@ -15,8 +11,6 @@ from strategies.cluster.intent_contract import Intent
 from strategies.errors import WireError
 from tests.changed_records import changed, without
 from tests.telemetry_lines import T0, bundle, line, load_report, one_of_each
-
-RECORDINGS = Path(__file__).parents[2].parent / "shared" / "recordings"
 
 
 def read(record: bytes) -> model.TelemetryRecord:
@@ -59,13 +53,6 @@ def test_names_of_every_sort_are_legal(name: str) -> None:
     assert report.bundles.names == (name,)
 
 
-@pytest.mark.parametrize(
-    "broker", ["b1:8080", "[::1]:8080", "bröker-1.例え:8080", "10.0.0.1:65535"]
-)
-def test_brokers_of_every_sort_are_legal(broker: str) -> None:
-    assert report_of(load_report(broker)).broker == broker
-
-
 def test_unicode_may_come_escaped_or_plain() -> None:
     plain = load_report(cluster="köln ⛵")
     escaped = json.dumps(json.loads(plain)).encode()
@@ -73,23 +60,22 @@ def test_unicode_may_come_escaped_or_plain() -> None:
     assert read(plain).cluster == read(escaped).cluster == "köln ⛵"
 
 
-def test_java_writes_exponents_and_integers_where_it_likes() -> None:
-    record = (
-        load_report()
-        .replace(b'"limit":10000000.0', b'"limit":1.0E7')
-        .replace(b'"usage":50.0', b'"usage":50')
+def test_figures_that_are_spelled_otherwise_mean_the_same() -> None:
+    """Java writes exponents and integers where it likes, and a line may end as on Windows."""
+    plain = load_report()
+    java = plain.replace(b'"limit":10000000.0', b'"limit":1.0E7').replace(
+        b'50.0,"limit"', b'50,"limit"'
     )
-    assert report_of(record).digest == report_of(load_report()).digest
+    zero, minus = (changed(plain, "report", "msgRateIn", to=value) for value in (0.0, -0.0))
+    for one, other in ((plain, java), (plain, plain + b"\r"), (zero, minus)):
+        assert one != other
+        assert report_of(one).digest == report_of(other).digest
 
 
 def test_of_a_key_that_is_there_twice_the_last_one_counts() -> None:
     """As in Jackson and nearly every other reader; a broker cannot write such a record."""
     twice = load_report().replace(b'"ts":', b'"ts":5,"ts":', 1)
     assert read(twice).ts == T0
-
-
-def test_a_line_may_end_as_on_windows() -> None:
-    assert report_of(load_report() + b"\r").digest == report_of(load_report()).digest
 
 
 def test_the_digest_changes_with_the_order_and_the_names_of_bundles() -> None:
@@ -100,12 +86,6 @@ def test_the_digest_changes_with_the_order_and_the_names_of_bundles() -> None:
         base.replace(bundle(1).encode(), bundle(7).encode()),
     ):
         assert report_of(other).digest != digest
-
-
-def test_minus_zero_is_zero() -> None:
-    zero, minus = (changed(load_report(), "report", "msgRateIn", to=value) for value in (0.0, -0.0))
-    assert b"-0.0" in minus
-    assert report_of(zero).digest == report_of(minus).digest
 
 
 def test_a_record_is_too_large_by_its_true_size_even_when_it_was_cut() -> None:
@@ -145,57 +125,11 @@ def test_the_cluster_is_found_whatever_else_is_wrong() -> None:
         assert cluster_of(record) == ""
 
 
-def test_all_recordings_are_legal() -> None:
-    if not RECORDINGS.is_dir():
-        pytest.skip("../shared/recordings is not there")
-    recordings = sorted(RECORDINGS.glob("*.jsonl.gz"))
-    assert recordings
-    for recording in recordings:
-        for record in open_recording(recording):
-            read(record)
-
-
 def test_all_kinds_but_intents_are_found_as_decoding_finds_them() -> None:
     for value in [*one_of_each(), load_report(seconds=7)]:
         record = decode(value, b"")
         has_quota = not isinstance(record, Intent)
         assert peek(value) == (record.cluster, record.ts, has_quota)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        b"",
-        b"[]",
-        b"null",
-        b"{",
-        b'{"cluster":"c"}',
-        b'{"kind":"note","cluster":"c","ts":"5"}',
-        b'{"kind":"note","cluster":"c","ts":-5}',
-        b'{"kind":"note","cluster":"c","ts":1.5}',
-        b'{"kind":"note","cluster":"c","ts":99999999999999999}',
-        b'{"kind":"note","cluster":"","ts":5}',
-        b'{"kind":"note","cluster":"\xff","ts":5}',
-        b'{"report":{"cluster":"c","kind":"note","ts":5}}',
-    ],
-)
-def test_where_a_glance_finds_nothing_no_quota_applies(value: bytes) -> None:
-    assert not peek(value).has_quota
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        b' { "ts" : 5 , "v":1,"cluster"\n:"c","big":true,"kind":"note" , "report":[1]}',
-        b'{"v": 1, "kind": "note", "cluster": "c", "broker": "b:1", "ts": 5, "torn',
-        b'{"note":NaN,"kind":"note","cluster":"c","ts":5}',
-        b'{"note":-Infinity,"kind":"note","cluster":"\\u0063","ts":5}',
-        b'{"note":02400.0,"kind":"note","cluster":"c","ts":5}',
-        b'{"note":02400.0,"kind":"note","cluster":"c","ts":5.0}',
-    ],
-)
-def test_other_orders_and_spellings_are_legal(value: bytes) -> None:
-    assert peek(value) == Peeked("c", 5, True)
 
 
 @pytest.mark.parametrize("size", [1, 2_000, 2**18])
@@ -204,13 +138,6 @@ def test_a_record_is_read_to_its_end_for_what_its_beginning_does_not_say(size: i
     assert peek(json.dumps(late).encode()) == Peeked("c", T0, True)
     assert peek(json.dumps(late).encode()[:-1]) == Peeked("")
     assert peek(json.dumps({**late, "kind": "intent"}).encode()) == Peeked("c", T0)
-
-
-@pytest.mark.parametrize("ascii_only", [True, False])
-def test_a_name_may_have_any_letters(ascii_only: bool) -> None:
-    fields = {"v": 1, "kind": "note", "cluster": "münchen", "ts": T0}
-    value = json.dumps(fields, ensure_ascii=ascii_only, separators=(",", ":")).encode()
-    assert peek(value) == Peeked("münchen", T0, True)
 
 
 def test_the_beginning_is_enough() -> None:

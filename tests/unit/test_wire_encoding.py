@@ -1,8 +1,5 @@
-"""What is written comes back unchanged, on one line; who signs intents. The bytes are in
-tests/golden/encoded.txt.
-"""
+"""What is written comes back unchanged, on one line; tests/golden/encoded.txt has the bytes."""
 
-import base64
 import hashlib
 import json
 import math
@@ -48,6 +45,7 @@ from sinks.wire.signing import SigningKey, SigningSettings, intents_key
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.model import (
     Command,
+    Evidence,
     Expected,
     Note,
     Outcome,
@@ -62,7 +60,6 @@ from strategies.cluster.round_figures import Certificate, Forecast, Spread
 from strategies.errors import ContractError, SettingsError, WireError
 from strategies.executor.approvals import Approval, ApprovalOutcome, ApprovedCommand
 from tests.telemetry_lines import T0, bundle
-from tests.telemetry_lines import intent as line
 from tests.world.intents import drain, id_of, intent, of_roll, roll
 
 COMMAND = Command(
@@ -82,6 +79,9 @@ COMMAND = Command(
     issued_at_ms=T0,
     expires_at_ms=T0 + 300_000,
 )
+_BUNDLES = (bundle(1), bundle(2))
+_REST = {"cool_down_ms": 1_800_000}
+_SKIP = Skip("bundle", _BUNDLES, "cooling", "moved a short while ago", "b1:8080", _REST)
 ROUND = Round(
     cluster="c",
     round=7,
@@ -97,26 +97,18 @@ ROUND = Round(
     spread_after=Spread(0.05, 0.025, 1.037037037037037),
     throughput_spread=Spread(1e7, 5e6, 1.5),
     commands=("c-1-1-abc",),
-    skips=(
-        Skip(
-            "bundle",
-            (bundle(1), bundle(2)),
-            "cooling",
-            "moved a short while ago",
-            "b1:8080",
-            {"cool_down_ms": 1_800_000},
-        ),
-    ),
+    skips=(_SKIP,),
     digest="0123456789abcdef",
     version="0.1.0",
 )
 OUTCOME = Outcome("c-1-1-abc", "c", bundle(3), "applied", None, "b1:8080", "b2:8080", 153, T0 + 900)
-
+LONGS = st.integers(-(2**63), 2**63 - 1)
+PLAN = "1.7-0123456789ab"
 APPROVAL = Approval(
     id="5f0c",
     cluster="c",
     action="approve",
-    plan="1.7-0123456789ab",
+    plan=PLAN,
     commands=(ApprovedCommand("c-1-1-abc", "0f" * 32),),
     by="Zoë",
     reason="fits",
@@ -124,23 +116,8 @@ APPROVAL = Approval(
     expires_at_ms=T0 + 300_000,
 )
 PAUSE = replace(APPROVAL, id="5f0d", action="pause", plan=None, commands=(), reason="upgrade")
-ANSWER = ApprovalOutcome(
-    "5f0c",
-    "c",
-    "approve",
-    "1.7-0123456789ab",
-    "Zoë",
-    "refused",
-    "replayed: a record with this id came before",
-    T0 + 1_000,
-)
-
-
-def test_what_a_move_cost_comes_back() -> None:
-    measured = replace(OUTCOME, cost=MoveCost(16, 310, 12, 2, "modular"))
-    assert decode_outcome(encode_outcome(measured)) == measured
-    told = OutcomeReport("c", measured.ts, measured)
-    assert decode(encode_outcome_telemetry(measured), b"") == told
+_WHY = "replayed: a record with this id came before"
+ANSWER = ApprovalOutcome("5f0c", "c", "approve", PLAN, "Zoë", "refused", _WHY, T0 + 1_000)
 
 
 def test_a_digest_is_the_one_of_all_bytes_with_the_signature() -> None:
@@ -165,8 +142,9 @@ def test_what_was_written_can_be_read() -> None:
     assert decode_approval_outcome(encode_approval_outcome(ANSWER)) == ANSWER
     assert decode_command(encode_command(COMMAND)) == COMMAND
     assert decode_round(encode_round(ROUND)) == ROUND
-    assert decode_outcome(encode_outcome(OUTCOME)) == OUTCOME
-    assert decode(encode_outcome_telemetry(OUTCOME), b"") == OutcomeReport("c", OUTCOME.ts, OUTCOME)
+    for made in (OUTCOME, replace(OUTCOME, cost=MoveCost(16, 310, 12, 2, "modular"))):
+        assert decode_outcome(encode_outcome(made)) == made
+        assert decode(encode_outcome_telemetry(made), b"") == OutcomeReport("c", made.ts, made)
 
 
 @pytest.mark.parametrize(
@@ -208,18 +186,12 @@ def test_no_figure_that_json_cannot_hold_is_written(bad: float) -> None:
 
 
 @settings(deadline=None)
-@given(
-    st.text(), st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**63), 2**63 - 1)
-)
+@given(st.text(), st.floats(allow_nan=False, allow_infinity=False), LONGS)
 def test_any_text_and_figure_comes_back_and_stays_on_one_line(
     text: str, figure: float, count: int
 ) -> None:
-    command = replace(
-        COMMAND,
-        text=text,
-        evidence={text: text, "f": figure, "n": count},
-        expected=Expected(figure),
-    )
+    evidence: Evidence = {text: text, "f": figure, "n": count}
+    command = replace(COMMAND, text=text, evidence=evidence, expected=Expected(figure))
     written = encode_command(command)
     assert b"\n" not in written
     assert decode_command(written) == command
@@ -270,15 +242,12 @@ def test_every_event_has_its_topic() -> None:
     assert event_row(COMMAND) == OutputRow("commands", "c", encode_command(COMMAND))
     assert event_row(ROUND) == OutputRow("rounds", "c", encode_round(ROUND))
     origin = pack_origin(Position("telemetry", 0, 5), b"{...}")
-    row = event_row(
-        Rejection("clock-ahead", "An hour ahead; check the clock.", Note("c", T0, origin))
-    )
+    row = event_row(Rejection("clock-ahead", "It is an hour ahead.", Note("c", T0, origin)))
     assert (row.kind, row.key) == ("rejected", "c")
     rejected = decode_rejected(row.value)
     assert (rejected.topic, rejected.partition, rejected.offset) == ("telemetry", 0, 5)
     assert (rejected.cluster, rejected.code) == ("c", "clock-ahead")
     assert rejected.original == b"{...}"
-    assert base64.b64decode(json.loads(row.value)["original"]) == b"{...}"
 
 
 KEY = SigningKey(Secret(b"i" * 32))
@@ -301,42 +270,6 @@ def test_an_intent_comes_back_unchanged(record: Intent) -> None:
     assert decode(encode_intent(record), b"") == record
     there = replace(record, origin=b"\x00where it stood")
     assert unpack_record(pack_record(there)) == there
-
-
-def test_the_bytes_of_a_drain() -> None:
-    assert encode_intent(drain(2, 1, "b1:8080", until_ms=9_000)).decode() == (
-        '{"kind":"intent","v":1,"cluster":"c","ts":1795000001000,"id":"' + id_of(2) + '",'
-        '"action":"drain","by":"Ann","reason":"new disks","broker":"b1:8080","until_ms":9000}'
-    )
-
-
-@pytest.mark.parametrize(
-    ("bad", "code"),
-    [
-        (line(id="0A" * 16, broker="b1:8080"), "intent-id"),
-        (line(broker="b1:8080", roll="z" * 32), "intent-id"),
-        (line(together=True), "intent-field-missing"),
-        (line(broker="b1:8080", brokers=["b2:8080"]), "intent-field-unexpected"),
-        (line(broker="b1:8080", max_unavailable=1), "intent-field-unexpected"),
-        (line(action="undrain", broker="b1:8080", until_ms=5), "intent-field-unexpected"),
-        (line(action="roll", brokers=[]), "intent-field-missing"),
-        (line(action="roll", brokers=["b1:8080", "b1:8080"]), "broker-listed-twice"),
-        (line(action="roll", brokers=["b1"]), "broker-id"),
-        (line(broker="b 1"), "broker-id"),
-        (line(action="halt"), "intent-field-missing"),
-        (line(action="restarting", broker="b1:8080"), "intent-field-missing"),
-        (line(broker="b1:8080", by="  "), "by-empty"),
-        (line(broker="b1:8080", reason="a\nb"), "reason-characters"),
-        (line(broker="b1:8080", reason="x" * 2_001), "reason-length"),
-    ],
-)
-def test_what_is_refused(bad: bytes, code: str) -> None:
-    record = json.loads(bad)
-    if record["action"] in ("halt",):
-        record.pop("broker", None)
-    with pytest.raises(WireError) as caught:
-        decode(json.dumps(record).encode(), b"")
-    assert caught.value.code == code
 
 
 def test_with_a_key_only_its_signature_is_believed() -> None:

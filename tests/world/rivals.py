@@ -62,6 +62,12 @@ class Life:
         """Something unloads the bundle to a broker."""
         return self.leave(number).gain(number, to=to)
 
+    def move_all(self, *numbers: int, to: str) -> "Life":
+        """Something unloads these bundles to the broker."""
+        for number in numbers:
+            self.move(number, to)
+        return self
+
     def spread(self, *numbers: int) -> "Life":
         """Something unloads bundles to the second and the third broker in turns."""
         for number in numbers:
