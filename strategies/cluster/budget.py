@@ -30,37 +30,37 @@ class Spent:
 
 def within_the_hour(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
     """The entries of the last hour; a round exactly an hour ago is not one of them."""
-    return tuple(one for one in spent if one.ts > now_ms - HOUR_MS)
+    return tuple(entry for entry in spent if entry.ts > now_ms - HOUR_MS)
 
 
 def no_later(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
     """The entries after the time went back to `now_ms`: those of a later time count as made now,
     as one entry, because `given_back` finds it by its time.
     """
-    later = [one for one in spent if one.ts >= now_ms]
+    later = [entry for entry in spent if entry.ts >= now_ms]
     if not later:
         return tuple(spent)
     bundles, throughput = (
-        ordered_sum(one.bundles for one in later),
-        ordered_sum(one.throughput for one in later),
+        ordered_sum(entry.bundles for entry in later),
+        ordered_sum(entry.throughput for entry in later),
     )
-    return (*(one for one in spent if one.ts < now_ms), Spent(now_ms, bundles, throughput))
+    return (*(entry for entry in spent if entry.ts < now_ms), Spent(now_ms, bundles, throughput))
 
 
 def given_back(spent: Sequence[Spent], ts: int, throughput: float) -> tuple[Spent, ...]:
     """The entries without one bundle of the round at `ts`, of this throughput (bytes/s), that does
     not move after all.
     """
-    at = next((index for index, one in enumerate(spent) if one.ts == ts), None)
+    at = next((index for index, entry in enumerate(spent) if entry.ts == ts), None)
     if at is None:
         return tuple(spent)
     # Without bundles the throughput is exactly 0, without rounding errors of the differences.
-    left = Spent(
+    rest = Spent(
         ts,
         spent[at].bundles - 1,
         spent[at].throughput - (throughput if isfinite(throughput) else 0.0),
     )
-    return (*spent[:at], *([left] if left.bundles > 0 else []), *spent[at + 1 :])
+    return (*spent[:at], *([rest] if rest.bundles > 0 else []), *spent[at + 1 :])
 
 
 class Budget:
@@ -73,8 +73,8 @@ class Budget:
         self._settings, self._now_ms = settings, now_ms
         earlier = within_the_hour(spent, now_ms)
         self._earlier = (
-            ordered_sum(one.bundles for one in earlier),
-            ordered_sum(one.throughput for one in earlier),
+            ordered_sum(entry.bundles for entry in earlier),
+            ordered_sum(entry.throughput for entry in earlier),
         )
         self._bundles, self._throughput = 0, 0.0
 
@@ -113,4 +113,6 @@ def _total(throughputs: Sequence[float]) -> float:
     """Sum of the throughputs (bytes/s); infinite, and thus above any budget, if a figure is
     invalid.
     """
-    return ordered_sum(max(0.0, one) if isfinite(one) else inf for one in throughputs)
+    return ordered_sum(
+        max(0.0, throughput) if isfinite(throughput) else inf for throughput in throughputs
+    )

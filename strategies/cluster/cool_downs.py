@@ -15,8 +15,12 @@ def begun(cooling: Mapping[str, int], commands: Iterable[Command], now_ms: int) 
     that leave a drained broker: the operator moves them, and the strategy may have to move them on
     to even out the load.
     """
-    named = [one.bundle for one in commands if one.action != "throttle" and one.code != DRAIN]
-    return {**cooling, **dict.fromkeys(named, now_ms)}
+    bundles = [
+        command.bundle
+        for command in commands
+        if command.action != "throttle" and command.code != DRAIN
+    ]
+    return {**cooling, **dict.fromkeys(bundles, now_ms)}
 
 
 def resumed(cooling: Mapping[str, int], bundle: str, since_ms: int) -> dict[str, int]:

@@ -33,7 +33,7 @@ IntentStateCode = Literal[
 ENDED: tuple[IntentStateCode, ...] = ("done", "cancelled", "refused")
 #: The others.
 LASTING: tuple[IntentStateCode, ...] = tuple(
-    one for one in get_args(IntentStateCode) if one not in ENDED
+    code for code in get_args(IntentStateCode) if code not in ENDED
 )
 #: Of one broker of a roll, in this order.
 RollPhase = Literal["waiting", "draining", "drained", "restarting", "restarted"]

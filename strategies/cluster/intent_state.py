@@ -127,7 +127,7 @@ def forget_old(intents: Intents, now_ms: int, believed_ms: int) -> Intents:
     """
     if intents == NO_INTENTS:
         return intents
-    ended = tuple(one for one in intents.ended if one.since_ms > now_ms - _SHOWN_MS)
+    ended = tuple(status for status in intents.ended if status.since_ms > now_ms - _SHOWN_MS)
     seen = {id_: ts for id_, ts in intents.seen.items() if abs(ts - now_ms) <= believed_ms}
     return replace(intents, ended=ended[-_SHOWN:], seen=seen)
 
@@ -143,7 +143,9 @@ def at_time(intents: Intents, now_ms: int) -> Intents:
     roll = intents.roll
     if roll is not None:
         roll = replace(roll, since_ms=min(roll.since_ms, now_ms))
-    ended = tuple(replace(one, since_ms=min(one.since_ms, now_ms)) for one in intents.ended)
+    ended = tuple(
+        replace(status, since_ms=min(status.since_ms, now_ms)) for status in intents.ended
+    )
     return replace(intents, drains=drains, roll=roll, ended=ended)
 
 
@@ -177,7 +179,7 @@ def end_drain(
         left_ms=None,
         error_ms=None,
     )
-    drains = {name: one for name, one in intents.drains.items() if name != broker}
+    drains = {name: drain for name, drain in intents.drains.items() if name != broker}
     return replace(intents, drains=drains, ended=(*intents.ended, status))
 
 
@@ -234,36 +236,39 @@ def statuses(intents: Intents) -> tuple[IntentStatus, ...]:
     return (*roll, *drains, *intents.ended)
 
 
-def from_statuses(said: tuple[IntentStatus, ...]) -> Intents:
+def from_statuses(round_statuses: tuple[IntentStatus, ...]) -> Intents:
     """The intents behind a round's statuses, as far as `accept` needs them: for a command that
     judges its record before it writes it. The limit of the roll is unknown: 1,000.
     """
     drains, roll = dict[str, Drain](), None
-    for one in said:
-        if one.state in ("asked", "draining", "drained", "blocked") and one.broker is not None:
-            drains[one.broker] = Drain(
-                one.id,
-                one.broker,
-                one.by,
-                one.reason,
-                one.asked_ms,
-                one.since_ms,
-                one.state,
-                one.roll,
-                one.until_ms,
-                drained_ms=one.since_ms if one.state == "drained" else None,
+    for status in round_statuses:
+        if (
+            status.state in ("asked", "draining", "drained", "blocked")
+            and status.broker is not None
+        ):
+            drains[status.broker] = Drain(
+                status.id,
+                status.broker,
+                status.by,
+                status.reason,
+                status.asked_ms,
+                status.since_ms,
+                status.state,
+                status.roll,
+                status.until_ms,
+                drained_ms=status.since_ms if status.state == "drained" else None,
             )
-        elif one.state in ("rolling", "halted"):
+        elif status.state in ("rolling", "halted"):
             roll = Roll(
-                one.id,
-                one.by,
-                one.reason,
-                one.asked_ms,
-                one.since_ms,
+                status.id,
+                status.by,
+                status.reason,
+                status.asked_ms,
+                status.since_ms,
                 1_000,
-                dict(one.phases),
-                one.record or one.id,
-                one.text if one.state == "halted" else None,
+                dict(status.phases),
+                status.record or status.id,
+                status.text if status.state == "halted" else None,
             )
-    ended = tuple(one for one in said if one.state in ENDED)
+    ended = tuple(status for status in round_statuses if status.state in ENDED)
     return Intents(drains, roll, ended)

@@ -269,7 +269,9 @@ class Round:
     @property
     def balanced_usage(self) -> Mapping[str, float]:
         """`usage` without brokers that are being drained."""
-        drained = {one for skip in self.skips if skip.code == "being-drained" for one in skip.names}
+        drained = {
+            name for skip in self.skips if skip.code == "being-drained" for name in skip.names
+        }
         return {name: usage for name, usage in self.usage.items() if name not in drained}
 
 

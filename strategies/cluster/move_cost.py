@@ -52,6 +52,6 @@ def expected_pause_ms(pauses: Sequence[MeasuredPause], topics: int) -> float:
     """Mean pause of bundles with about as many topics, or of all moves, or a second before any was
     measured.
     """
-    alike = [one.pause_ms for one in pauses if topic_class(one.topics) == topic_class(topics)]
-    known = alike or [one.pause_ms for one in pauses]
-    return ordered_sum(known) / len(known) if known else _UNKNOWN_MS
+    alike = [pause.pause_ms for pause in pauses if topic_class(pause.topics) == topic_class(topics)]
+    samples = alike or [pause.pause_ms for pause in pauses]
+    return ordered_sum(samples) / len(samples) if samples else _UNKNOWN_MS

@@ -202,9 +202,9 @@ def _sweep(header: dict[str, Any], _body: bytes) -> model.Sweep:
 
 
 def _outcome(header: dict[str, Any], _body: bytes) -> model.OutcomeReport:
-    given = dict(header["outcome"])
-    cost = MoveCost(**given.pop("cost", {}))
-    return model.OutcomeReport(header["cluster"], header["ts"], model.Outcome(**given, cost=cost))
+    values = dict(header["outcome"])
+    cost = MoveCost(**values.pop("cost", {}))
+    return model.OutcomeReport(header["cluster"], header["ts"], model.Outcome(**values, cost=cost))
 
 
 def _outcome_tree(outcome: model.Outcome) -> dict[str, Any]:

@@ -110,7 +110,7 @@ NO_RIVALS = Rivals()
 
 def used_by_rounds(rivals: Rivals) -> list[Any]:
     """Returns the findings, without the evidence, as JSON values."""
-    moves = [(one.bundle, one.source, one.destination, one.ts) for one in rivals.moves]
+    moves = [(move.bundle, move.source, move.destination, move.ts) for move in rivals.moves]
     rest = (rivals.yielding_ms, rivals.settled_ms, rivals.again, rivals.leader, rivals.shedding)
     return [moves, *rest]
 
@@ -121,7 +121,7 @@ def at_another_time(rivals: Rivals, now_ms: int) -> Rivals:
     """
     if rivals.yielding_ms is None:
         return replace(NO_RIVALS, leader=rivals.leader, shedding=rivals.shedding)
-    newest = [replace(one, ts=now_ms) for one in (*rivals.moves, *rivals.news)[-1:]]
+    newest = [replace(move, ts=now_ms) for move in (*rivals.moves, *rivals.news)[-1:]]
     return Rivals(
         moves=tuple(newest),
         yielding_ms=now_ms,
@@ -134,8 +134,8 @@ def at_another_time(rivals: Rivals, now_ms: int) -> Rivals:
 def without_old_commands(rivals: Rivals, now_ms: int) -> Rivals:
     """Without the commands of more than an hour ago."""
     ours = {
-        bundle: some
-        for bundle, some in rivals.ours.items()
-        if max(some[-1].issued_ms, some[-1].until_ms) >= now_ms - HOUR_MS
+        bundle: commands
+        for bundle, commands in rivals.ours.items()
+        if max(commands[-1].issued_ms, commands[-1].until_ms) >= now_ms - HOUR_MS
     }
     return rivals if len(ours) == len(rivals.ours) else replace(rivals, ours=ours)

@@ -88,7 +88,7 @@ def _acting(actions: Sequence[str]) -> RoundState:
 
 def _lost(facts: RoundFacts) -> dict[str, Skip]:
     """Returns the brokers that cannot be judged although they report, with their skips."""
-    codes = {code for code, one in facts.meanings.items() if one.state == "blind"}
+    codes = {code for code, meaning in facts.meanings.items() if meaning.state == "blind"}
     return {
         name: skip
         for skip in facts.skips
@@ -102,8 +102,8 @@ def _blind(facts: RoundFacts) -> RoundState | None:
     lost = _lost(facts)
     usable = sum(name not in lost for name in facts.brokers)
     excluded = any(skip.code == "excluded-broker" for skip in facts.skips)
-    said = {name: f"{skip.text} [{skip.code}]" for name, skip in lost.items()}
-    reasons = {**facts.stale, **said}
+    lost_reasons = {name: f"{skip.text} [{skip.code}]" for name, skip in lost.items()}
+    reasons = {**facts.stale, **lost_reasons}
     if usable > 1 or not (reasons or (not facts.brokers and not excluded)):
         return None
     if not reasons:
@@ -116,14 +116,14 @@ def _blind(facts: RoundFacts) -> RoundState | None:
 
 def _by_lowest_rank(facts: RoundFacts) -> RoundState:
     """The state by the skip whose code has the lowest rank."""
-    found = [
+    ranked = [
         (meaning.rank, skip, meaning.state, meaning.advice)
         for skip in _deciding(facts)
         if (meaning := facts.meanings.get(skip.code)) and meaning.state is not None
     ]
-    if not found:
+    if not ranked:
         return _unknown(facts)
-    _, skip, code, advice = min(found, key=lambda one: one[0])
+    _, skip, code, advice = min(ranked, key=lambda entry: entry[0])
     if facts.under_way and code in _PLANNED:
         helpless = f"more moves cannot help [{skip.code}]"
         return _planned(facts.under_way, helpless if code == "cannot-help" else reason_of(skip))
@@ -151,9 +151,9 @@ def _deciding(facts: RoundFacts) -> Iterator[Skip]:
     """The skips that may decide. Bundles that a strategy leaves alone say something only where all
     bundles of a broker that is due stay.
     """
-    asking = {code for code, one in facts.meanings.items() if one.asks_bundles}
+    asking = {code for code, meaning in facts.meanings.items() if meaning.asks_bundles}
     due = {name for skip in facts.skips if skip.code in asking for name in skip.names}
-    speaking = {code for code, one in facts.meanings.items() if one.speaks_for_round}
+    speaking = {code for code, meaning in facts.meanings.items() if meaning.speaks_for_round}
     yield from facts.refused
     for skip in facts.skips:
         if skip.subject != "bundle" or skip.code in speaking or skip.broker in due:
@@ -180,8 +180,8 @@ def _doubt(skip: Skip, facts: RoundFacts) -> str | None:
 
 def _unknown(facts: RoundFacts) -> RoundState:
     """The state of a round whose strategy has codes of its own."""
-    silent = {code for code, one in facts.meanings.items() if one.state is None}
-    skip = next((one for one in facts.skips if one.code not in silent), None)
+    silent = {code for code, meaning in facts.meanings.items() if meaning.state is None}
+    skip = next((candidate for candidate in facts.skips if candidate.code not in silent), None)
     reason = "the strategy gives no reason" if skip is None else reason_of(skip)
     if facts.under_way:
         return _planned(facts.under_way, reason)
@@ -192,7 +192,7 @@ def reason_of(skip: Skip) -> str:
     """The skip in words, with its names unless its sentence has them."""
     names, on = skip.names, f" on {skip.broker}" if skip.broker else ""
     more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-    named = skip.subject == "cluster" or not names or names[0] in skip.text
-    about = "" if named else f"{names[0]}{more}{on}: "
+    has_name = skip.subject == "cluster" or not names or names[0] in skip.text
+    about = "" if has_name else f"{names[0]}{more}{on}: "
     reason = f"{about}{skip.text}"
     return f"{reason if len(reason) <= _LONGEST else reason[:_LONGEST] + '…'} [{skip.code}]"

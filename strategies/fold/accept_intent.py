@@ -132,10 +132,10 @@ def _unfit(broker: str, fleet: IntentFleet) -> IntentRefusal | None:
             "Remove it from limits.excluded_brokers first.",
         )
     if broker not in fleet.known:
-        known = ", ".join(sorted(fleet.known)[:_MOST_NAMED]) or "none"
+        names = ", ".join(sorted(fleet.known)[:_MOST_NAMED]) or "none"
         return IntentRefusal(
             "unknown-broker",
-            f"no broker {broker} has reported; known brokers: {known}",
+            f"no broker {broker} has reported; known brokers: {names}",
             "Write the name as host:port of the broker's web service.",
         )
     if broker not in fleet.live:
@@ -190,9 +190,9 @@ def _beside_others(intents: Intents, intent: Intent, now_ms: int) -> IntentRefus
             f"{_ROLL_WAITS} Or drain beside it with --together.",
         )
     others = [
-        one
-        for one in intents.drains.values()
-        if intent.roll is None or (one.roll != intent.roll and not one.together)
+        drain
+        for drain in intents.drains.values()
+        if intent.roll is None or (drain.roll != intent.roll and not drain.together)
     ]
     return _another_drain(others[0], now_ms) if others and not intent.together else None
 
@@ -207,8 +207,8 @@ def _another_drain(other: Drain, now_ms: int) -> IntentRefusal:
 
 
 def _last_one(intents: Intents, fleet: IntentFleet, broker: str) -> IntentRefusal | None:
-    left = sorted({*fleet.live} - {*fleet.excluded} - {*intents.drains} - {broker})
-    if left:
+    takers = sorted({*fleet.live} - {*fleet.excluded} - {*intents.drains} - {broker})
+    if takers:
         return None
     return IntentRefusal(
         "last-broker",
@@ -253,7 +253,7 @@ def _roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> 
         why = _unfit(broker, fleet) or _already(intents, broker, now_ms)
         if why is not None:
             return why
-    alone = [one for one in intents.drains.values() if not one.together]
+    alone = [drain for drain in intents.drains.values() if not drain.together]
     if alone:  # the first drain of the roll would be refused
         return _another_drain(alone[0], now_ms)
     willing = {*fleet.live} - {*fleet.excluded} - {*intents.drains}
@@ -333,10 +333,10 @@ def _roll_of(intents: Intents, intent: Intent) -> Roll | IntentRefusal:
     """
     roll = intents.roll
     if roll is None or roll.id != intent.roll:
-        gone = next((one for one in intents.ended if one.id == intent.roll), None)
+        ended = next((status for status in intents.ended if status.id == intent.roll), None)
         text = f"the record to {intent.in_words} is about a roll that is not active"
-        if gone is not None:
-            text = f"the roll of {gone.by} ({gone.reason}) has ended: {gone.text}"
+        if ended is not None:
+            text = f"the roll of {ended.by} ({ended.reason}) has ended: {ended.text}"
         return IntentRefusal(
             "no-such-roll", text, "Nothing to do: `rebalancer intents` shows what is active."
         )

@@ -61,39 +61,39 @@ class RoundCloser:
         state = store.get_cluster()
         now_ms, settings = state.now_ms, self.rules.round
         brokers = _in_order(store)
-        left = _left(state, brokers, now_ms, settings, sweep)
-        for name in left:
+        leavers = _left(state, brokers, now_ms, settings, sweep)
+        for name in leavers:
             state = depart(name, state, store)
         listed = None if sweep is None else sweep.listed
         state, noted = forget_owned(state, listed, store)
         state = _without_old(state, now_ms, self.rules, noted)
-        if left:  # averages of bundles may have moved from these brokers to others
+        if leavers:  # averages of bundles may have moved from these brokers to others
             brokers = _in_order(store)
         state = with_voters(state, brokers, now_ms, settings)
         state = replace(state, intents=without_passed(state.intents, now_ms))
         owned = owned_by(state.intents.drains, store)
-        given = RoundInput(
+        round_input = RoundInput(
             cluster, state, now_ms, closed_by, brokers, store.get_table, owned, listed
         )
-        result = self._run(given)
+        result = self._run(round_input)
         _remember(result.memory, brokers, store)
-        store.put_cluster(_after_round(given, result))
+        store.put_cluster(_after_round(round_input, result))
         return [*result.commands, result.round]
 
-    def _run(self, given: RoundInput) -> RoundResult:
-        left_out = given.state.bulkhead.left_out
+    def _run(self, round_input: RoundInput) -> RoundResult:
+        left_out = round_input.state.bulkhead.left_out
         if left_out:
             text = f"records beyond its quota since the last round: {left_out:,}"
-            return undecided(given, self.rules, OVER_QUOTA, text)
+            return undecided(round_input, self.rules, OVER_QUOTA, text)
         try:
-            result = run_round(given, self.shedder, self.rules)
+            result = run_round(round_input, self.shedder, self.rules)
             check_plain(result)
             return result
         except NOT_OF_RULES:
             raise
         except Exception as error:  # the next round tries again
             text = f"a rule failed: {self.raised(error)}"
-            return undecided(given, self.rules, RAISED, text)
+            return undecided(round_input, self.rules, RAISED, text)
 
 
 def _in_order(store: StateStore) -> tuple[BrokerState, ...]:
@@ -118,13 +118,13 @@ def _left(
         if stray.heard_ms >= now_ms - settings.stale_after_ms
     }
     return [
-        one.broker
-        for one in brokers
-        if (one.newest_report_ms < silent_since_ms and one.broker not in heard)
+        broker.broker
+        for broker in brokers
+        if (broker.newest_report_ms < silent_since_ms and broker.broker not in heard)
         or (
             sweep is not None
-            and one.broker not in sweep.listed
-            and one.newest_report_ms <= sweep.before_ms
+            and broker.broker not in sweep.listed
+            and broker.newest_report_ms <= sweep.before_ms
         )
     ]
 
@@ -144,7 +144,9 @@ def _without_old(
             if now_ms < move.expires_at_ms or move.issued_at_ms >= now_ms - settings.cool_down_ms
         },
         cooling=cool_downs.unexpired(state.cooling, now_ms, settings.cool_down_ms),
-        departed={bundle: gone for bundle, gone in state.departed.items() if gone.round > oldest},
+        departed={
+            bundle: entry for bundle, entry in state.departed.items() if entry.round > oldest
+        },
         gained={bundle: gain for bundle, gain in state.gained.items() if gain.round > oldest},
         spent=within_the_hour(state.spent, now_ms),
         advised={
@@ -164,16 +166,16 @@ def _without_old(
     return without_settled(state, now_ms)
 
 
-def _after_round(given: RoundInput, result: RoundResult) -> ClusterState:
-    state = given.state
+def _after_round(round_input: RoundInput, result: RoundResult) -> ClusterState:
+    state = round_input.state
     live = len(result.round.brokers)
     if not result.decided:
         # The next quota is for the brokers that a round counts which was set aside.
-        live = max(state.live, len(given.brokers) if state.bulkhead.left_out else 0)
+        live = max(state.live, len(round_input.brokers) if state.bulkhead.left_out else 0)
     return replace(
-        after_commands(state, result, given.now_ms),
-        round=given.number,
-        round_at_ms=given.now_ms,
+        after_commands(state, result, round_input.now_ms),
+        round=round_input.number,
+        round_at_ms=round_input.now_ms,
         live=live,
         reported=0,
         memory=result.memory.cluster,

@@ -98,28 +98,28 @@ class _Matching:
         """
         broker, ts = self.listing.broker, self.listing.ts
         for bundle in bundles:
-            there = self.arrived.pop(bundle, None)
-            if there is None or there.broker == broker:
-                new = there is not None and ts - there.ts <= NEW_MS
+            sighting = self.arrived.pop(bundle, None)
+            if sighting is None or sighting.broker == broker:
+                new = sighting is not None and ts - sighting.ts <= NEW_MS
                 self.left[bundle] = Sighting(broker, ts, explained or new)
             elif not explained:
-                move = ForeignMove(bundle, broker, there.broker, ts)
-                self.moves.append(Suspect(move, there.ts, ts))
+                move = ForeignMove(bundle, broker, sighting.broker, ts)
+                self.moves.append(Suspect(move, sighting.ts, ts))
 
     def gains(self, bundles: Sequence[str]) -> None:
         """The first list of a broker does not show when it got its bundles, but that it has them
         now.
         """
         broker, ts = self.listing.broker, self.listing.ts
-        here = Sighting(broker, ts)
+        arrival = Sighting(broker, ts)
         for bundle in bundles:
-            gone = self.left.pop(bundle, None)
-            if gone is None:
+            sighting = self.left.pop(bundle, None)
+            if sighting is None:
                 if self.listing.before is not None:
-                    self.arrived[bundle] = here
-            elif gone.broker != broker and not gone.explained:
-                move = ForeignMove(bundle, gone.broker, broker, ts)
-                self.moves.append(Suspect(move, gone.ts, gone.ts))
+                    self.arrived[bundle] = arrival
+            elif sighting.broker != broker and not sighting.explained:
+                move = ForeignMove(bundle, sighting.broker, broker, ts)
+                self.moves.append(Suspect(move, sighting.ts, sighting.ts))
 
 
 def _restarted(listing: Listing) -> bool:
@@ -148,24 +148,24 @@ def _suspect_returned(rivals: Rivals, listing: Listing) -> Rivals:
     """
     broker, ts = listing.broker, listing.ts
     still = frozenset(listing.before or ()) & frozenset(listing.now)
-    back = {
+    returned = {
         bundle: live[0]
-        for bundle, some in rivals.ours.items()
+        for bundle, commands in rivals.ours.items()
         if bundle in still
-        and len(live := [own for own in some if own.until_ms >= ts]) == 1
+        and len(live := [own for own in commands if own.until_ms >= ts]) == 1
         and _must_be_visible(live[0], rivals, broker, ts)
     }
-    if not back:
+    if not returned:
         return rivals
-    known = {
+    suspected = {
         move.bundle
-        for move in (*rivals.moves, *rivals.news, *(one.move for one in rivals.suspects))
-        if move.bundle in back and move.ts > back[move.bundle].issued_ms
+        for move in (*rivals.moves, *rivals.news, *(suspect.move for suspect in rivals.suspects))
+        if move.bundle in returned and move.ts > returned[move.bundle].issued_ms
     }
-    back = {bundle: own for bundle, own in back.items() if bundle not in known}
+    returned = {bundle: own for bundle, own in returned.items() if bundle not in suspected}
     suspects = [
         Suspect(ForeignMove(bundle, str(own.destination), broker, ts), ts, ts)
-        for bundle, own in back.items()
+        for bundle, own in returned.items()
     ]
     return replace(rivals, suspects=(*rivals.suspects, *suspects)[-MOST_SUSPECTS:])
 
@@ -216,52 +216,52 @@ def accept_sweep(sweep: Sweep, store: StateStore) -> Rejection | None:
     state = store.get_cluster()
     if sweep.ts <= state.sweep_at_ms:
         return _late_sweep(sweep, state)
-    known = [broker.broker for broker in store.brokers()]
+    brokers = [broker.broker for broker in store.brokers()]
     store.put_cluster(
         replace(
             state,
             sweep_at_ms=sweep.ts,
             sweep=sweep.sweep,
             missing=dict(sweep.missing),
-            rivals=census(state.rivals, sweep, state.sweep_at_ms, known),
+            rivals=census(state.rivals, sweep, state.sweep_at_ms, brokers),
         )
     )
     return None
 
 
-def census(rivals: Rivals, sweep: Sweep, last_ms: int, known: Collection[str]) -> Rivals:
+def census(rivals: Rivals, sweep: Sweep, last_ms: int, brokers: Collection[str]) -> Rivals:
     """The evidence after a sweep. `last_ms`: time of the one before, -1 without one; `known`: all
     brokers so far.
     """
     passed = sweep.ts - last_ms
     if last_ms < 0 or rivals.watching_ms < 0 or _is_gap(passed, rivals.pass_ms):
         rivals = replace(rivals, watching_ms=sweep.ts, left={}, arrived={}, suspects=())
-    there = {*sweep.brokers, *sweep.answering}
-    away = {broker: sweep.ts for broker in sorted(known) if broker not in there}
+    alive = {*sweep.brokers, *sweep.answering}
+    not_found = {broker: sweep.ts for broker in sorted(brokers) if broker not in alive}
     oldest = sweep.ts - HALF_MS
     absent = {
         broker: ts
         for broker, ts in rivals.absent.items()
-        if ts >= sweep.ts - NEW_MS and broker not in away
+        if ts >= sweep.ts - NEW_MS and broker not in not_found
     }
     rivals = replace(
         rivals,
         pass_ms=_usual(passed, rivals.pass_ms) if last_ms >= 0 else 0,
-        absent={**absent, **away},
+        absent={**absent, **not_found},
         left={
-            bundle: one
-            for bundle, one in rivals.left.items()
-            if one.ts >= oldest and one.broker in there
+            bundle: sighting
+            for bundle, sighting in rivals.left.items()
+            if sighting.ts >= oldest and sighting.broker in alive
         },
         arrived={
-            bundle: one
-            for bundle, one in rivals.arrived.items()
-            if one.ts >= sweep.ts - NEW_MS and one.broker in there
+            bundle: sighting
+            for bundle, sighting in rivals.arrived.items()
+            if sighting.ts >= sweep.ts - NEW_MS and sighting.broker in alive
         },
         leader=sweep.leader,
         shedding=sweep.shedding,
     )
-    return _confirm_suspects(rivals, there, sweep.ts)
+    return _confirm_suspects(rivals, alive, sweep.ts)
 
 
 def is_calm(rivals: Rivals, now_ms: int) -> bool:
@@ -270,7 +270,9 @@ def is_calm(rivals: Rivals, now_ms: int) -> bool:
     """
     evidence = (rivals.absent, rivals.left, rivals.arrived, rivals.suspects)
     findings = (rivals.news, rivals.moves, rivals.against_ms)
-    open_until = max((own.until_ms for some in rivals.ours.values() for own in some), default=-1)
+    open_until = max(
+        (own.until_ms for commands in rivals.ours.values() for own in commands), default=-1
+    )
     return not any((*evidence, *findings)) and rivals.yielding_ms is None and open_until < now_ms
 
 
@@ -296,7 +298,7 @@ def _is_gap(passed_ms: int, usual_ms: int) -> bool:
     return usual_ms > 0 and passed_ms > 2 * usual_ms + _GAP_MS
 
 
-def _confirm_suspects(rivals: Rivals, there: Collection[str], now_ms: int) -> Rivals:
+def _confirm_suspects(rivals: Rivals, alive: Collection[str], now_ms: int) -> Rivals:
     """Turns suspicions into foreign moves, or drops them. `there`: the brokers of the sweep."""
     if not rivals.suspects:
         return rivals
@@ -305,7 +307,7 @@ def _confirm_suspects(rivals: Rivals, there: Collection[str], now_ms: int) -> Ri
         move, commands = suspect.move, rivals.ours.get(suspect.move.bundle, ())
         explained = explains(commands, suspect, now_ms)
         was_away = rivals.absent.get(move.source, -1) >= move.ts - AGE_MS
-        if explained or move.source not in there or was_away:
+        if explained or move.source not in alive or was_away:
             continue
         passes = suspect.passes + 1
         if explained is None or passes < _PASSES:

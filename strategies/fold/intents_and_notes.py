@@ -159,13 +159,13 @@ def forget_owned(
     """Removes the notes of brokers that have left, and that the sweep of a round does not list.
     Returns the state after it, and the brokers that have left and whose notes stay.
     """
-    noted = {broker for broker in state.gone if store.get_owned(broker) is not None}
-    away = {broker for broker in noted if listed is not None and broker not in listed}
-    for broker in away:
+    noted_brokers = {broker for broker in state.gone if store.get_owned(broker) is not None}
+    unlisted = {broker for broker in noted_brokers if listed is not None and broker not in listed}
+    for broker in unlisted:
         store.remove_owned(broker)
-    if away and state.intents.drains:
+    if unlisted and state.intents.drains:
         state = replace(state, intents=by_notes_only(state.intents))
-    return state, noted - away
+    return state, noted_brokers - unlisted
 
 
 def not_from_the_future(brokers: Iterable[str], store: StateStore, now_ms: int) -> None:

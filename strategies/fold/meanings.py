@@ -23,7 +23,7 @@ RULES = (
 
 def meanings_of(*strategies: SheddingStrategy) -> Meanings:
     """The meanings of the codes in rounds of these strategies."""
-    found = [one for rule in RULES for one in rule.MEANINGS]
-    found += [one for entry in PLACERS.values() for one in entry.meanings]
-    found += [one for entry in strategies for one in entry.meanings]
-    return {one.code: one for one in found}
+    meanings = [meaning for rule in RULES for meaning in rule.MEANINGS]
+    meanings += [meaning for entry in PLACERS.values() for meaning in entry.meanings]
+    meanings += [meaning for entry in strategies for meaning in entry.meanings]
+    return {meaning.code: meaning for meaning in meanings}

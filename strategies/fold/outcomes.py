@@ -94,11 +94,13 @@ def _note_outcome(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
     nothing; one that failed may have released its bundle.
     """
     commands = rivals.ours.get(outcome.bundle, ())
-    own = next((one for one in commands if one.command_id == outcome.command_id), None)
+    own = next((command for command in commands if command.command_id == outcome.command_id), None)
     if outcome.status in ("refused", "expired", "dry-run"):
         if own is None or own.answered_ms is not None:
             return rivals
-        return _with_commands(rivals, outcome.bundle, [one for one in commands if one is not own])
+        return _with_commands(
+            rivals, outcome.bundle, [command for command in commands if command is not own]
+        )
     source = outcome.owner_before or (None if own is None else own.source)
     if source is None:
         return rivals
@@ -111,7 +113,7 @@ def _note_outcome(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
         ts,
         confirmed=outcome.status == "applied" and outcome.owner_after not in (None, source),
     )
-    others = [one for one in commands if one is not own]
+    others = [command for command in commands if command is not own]
     rivals = _with_commands(rivals, outcome.bundle, [*others, moved][-_PER_BUNDLE:])
     return _without_moves_of(rivals, outcome.bundle, moved)
 
@@ -125,8 +127,8 @@ def add_pause(
     pause_ms = cost.unowned_ms if cost.first_message_ms is None else cost.first_message_ms
     if pause_ms is None or cost.topics is None:
         return pauses
-    one = MeasuredPause(ts, command_id, cost.topics, pause_ms)
-    return tuple(sorted({*pauses, one})[-_REMEMBERED:])
+    pause = MeasuredPause(ts, command_id, cost.topics, pause_ms)
+    return tuple(sorted({*pauses, pause})[-_REMEMBERED:])
 
 
 def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
@@ -204,9 +206,9 @@ def without_settled(state: ClusterState, now_ms: int) -> ClusterState:
         if bundle in state.cooling or bundle in state.in_flight or now_ms < order.expires_at_ms
     }
     rehearsed = {
-        id_: one
-        for id_, one in state.rehearsed.items()
-        if now_ms < 2 * one.order.expires_at_ms - one.order.issued_at_ms
+        id_: rehearsal
+        for id_, rehearsal in state.rehearsed.items()
+        if now_ms < 2 * rehearsal.order.expires_at_ms - rehearsal.order.issued_at_ms
     }
     return replace(state, orders=orders, rehearsed=rehearsed)
 
@@ -245,24 +247,24 @@ def _undo_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
     Executors refuse a newer command for the same bundle now, and that refusal must not free the
     bundle that has just moved.
     """
-    done = state.rehearsed.get(outcome.command_id)
+    rehearsal = state.rehearsed.get(outcome.command_id)
     if (
-        done is None
-        or done.bundle != outcome.bundle
+        rehearsal is None
+        or rehearsal.bundle != outcome.bundle
         or outcome.status not in ("applied", "already-done")
     ):
         return state
-    if done.flight is not None:
-        again = Spent(done.order.issued_at_ms, 1, done.order.throughput or 0.0)
+    if rehearsal.flight is not None:
+        entry = Spent(rehearsal.order.issued_at_ms, 1, rehearsal.order.throughput or 0.0)
         state = replace(
             state,
-            in_flight={**state.in_flight, done.bundle: done.flight},
-            spent=(*state.spent, again),
+            in_flight={**state.in_flight, rehearsal.bundle: rehearsal.flight},
+            spent=(*state.spent, entry),
         )
     return replace(
         state,
-        cooling=cool_downs.resumed(state.cooling, done.bundle, done.order.issued_at_ms),
-        orders=_without({done.bundle}, state.orders),
+        cooling=cool_downs.resumed(state.cooling, rehearsal.bundle, rehearsal.order.issued_at_ms),
+        orders=_without({rehearsal.bundle}, state.orders),
         rehearsed=_without({outcome.command_id}, state.rehearsed),
     )
 

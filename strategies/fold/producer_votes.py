@@ -102,9 +102,9 @@ def _judge_time(
         used = distance <= settings.max_clock_jump_ms
         state = count_stray(record, state, store, settings, used=used)
         if verdict != "ahead":
-            followed = _follow_majority(record, state, store, settings)
-            if followed is not None:
-                return followed, "believed"
+            majority_state = _follow_majority(record, state, store, settings)
+            if majority_state is not None:
+                return majority_state, "believed"
     return replace(state, clock=next_clock), verdict
 
 
@@ -172,14 +172,14 @@ def count_stray(
         broker is None or broker.newest_report_ms >= state.now_ms - settings.stale_after_ms
     ):
         return state
-    kept = used or (before is not None and before.used and (before.lead_ms > 0) == (lead > 0))
+    is_used = used or (before is not None and before.used and (before.lead_ms > 0) == (lead > 0))
     has_vote = (
         before is not None or _newest_ms(broker) >= state.round_at_ms - settings.stale_after_ms
     )
     voters = state.voters + (0 if has_vote or name in (COLLECTOR, EXECUTOR) else 1)
     strays = {
         **{other: stray for other, stray in state.strays.items() if other != name},
-        name: Stray(record.ts, lead, kept, news),
+        name: Stray(record.ts, lead, is_used, news),
     }
     return replace(
         state, strays=dict(list(strays.items())[-max(_STRAYS_AT_MOST, state.live) :]), voters=voters
@@ -274,7 +274,7 @@ def _without_stray(record: TelemetryRecord, state: ClusterState, store: StateSto
     if broker is not None and stray.used and stray.lead_ms > 0 and _newest_ms(broker) >= record.ts:
         store.put_broker(untimed(broker))
     return replace(
-        state, strays={other: one for other, one in state.strays.items() if other != name}
+        state, strays={other: entry for other, entry in state.strays.items() if other != name}
     )
 
 
@@ -310,12 +310,12 @@ def with_voters(
 
 def _set_back(record: Sweep, state: ClusterState, now_ms: int, store: StateStore) -> Rejection:
     """Accepts a pass of a collector whose clock went back; the open round keeps its length."""
-    back = now_ms - record.ts
+    back_ms = now_ms - record.ts
     store.put_cluster(
         replace(
             state,
             clock=Clock(record.ts),
-            round_at_ms=state.round_at_ms - back,
+            round_at_ms=state.round_at_ms - back_ms,
             sweep_at_ms=record.ts,
             sweep=record.sweep,
             missing=dict(record.missing),
@@ -323,7 +323,7 @@ def _set_back(record: Sweep, state: ClusterState, now_ms: int, store: StateStore
     )
     begin_nothing_later(store)
     text = (
-        f"pass {record.sweep} is stamped {record.ts}, {back / 1000:.0f} s before the "
+        f"pass {record.sweep} is stamped {record.ts}, {back_ms / 1000:.0f} s before the "
         f"cluster's time, and pass {record.sweep - 1} was not: "
         "the collector's clock went back; its time counts from here on"
     )

@@ -192,7 +192,7 @@ def _take_in(
         state = replace(
             state,
             departed={
-                bundle: gone for bundle, gone in state.departed.items() if bundle not in rows
+                bundle: entry for bundle, entry in state.departed.items() if bundle not in rows
             },
         )
     if state.round == 0:

@@ -39,12 +39,12 @@ class StartFold:
         """Before the first round closes: folds all records so far by the best known time; `early`:
         the records before this one, from the state.
         """
-        state, times = store.get_cluster(), [*(one.ts for one in early), record.ts]
+        state, times = store.get_cluster(), [*(entry.ts for entry in early), record.ts]
         time = corrected_time(times, state.clock, self.jump_ms, swept=isinstance(record, Sweep))
         if not early and isinstance(record, Sweep) and not record.brokers:
             time = record.ts  # an empty cluster has no figures that a wrong time could affect
         if time is not None:
-            return self._replay([*(one.record for one in early), record], time, store)
+            return self._replay([*(entry.record for entry in early), record], time, store)
         if state.clock is not None:
             return self._continue(record, store)
         store.put_cluster(replace(state, early=(*early, EarlyRecord.of(record, far=True))))
@@ -86,12 +86,14 @@ class StartFold:
             store.put_cluster(replace(state, early=early))
             return events
         store.put_cluster(replace(state, early=None))
-        outside = (one.record for one in early if one.far)
+        outside = (entry.record for entry in early if entry.far)
         return [
             *events,
             *(
-                clock_rejection(one, state.now_ms, "ahead" if one.ts > state.now_ms else "behind")
-                for one in outside
+                clock_rejection(
+                    far_record, state.now_ms, "ahead" if far_record.ts > state.now_ms else "behind"
+                )
+                for far_record in outside
             ),
         ]
 
@@ -121,7 +123,7 @@ def may_close_first_round(early: Sequence[EarlyRecord]) -> bool:
     """True if a first round may close without a sweep, at a record that is near the cluster's
     time.
     """
-    far = sum(1 for one in early if one.far)
+    far = sum(1 for entry in early if entry.far)
     near = len(early) + 1 - far
     return near >= (_ENOUGH_OF_MANY if far else _ENOUGH) and near > 2 * far
 

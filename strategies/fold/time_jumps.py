@@ -44,7 +44,7 @@ def forget_everything_timed(store: StateStore) -> None:
             intents=at_time(state.intents, now_ms),
             # The hourly budget is a guarantee, not an estimate: the age of these moves is unknown,
             # so they count as made now.
-            spent=tuple(replace(one, ts=now_ms) for one in state.spent),
+            spent=tuple(replace(entry, ts=now_ms) for entry in state.spent),
             rivals=at_another_time(state.rivals, now_ms),
             bulkhead=state.bulkhead,
         )
@@ -101,17 +101,17 @@ def _moves_at(state: ClusterState, now_ms: int) -> ClusterState:
     """
     return replace(
         state,
-        in_flight={bundle: _command_at(one, now_ms) for bundle, one in state.in_flight.items()},
+        in_flight={bundle: _command_at(move, now_ms) for bundle, move in state.in_flight.items()},
         cooling=_times_at(state.cooling, now_ms),
         advised=_times_at(state.advised, now_ms),
-        orders={bundle: _command_at(one, now_ms) for bundle, one in state.orders.items()},
+        orders={bundle: _command_at(order, now_ms) for bundle, order in state.orders.items()},
         rehearsed={
             id_: replace(
-                one,
-                order=_command_at(one.order, now_ms),
-                flight=None if one.flight is None else _command_at(one.flight, now_ms),
+                rehearsal,
+                order=_command_at(rehearsal.order, now_ms),
+                flight=None if rehearsal.flight is None else _command_at(rehearsal.flight, now_ms),
             )
-            for id_, one in state.rehearsed.items()
+            for id_, rehearsal in state.rehearsed.items()
         },
         spent=no_later(state.spent, now_ms),
         memory=replace(state.memory, moves=(), episode=NO_EPISODE),
@@ -122,15 +122,15 @@ def _times_at(times: Mapping[str, int], now_ms: int) -> dict[str, int]:
     return {name: min(ts, now_ms) for name, ts in times.items()}
 
 
-def _command_at(one: _Command, now_ms: int) -> _Command:
+def _command_at(command: _Command, now_ms: int) -> _Command:
     """The command counts as issued now at the latest, and is under way as long as an executor may
     carry it out: executors refuse what is further ahead of their clock.
     """
-    latest = now_ms + MOST_AHEAD_MS + (one.expires_at_ms - one.issued_at_ms)
+    latest = now_ms + MOST_AHEAD_MS + (command.expires_at_ms - command.issued_at_ms)
     return replace(
-        one,
-        issued_at_ms=min(one.issued_at_ms, now_ms),
-        expires_at_ms=min(one.expires_at_ms, latest),
+        command,
+        issued_at_ms=min(command.issued_at_ms, now_ms),
+        expires_at_ms=min(command.expires_at_ms, latest),
     )
 
 
@@ -182,10 +182,10 @@ def forget(state: ClusterState, store: StateStore) -> ClusterState:
 
 def forget_brokers(state: ClusterState, store: StateStore) -> None:
     """Removes all brokers, and the notes about them and about those that have left."""
-    known = [broker.broker for broker in store.brokers()]
-    for name in known:
+    names = [broker.broker for broker in store.brokers()]
+    for name in names:
         store.remove_broker(name)
-    for name in [*known, *state.gone]:
+    for name in [*names, *state.gone]:
         store.remove_owned(name)
 
 

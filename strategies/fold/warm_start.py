@@ -40,9 +40,9 @@ def warm_window_ms(settings: EngineSettings) -> int:
     rounds = settings.round
     memory = settings.entry.memory(settings.chosen)
     samples = max(faded_after(_SHORT_AVERAGE), faded_after(memory.weight), memory.samples)
-    measured = max(samples * rounds.interval_ms, memory.learned_ms)
+    averages_ms = max(samples * rounds.interval_ms, memory.learned_ms)
     # Averages first: then all decisions are equal. Then what the engine remembers of its decisions.
-    decided = max(
+    decisions_ms = max(
         HOUR_MS,
         rounds.cool_down_ms,
         rounds.command_ttl_ms,
@@ -50,4 +50,4 @@ def warm_window_ms(settings: EngineSettings) -> int:
         memory.decisions_ms,
     )
     first_round = rounds.interval_ms + rounds.lateness_ms + rounds.max_clock_jump_ms
-    return first_round + measured + decided
+    return first_round + averages_ms + decisions_ms

@@ -71,7 +71,7 @@ def decide(
     destinations.memory = shedding.memory
     gate = _Gate(brokers, destinations, rules)
     for _, group in groupby(
-        enumerate(shedding.decisions), key=lambda one: one[1].exchange or one[0]
+        enumerate(shedding.decisions), key=lambda item: item[1].exchange or item[0]
     ):
         gate.decide([decision for _, decision in group])
     memory = shedding.hold(destinations.memory, gate.held)
@@ -111,12 +111,12 @@ class _Gate:
             if all(why.code in _LATER for why in (*refused.values(), over) if why is not None):
                 self.held |= {decision.bundle for decision in together}
             return
-        named = self._named(together)
-        self.kept |= {decision.bundle: decision for decision in named}
-        if named:
+        decisions = self._named(together)
+        self.kept |= {decision.bundle: decision for decision in decisions}
+        if decisions:
             self.throughputs |= {
-                one.bundle: throughput
-                for one, throughput in zip(together, throughputs, strict=True)
+                decision.bundle: throughput
+                for decision, throughput in zip(together, throughputs, strict=True)
             }
             self.rules.budget.spend(throughputs)
 
@@ -125,15 +125,15 @@ class _Gate:
         use the room that another one needs.
         """
         before = self.destinations.mark() if len(together) > 1 else None
-        found = [self.destinations.name(decision, together) for decision in together]
-        named = [one for one in found if isinstance(one, Decision)]
-        if len(named) == len(found) and (before is None or _as_agreed(together, named)):
-            return named
+        answers = [self.destinations.name(decision, together) for decision in together]
+        decisions = [answer for answer in answers if isinstance(answer, Decision)]
+        if len(decisions) == len(answers) and (before is None or _as_agreed(together, decisions)):
+            return decisions
         if before is not None:
             self.destinations.back_to(before)
-        for decision, one in zip(together, found, strict=True):
+        for decision, answer in zip(together, answers, strict=True):
             self._note_refused(decision)
-            self.skips.append(one if isinstance(one, Skip) else skip(decision, _ALONE))
+            self.skips.append(answer if isinstance(answer, Skip) else skip(decision, _ALONE))
         return []
 
     def _refused(self, decision: Decision, together: Sequence[Decision]) -> Refusal | None:
@@ -175,21 +175,21 @@ class _Gate:
             self.emptier.setdefault(decision.destination, decision.bundle)
 
 
-def _as_agreed(together: Sequence[Decision], named: Sequence[Decision]) -> bool:
+def _as_agreed(together: Sequence[Decision], decisions: Sequence[Decision]) -> bool:
     """True if the named destinations are those of the exchange; with a third broker it is no
     exchange.
     """
     return all(
-        one.destination in (None, other.destination)
-        for one, other in zip(together, named, strict=True)
+        wanted.destination in (None, decision.destination)
+        for wanted, decision in zip(together, decisions, strict=True)
     )
 
 
 def _still_due(
-    before: Memory, after: Memory, decisions: Sequence[Decision], kept: Mapping[str, Decision]
+    before: Memory, after: Memory, decisions: Sequence[Decision], leaving: Mapping[str, Decision]
 ) -> Memory:
     """The memory in which brokers that were due and shed nothing keep their hit counts."""
-    gave = {decision.source for decision in kept.values()}
+    gave = {decision.source for decision in leaving.values()}
     waiting = [decision for decision in decisions if decision.source not in gave]
     if not waiting:
         return after
@@ -200,7 +200,7 @@ def _still_due(
         for name in (decision.source, decision.destination)
         if name is not None
     }
-    for name in sorted(involved - gave - {decision.destination for decision in kept.values()}):
+    for name in sorted(involved - gave - {decision.destination for decision in leaving.values()}):
         old = before.brokers.get(name, NO_MEMORY)
         due = replace(
             brokers.get(name, NO_MEMORY),
@@ -213,7 +213,7 @@ def _still_due(
             brokers[name] = due
     cluster = (
         after.cluster
-        if kept
+        if leaving
         else replace(after.cluster, hits=max(after.cluster.hits, before.cluster.hits))
     )
     return Memory(brokers, cluster)

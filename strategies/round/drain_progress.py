@@ -40,7 +40,7 @@ class DrainFacts:
     reason; `left_cluster`: draining brokers that are no part of the cluster any more.
     """
 
-    given: RoundInput
+    round_input: RoundInput
     stale: Mapping[str, str]
     left_cluster: Collection[str]
     meanings: Meanings
@@ -48,12 +48,12 @@ class DrainFacts:
     @cached_property
     def known(self) -> Mapping[str, BrokerState]:
         """All brokers by name."""
-        return {state.broker: state for state in self.given.brokers}
+        return {state.broker: state for state in self.round_input.brokers}
 
     @cached_property
     def unanswered(self) -> Mapping[str, int]:
         """Broker → number of commands to move its bundles that have expired without an outcome."""
-        state, now_ms = self.given.state, self.given.now_ms
+        state, now_ms = self.round_input.state, self.round_input.now_ms
         return Counter(
             move.source
             for bundle, move in state.in_flight.items()
@@ -88,18 +88,22 @@ def by_notes_only(intents: Intents) -> Intents:
     return replace(intents, drains=drains)
 
 
-def after_step(given: RoundInput, screened: Screened, step: DrainStep, rules: Rules) -> Intents:
+def after_step(
+    round_input: RoundInput, screened: Screened, step: DrainStep, rules: Rules
+) -> Intents:
     """The intents after a round: each drain with its state, and the phases of the roll."""
-    intents = given.state.intents
+    intents = round_input.state.intents
     if not intents.drains:
         return intents
-    left = _left(given, rules.round.stale_after_ms)
-    facts, done = DrainFacts(given, screened.stale, left, rules.meanings), step.evacuation
+    leavers = _left(round_input, rules.round.stale_after_ms)
+    facts = DrainFacts(round_input, screened.stale, leavers, rules.meanings)
     for broker in sorted(intents.drains):
-        if broker in done.forbidden:
-            intents = _refuse(intents, broker, done.forbidden[broker], given.now_ms)
+        if broker in step.evacuation.forbidden:
+            intents = _refuse(
+                intents, broker, step.evacuation.forbidden[broker], round_input.now_ms
+            )
         else:
-            drain = _after_round(intents, intents.drains[broker], done, facts)
+            drain = _after_round(intents, intents.drains[broker], step.evacuation, facts)
             intents = replace(intents, drains={**intents.drains, broker: drain})
     return _in_phases(intents)
 
@@ -129,47 +133,49 @@ def _in_phases(intents: Intents) -> Intents:
     return intents if phases == roll.phases else replace(intents, roll=replace(roll, phases=phases))
 
 
-def _after_round(intents: Intents, drain: Drain, done: Evacuation, facts: DrainFacts) -> Drain:
-    broker, now_ms = drain.broker, facts.given.now_ms
+def _after_round(
+    intents: Intents, drain: Drain, evacuation: Evacuation, facts: DrainFacts
+) -> Drain:
+    broker, now_ms = drain.broker, facts.round_input.now_ms
     restarting = intents.roll is not None and intents.roll.phases.get(broker) == "restarting"
-    left = len(done.left[broker]) if broker in done.left else drain.left
-    if left is not None and broker in done.left:
-        note = facts.given.owned.get(broker)
+    remaining = len(evacuation.left[broker]) if broker in evacuation.left else drain.left
+    if remaining is not None and broker in evacuation.left:
+        note = facts.round_input.owned.get(broker)
         listed = frozenset(() if note is None else note.bundles)
         drain = replace(drain, gone=tuple(name for name in drain.gone if name in listed))
-        drain = _count_left(drain, left, facts)
+        drain = _count_left(drain, remaining, facts)
     if broker in facts.left_cluster:
         step = _when_gone(drain, restarting=restarting)
         drain = replace(drain, left=0)
-    elif restarting or (broker not in done.left and drain.was_drained):
+    elif restarting or (broker not in evacuation.left and drain.was_drained):
         step = _Step("drained", "is being restarted" if restarting else "has no fresh figures")
     elif broker not in facts.known:
         text = "it has withdrawn its figures, as brokers do while bundles move"
         step = _Step("draining" if drain.state == "asked" else drain.state, text)
-    elif broker not in done.left:
+    elif broker not in evacuation.left:
         why = facts.stale.get(broker, "has no fresh figures")
         step = _Step("blocked", f"{why} [outdated]", facts.meanings["outdated"].advice)
-    elif left == 0:
+    elif remaining == 0:
         step = _when_empty(drain, facts)
     else:
-        step = _while_bundles_are_left(drain, done, facts)
+        step = _while_bundles_are_left(drain, evacuation, facts)
     return _apply_step(drain, step, now_ms)
 
 
-def _count_left(drain: Drain, left: int, facts: DrainFacts) -> Drain:
+def _count_left(drain: Drain, remaining: int, facts: DrainFacts) -> Drain:
     """The drain with the number of bundles left; answers of executors count until one leaves, and
     commands without an answer also until one is answered: the next command replaces them.
     """
-    before, now_ms = drain.left, facts.given.now_ms
-    answers = Answers() if before is not None and left < before else drain.answers
+    before, now_ms = drain.left, facts.round_input.now_ms
+    answers = Answers() if before is not None and remaining < before else drain.answers
     expired = max(answers.expired, facts.unanswered.get(drain.broker, 0))
     answers = replace(answers, expired=expired)
-    seen = (*(one for one in drain.seen if one[0] < now_ms), (now_ms, left))
+    seen = (*(entry for entry in drain.seen if entry[0] < now_ms), (now_ms, remaining))
     left_ms, error_ms = time_left(seen[-_ROUNDS:])
     return replace(
         drain,
-        left=left,
-        total=max(left, drain.total or 0),
+        left=remaining,
+        total=max(remaining, drain.total or 0),
         seen=seen[-_ROUNDS:],
         answers=answers,
         left_ms=left_ms,
@@ -188,21 +194,21 @@ def time_left(seen: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
         for earlier, later in pairwise(seen)
         if later[0] > earlier[0]
     ]
-    gone, passed = ordered_sum(step[1] for step in steps), ordered_sum(step[0] for step in steps)
-    if len(steps) < _FEWEST or gone == 0 or not seen or seen[-1][1] == 0:
+    count, passed = ordered_sum(step[1] for step in steps), ordered_sum(step[0] for step in steps)
+    if len(steps) < _FEWEST or count == 0 or not seen or seen[-1][1] == 0:
         return None, None
-    rate, left = gone / passed, seen[-1][1]
-    apart = [count / took - rate for took, count in steps]
-    error = sqrt(ordered_sum(one * one for one in apart) / (len(steps) - 1) / len(steps)) / rate
-    left_ms = round(left / rate)
+    rate, remaining = count / passed, seen[-1][1]
+    deviations = [bundles / ms - rate for ms, bundles in steps]
+    error = sqrt(ordered_sum(d * d for d in deviations) / (len(steps) - 1) / len(steps)) / rate
+    left_ms = round(remaining / rate)
     return left_ms, round(left_ms * error + passed / len(steps))
 
 
 def _when_gone(drain: Drain, *, restarting: bool) -> _Step:
     if restarting:
         return _Step("drained", "is being restarted: it has left the cluster")
-    left = f" with {drain.left} bundles" if drain.left and not drain.was_drained else ""
-    return _Step("drained", f"has left the cluster{left}", NOTHING)
+    rest = f" with {drain.left} bundles" if drain.left and not drain.was_drained else ""
+    return _Step("drained", f"has left the cluster{rest}", NOTHING)
 
 
 def _when_empty(drain: Drain, facts: DrainFacts) -> _Step:
@@ -210,10 +216,10 @@ def _when_empty(drain: Drain, facts: DrainFacts) -> _Step:
     state, broker = facts.known[drain.broker], drain.broker
     moves = [
         bundle
-        for bundle, move in facts.given.under_way.items()
+        for bundle, move in facts.round_input.under_way.items()
         if move.destination == broker or (move.source == broker and not move.left)
     ]
-    note = facts.given.owned.get(broker)
+    note = facts.round_input.owned.get(broker)
     newest = max(state.reported_at_ms, state.bundles_at_ms, -1 if note is None else note.ts)
     if moves or newest <= state.judged_after_ms:
         return _Step("draining", "no bundle is left; waits for a report after the last move")
@@ -228,22 +234,22 @@ def _when_empty(drain: Drain, facts: DrainFacts) -> _Step:
     return _Step("drained", "no bundle is left that could move", "The broker may be stopped.")
 
 
-def _while_bundles_are_left(drain: Drain, done: Evacuation, facts: DrainFacts) -> _Step:
+def _while_bundles_are_left(drain: Drain, evacuation: Evacuation, facts: DrainFacts) -> _Step:
     broker = drain.broker
-    going = sum(one.source == broker for one in done.leaving.values())
-    going += len(done.under_way[broker])
+    going = sum(decision.source == broker for decision in evacuation.leaving.values())
+    going += len(evacuation.under_way[broker])
     text = f"{drain.left} of {drain.total} bundles are left"
     answered = _without_effect(drain.answers)
     if answered is not None:
         return replace(answered, text=f"{text}, and {answered.text}")
     if going:
         return _Step("draining", f"{text}, {going} on their way")
-    stays = done.stays[broker]
+    stays = evacuation.stays[broker]
     code, _ = max(
-        Counter(why.code for why in stays.values()).items(), key=lambda one: (one[1], one[0])
+        Counter(why.code for why in stays.values()).items(), key=lambda item: (item[1], item[0])
     )
-    bundle, why = next((name, one) for name, one in stays.items() if one.code == code)
-    number = sum(one.code == code for one in stays.values())
+    bundle, why = next((name, refusal) for name, refusal in stays.items() if refusal.code == code)
+    number = sum(refusal.code == code for refusal in stays.values())
     more = f" ({number} bundles)" if number > 1 else ""
     reason = f"{text}, and none may move now: {bundle} {why.text} [{code}]{more}"
     if code in _PASSING:
@@ -291,13 +297,19 @@ def _apply_step(drain: Drain, step: _Step, now_ms: int) -> Drain:
     )
 
 
-def _left(given: RoundInput, stale_after_ms: int) -> frozenset[str]:
+def _left(round_input: RoundInput, stale_after_ms: int) -> frozenset[str]:
     """Draining brokers that have left the cluster: the sweep does not list them. Without a sweep,
     those without any record for a while: brokers of the extensible load manager withdraw their
     figures whenever a bundle moves.
     """
-    known = {state.broker for state in given.brokers}
-    if given.listed is not None:
-        return frozenset({*given.state.intents.drains} - known - {*given.listed})
-    recent = {name for name, ts in given.state.gone.items() if ts >= given.now_ms - stale_after_ms}
-    return frozenset({*given.state.intents.drains} - known - recent - {*given.state.missing})
+    names = {state.broker for state in round_input.brokers}
+    if round_input.listed is not None:
+        return frozenset({*round_input.state.intents.drains} - names - {*round_input.listed})
+    recent = {
+        name
+        for name, ts in round_input.state.gone.items()
+        if ts >= round_input.now_ms - stale_after_ms
+    }
+    return frozenset(
+        {*round_input.state.intents.drains} - names - recent - {*round_input.state.missing}
+    )

@@ -66,15 +66,28 @@ def compared(
 ) -> CommonFigures:
     """Finds what all of these brokers measure, and their figures of that."""
     if capacities:
-        reported = {name: capacities.applied(name, one) for name, one in reported.items()}
+        reported = {
+            name: capacities.applied(name, broker_figures)
+            for name, broker_figures in reported.items()
+        }
     counting = [name for name in RESOURCES if getattr(weights, name) > 0]
     lacking = {
-        resource: {name for name, one in reported.items() if not getattr(one, resource).limit > 0}
+        resource: {
+            name
+            for name, broker_figures in reported.items()
+            if not getattr(broker_figures, resource).limit > 0
+        }
         for resource in counting
     }
     none = set.intersection(*lacking.values()) if lacking else set[str]()
-    blind = {name: _of_none(one, counting) for name, one in reported.items() if name in none}
-    figures = {name: one for name, one in reported.items() if name not in none}
+    blind = {
+        name: _of_none(broker_figures, counting)
+        for name, broker_figures in reported.items()
+        if name in none
+    }
+    figures = {
+        name: broker_figures for name, broker_figures in reported.items() if name not in none
+    }
     left_out = tuple(resource for resource in counting if lacking[resource] - none)
     partly = {
         resource: sorted(lacking[resource] - none)
@@ -82,7 +95,10 @@ def compared(
         if len(lacking[resource] - none) < len(figures)
     }
     if partly:
-        figures = {name: _without(one, tuple(partly)) for name, one in figures.items()}
+        figures = {
+            name: _without(broker_figures, tuple(partly))
+            for name, broker_figures in figures.items()
+        }
     nothing = bool(counting) and len(left_out) == len(counting)
     return CommonFigures(
         figures,
@@ -102,9 +118,9 @@ def begun_again(memory: Memory, left_out: tuple[str, ...]) -> Memory:
     """The memory without what it says about usage by other resources."""
     brokers = {
         name: replace(
-            kept, ewma=None, placement_ewma=None, hit_high=None, hit_low=None, history=None
+            broker_memory, ewma=None, placement_ewma=None, hit_high=None, hit_low=None, history=None
         )
-        for name, kept in memory.brokers.items()
+        for name, broker_memory in memory.brokers.items()
     }
     cluster = replace(
         memory.cluster, hits=0, episode=NO_EPISODE, left_out=left_out, others_measured=False
@@ -117,15 +133,17 @@ def comparable(memory: Memory, left_out: tuple[str, ...]) -> tuple[Memory, bool]
     wait: averages and samples of other resources are forgotten in the second round in a row only,
     because one figure that is missing once says little.
     """
-    kept = memory.cluster
-    if left_out == kept.left_out:
-        if not kept.others_measured:
+    cluster_memory = memory.cluster
+    if left_out == cluster_memory.left_out:
+        if not cluster_memory.others_measured:
             return memory, False
-        return replace(memory, cluster=replace(kept, others_measured=False)), False
-    again = begun_again(memory, left_out)
-    if kept.others_measured or again == Memory(memory.brokers, replace(kept, left_out=left_out)):
-        return again, False
-    return replace(memory, cluster=replace(kept, others_measured=True)), True
+        return replace(memory, cluster=replace(cluster_memory, others_measured=False)), False
+    cleared = begun_again(memory, left_out)
+    if cluster_memory.others_measured or cleared == Memory(
+        memory.brokers, replace(cluster_memory, left_out=left_out)
+    ):
+        return cleared, False
+    return replace(memory, cluster=replace(cluster_memory, others_measured=True)), True
 
 
 def waits(cluster: str, left_out: Sequence[str]) -> Skip:
@@ -142,29 +160,29 @@ def waits(cluster: str, left_out: Sequence[str]) -> Skip:
 
 def remedy_of(resources: Sequence[str]) -> str:
     """The settings that make a missing resource count, as part of a sentence."""
-    said = []
+    settings = []
     if {*resources} & _NETWORK:
-        said.append(
+        settings.append(
             "loadBalancerOverrideBrokerNicSpeedGbps in broker.conf, or capacities.nic_gbps here"
         )
     if "cpu" in resources:
-        said.append("capacities.cores here")
-    return "; ".join(said) or "weights.direct_memory = 0"
+        settings.append("capacities.cores here")
+    return "; ".join(settings) or "weights.direct_memory = 0"
 
 
 def _without(figures: Figures, names: Sequence[str]) -> Figures:
     """The figures with nothing measured of these resources, and without the broker's own average,
     which counts them.
     """
-    gone = {name: replace(getattr(figures, name), limit=0.0) for name in names}
-    return replace(figures, usage_average=None, **gone)
+    unmeasured = {name: replace(getattr(figures, name), limit=0.0) for name in names}
+    return replace(figures, usage_average=None, **unmeasured)
 
 
 def _not_measured(lacking: Mapping[str, Sequence[str]], brokers: int) -> list[Skip]:
     """One skip for all resources that the same brokers lack."""
-    found: dict[tuple[str, ...], list[str]] = {}
+    resources_of: dict[tuple[str, ...], list[str]] = {}
     for name, without in lacking.items():
-        found.setdefault(tuple(without), []).append(name)
+        resources_of.setdefault(tuple(without), []).append(name)
     return [
         Skip(
             "broker",
@@ -175,7 +193,7 @@ def _not_measured(lacking: Mapping[str, Sequence[str]], brokers: int) -> list[Sk
             None,
             {"resources": _names(resources), "set": remedy_of(resources)},
         )
-        for names, resources in found.items()
+        for names, resources in resources_of.items()
     ]
 
 
@@ -258,18 +276,18 @@ class Capacities:
 
 def read_capacities(settings: CapacitySettings) -> Capacities:
     """Parses the settings. Raises SettingsError with all complaints."""
-    wrong = list[str]()
-    found = Capacities(
-        _numbers(settings.nic_gbps, "capacities.nic_gbps", wrong),
-        _numbers(settings.cores, "capacities.cores", wrong),
+    complaints = list[str]()
+    capacities = Capacities(
+        _numbers(settings.nic_gbps, "capacities.nic_gbps", complaints),
+        _numbers(settings.cores, "capacities.cores", complaints),
     )
-    if wrong:
-        raise SettingsError(wrong)
-    return found
+    if complaints:
+        raise SettingsError(complaints)
+    return capacities
 
 
-def _numbers(text: str, path: str, wrong: list[str]) -> _Numbers:
-    found = list[tuple[str, float]]()
+def _numbers(text: str, path: str, complaints: list[str]) -> _Numbers:
+    numbers = list[tuple[str, float]]()
     for entry in patterns(text):
         pattern, _, number = (part.strip() for part in entry.rpartition("="))
         try:
@@ -277,13 +295,13 @@ def _numbers(text: str, path: str, wrong: list[str]) -> _Numbers:
         except ValueError:
             value = 0.0
         if pattern and 0 < value <= _MOST:
-            found.append((pattern, value))
+            numbers.append((pattern, value))
         else:
-            wrong.append(
+            complaints.append(
                 f"{path}: {entry!r} is no capacity; write it as broker-*:8080=10, with a number "
                 f"above 0 and at most {_MOST:,.0f}"
             )
-    return tuple(found)
+    return tuple(numbers)
 
 
 @lru_cache(maxsize=2**15)

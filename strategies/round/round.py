@@ -76,102 +76,108 @@ class Judged:
     closed: Refusal | None
 
 
-def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
+def judge_cluster(round_input: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
     """Runs the first half of a round. A decision names a bundle, so a round that reads no bundle
     table decides nothing.
     """
-    screened = screen(given, rules)
-    known = memory = given.memory
+    screened = screen(round_input, rules)
+    before = memory = round_input.memory
     changed = False
     if len(screened.live) > 1:  # one broker alone is compared with none
-        memory, changed = comparable(known, screened.left_out)
-    if memory is not known:
-        given = given.with_memory(memory)
-    budget, closed = Budget(rules.limits, given.state.spent, given.now_ms), _closed(given, rules)
-    drained = drain_step(given, screened, rules, budget, closed)
+        memory, changed = comparable(before, screened.left_out)
+    if memory is not before:
+        round_input = round_input.with_memory(memory)
+    budget, closed = (
+        Budget(rules.limits, round_input.state.spent, round_input.now_ms),
+        _closed(round_input, rules),
+    )
+    drained = drain_step(round_input, screened, rules, budget, closed)
     moves, draining = drained.moves, drained.draining
-    whole = view = view_of(given, screened.live, rules)
+    whole = view = view_of(round_input, screened.live, rules)
     if draining:
-        view = view_of(given, screened.live, rules, moves, draining)
+        view = view_of(round_input, screened.live, rules, moves, draining)
     destinations = Destinations(
         view,
-        given.number,
+        round_input.number,
         rules.destinations,
         policies=view.policies,
         memory=drained.memory or memory,
-        on_the_way=on_the_way(given, whole, rules, moves),
+        on_the_way=on_the_way(round_input, whole, rules, moves),
         opened=drained.memory is not None,
     )
     view = replace(view, takers=destinations.takers, even=destinations.even)
     if screened.nothing or changed:
-        skips = () if screened.nothing else (waits(given.cluster, screened.left_out),)
+        skips = () if screened.nothing else (waits(round_input.cluster, screened.left_out),)
         shedding = Shedding((), skips, memory)
     else:
         shedding = _shed(view, destinations.memory, shedder)
-    under_way = len(given.under_way) if rules.by_mode.counts_moves else 0
+    under_way = len(round_input.under_way) if rules.by_mode.counts_moves else 0
     return Judged(screened, drained, whole, view, destinations, shedding, under_way, budget, closed)
 
 
-def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
+def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     """Runs one round. Deterministic; never raises on valid input."""
-    judged = judge_cluster(given, shedder, rules)
-    view, drained = judged.view, judged.drained.evacuation.leaving
-    leaving = _leave(given, judged, rules)
+    assessment = judge_cluster(round_input, shedder, rules)
+    view, drained = assessment.view, assessment.drained.evacuation.leaving
+    leaving = _leave(round_input, assessment, rules)
     bundles_in = _bundle_counter(view)
     splits = due_splits(
         view,
         {**drained, **leaving.kept},
-        given.state.memory.split_hits,
+        round_input.state.memory.split_hits,
         _split_rules(rules, leaving, bundles_in),
     )
-    estimate = Estimate(judged.whole, rules.usage)
+    estimate = Estimate(assessment.whole, rules.usage)
     usage = estimate.usages()
     orders = [
         *map(_move, drained.values()),
         *map(_move, leaving.kept.values()),
-        *(_Order("split", one, algorithm=rules.splitting.algorithm) for one in splits.decisions),
+        *(
+            _Order("split", decision, algorithm=rules.splitting.algorithm)
+            for decision in splits.decisions
+        ),
     ]
-    yields = given.state.rivals.yielding_ms is not None
+    yields = round_input.state.rivals.yielding_ms is not None
     if rules.throttling.advise and rules.by_mode.advises and not yields:
-        orders += _advice(judged, given, orders, bundles_in, rules, usage=usage)
-    commands = tuple(_number(order, estimate, given, rules) for order in orders)
-    intents = after_step(given, judged.screened, judged.drained, rules)
+        orders += _advice(assessment, round_input, orders, bundles_in, rules, usage=usage)
+    commands = tuple(_number(order, estimate, round_input, rules) for order in orders)
+    intents = after_step(round_input, assessment.screened, assessment.drained, rules)
     record = replace(
-        begun_record(given, rules),
+        begun_record(round_input, rules),
         brokers=tuple(usage),
-        stale=judged.screened.stale,
+        stale=assessment.screened.stale,
         usage=usage,
         usage_after=usage | estimate.changed_usages(),
         commands=tuple(command.id for command in commands),
-        skips=_skips(given, judged, leaving.skips, splits.skips),
-        certificate=judged.shedding.certify(leaving.kept),
-        forecast=judged.shedding.forecast,
-        state=_state(judged, orders, usage, (*leaving.skips, *splits.skips), rules.meanings),
+        skips=_skips(round_input, assessment, leaving.skips, splits.skips),
+        certificate=assessment.shedding.certify(leaving.kept),
+        forecast=assessment.shedding.forecast,
+        state=_state(assessment, orders, usage, (*leaving.skips, *splits.skips), rules.meanings),
         intents=statuses(intents),
-        counted=judged.under_way,
-        measured=_measured(judged, usage, rules) if judged.under_way else {},
+        counted=assessment.under_way,
+        measured=_measured(assessment, usage, rules) if assessment.under_way else {},
     )
     return RoundResult(
         commands,
-        _with_spreads(record, judged),
+        _with_spreads(record, assessment),
         Memory(leaving.memory.brokers, replace(leaving.memory.cluster, split_hits=splits.hits)),
         estimate.loads,
-        judged.budget.spent,
-        {**judged.drained.evacuation.throughputs, **leaving.throughputs},
+        assessment.budget.spent,
+        {**assessment.drained.evacuation.throughputs, **leaving.throughputs},
         intents,
     )
 
 
-def _measured(judged: Judged, usage: Mapping[str, float], rules: Rules) -> dict[str, float]:
+def _measured(assessment: Judged, usage: Mapping[str, float], rules: Rules) -> dict[str, float]:
     """Usage as reported, of the brokers for which commanded moves change it."""
-    reported = {one.broker: rules.usage(one.figures) for one in judged.screened.live}
-    return {name: found for name, found in reported.items() if found != usage[name]}
+    reported = {broker.broker: rules.usage(broker.figures) for broker in assessment.screened.live}
+    return {name: fraction for name, fraction in reported.items() if fraction != usage[name]}
 
 
-def _with_spreads(record: Round, judged: Judged) -> Round:
+def _with_spreads(record: Round, assessment: Judged) -> Round:
     """With how uneven the brokers are that are not being drained."""
-    names = [broker.broker for broker in judged.view.brokers]
-    throughputs = [broker.figures.traffic.msg_throughput for broker in judged.view.brokers]
+    names = [broker.broker for broker in assessment.view.brokers]
+    throughputs = [broker.figures.traffic.msg_throughput for broker in assessment.view.brokers]
     return replace(
         record,
         spread=spread([record.usage[name] for name in names]),
@@ -180,11 +186,15 @@ def _with_spreads(record: Round, judged: Judged) -> Round:
     )
 
 
-def _skips(given: RoundInput, judged: Judged, *refused: Sequence[Skip]) -> tuple[Skip, ...]:
+def _skips(
+    round_input: RoundInput, assessment: Judged, *refused: Sequence[Skip]
+) -> tuple[Skip, ...]:
     """All skips of the round, with a bounded number of names."""
-    first = (*judged.screened.skips, *judged.drained.skips, *judged.shedding.skips)
+    first = (*assessment.screened.skips, *assessment.drained.skips, *assessment.shedding.skips)
     return bounded(
-        (*first, *(one for some in refused for one in some)), given.cluster, len(given.brokers)
+        (*first, *(skip for skips in refused for skip in skips)),
+        round_input.cluster,
+        len(round_input.brokers),
     )
 
 
@@ -199,8 +209,8 @@ class _Order:
 
 
 def _advice(
-    judged: Judged,
-    given: RoundInput,
+    assessment: Judged,
+    round_input: RoundInput,
     orders: Sequence[_Order],
     bundles_in: Callable[[str], int],
     rules: Rules,
@@ -209,23 +219,23 @@ def _advice(
 ) -> list[_Order]:
     """The dispatch limits that the round advises."""
     busy = {order.decision.source for order in orders} | {
-        move.source for move in given.under_way.values()
+        move.source for move in round_input.under_way.values()
     }
     options = ReliefOptions(
-        judged.destinations.may_be_relieved,
+        assessment.destinations.may_be_relieved,
         bundles_in,
         rules.splitting,
         busy,
-        {*given.state.advised, *(order.decision.bundle for order in orders)},
+        {*round_input.state.advised, *(order.decision.bundle for order in orders)},
     )
     return [
-        _Order("throttle", one.decision, limits=one.limits)
-        for one in due_advice(judged.view, usage, options, rules.throttling)
+        _Order("throttle", advice.decision, limits=advice.limits)
+        for advice in due_advice(assessment.view, usage, options, rules.throttling)
     ]
 
 
 def _state(
-    judged: Judged,
+    assessment: Judged,
     orders: Sequence[_Order],
     usage: Mapping[str, float],
     refused: Sequence[Skip],
@@ -233,13 +243,13 @@ def _state(
 ) -> RoundState:
     facts = RoundFacts(
         actions=[order.action for order in orders],
-        brokers=[broker.broker for broker in judged.view.brokers],
-        stale=judged.screened.stale,
-        usage={broker.broker: usage[broker.broker] for broker in judged.view.brokers},
-        skips=(*judged.screened.skips, *judged.shedding.skips),
+        brokers=[broker.broker for broker in assessment.view.brokers],
+        stale=assessment.screened.stale,
+        usage={broker.broker: usage[broker.broker] for broker in assessment.view.brokers},
+        skips=(*assessment.screened.skips, *assessment.shedding.skips),
         meanings=meanings,
         refused=refused,
-        under_way=judged.under_way,
+        under_way=assessment.under_way,
     )
     return state_of(facts)
 
@@ -267,33 +277,34 @@ def _shed(view: ClusterView, memory: Memory, shedder: Shedder) -> Shedding:
     return Shedding((), (Skip("cluster", (view.cluster,), "too-few-brokers", text),), memory)
 
 
-def _closed(given: RoundInput, rules: Rules) -> Refusal | None:
+def _closed(round_input: RoundInput, rules: Rules) -> Refusal | None:
     """Refuses all bundles outside of the windows; None while they may leave."""
-    opened = is_open(rules.windows, given.now_ms, rules.limits.utc_offset_minutes)
+    opened = is_open(rules.windows, round_input.now_ms, rules.limits.utc_offset_minutes)
     return None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
 
 
-def _yields(given: RoundInput) -> Refusal | None:
+def _yields(round_input: RoundInput) -> Refusal | None:
     """Refuses the strategy's bundles while something else moves bundles; drains go on."""
-    if given.state.rivals.yielding_ms is None:
+    if round_input.state.rivals.yielding_ms is None:
         return None
     return Refusal("rounds-yield", f"would be moved, but {_YIELDS}")
 
 
-def _leave(given: RoundInput, judged: Judged, rules: Rules) -> Leaving:
+def _leave(round_input: RoundInput, assessment: Judged, rules: Rules) -> Leaving:
     elsewhere = {
-        bundle: Gained(move.source, given.number) for bundle, move in judged.drained.moves.items()
+        bundle: Gained(move.source, round_input.number)
+        for bundle, move in assessment.drained.moves.items()
     }
     refusals = LeavingRules(
         rules.by_mode.keeps_due,
-        judged.budget,
-        judged.view.is_excluded,
-        {**given.state.gained, **elsewhere} if elsewhere else given.state.gained,
-        _yields(given) or judged.closed,
+        assessment.budget,
+        assessment.view.is_excluded,
+        {**round_input.state.gained, **elsewhere} if elsewhere else round_input.state.gained,
+        _yields(round_input) or assessment.closed,
         in_order=rules.by_mode.counts_moves,
     )
-    brokers = {broker.broker: broker for broker in judged.view.brokers}
-    return decide(brokers, judged.shedding, judged.destinations, refusals)
+    brokers = {broker.broker: broker for broker in assessment.view.brokers}
+    return decide(brokers, assessment.shedding, assessment.destinations, refusals)
 
 
 def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int]) -> SplitRules:
@@ -309,13 +320,15 @@ def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int
     )
 
 
-def _number(order: _Order, estimate: Estimate, given: RoundInput, rules: Rules) -> Command:
+def _number(order: _Order, estimate: Estimate, round_input: RoundInput, rules: Rules) -> Command:
     decision, epoch = order.decision, rules.round.epoch
     moves = order.action in ("unload", "transfer")
     return Command(
-        id=command_id(given.cluster, epoch, given.number, order.action, decision.bundle),
-        cluster=given.cluster,
-        round=given.number,
+        id=command_id(
+            round_input.cluster, epoch, round_input.number, order.action, decision.bundle
+        ),
+        cluster=round_input.cluster,
+        round=round_input.number,
         epoch=epoch,
         action=order.action,
         bundle=decision.bundle,
@@ -326,8 +339,8 @@ def _number(order: _Order, estimate: Estimate, given: RoundInput, rules: Rules) 
         text=decision.text,
         evidence=decision.evidence,
         expected=estimate.apply(decision) if moves else estimate.stays(decision),
-        issued_at_ms=given.now_ms,
-        expires_at_ms=min(given.now_ms + rules.round.command_ttl_ms, LARGEST_TIME),
+        issued_at_ms=round_input.now_ms,
+        expires_at_ms=min(round_input.now_ms + rules.round.command_ttl_ms, LARGEST_TIME),
         algorithm=order.algorithm,
         limits=order.limits,
     )

@@ -85,11 +85,13 @@ class RoundInput:
     @property
     def memory(self) -> Memory:
         """Memory of strategies."""
-        return Memory({one.broker: one.memory for one in self.brokers}, self.state.memory)
+        return Memory({broker.broker: broker.memory for broker in self.brokers}, self.state.memory)
 
     def with_memory(self, memory: Memory) -> "RoundInput":
         """The input with another memory."""
-        brokers = tuple(replace(one, memory=memory.brokers[one.broker]) for one in self.brokers)
+        brokers = tuple(
+            replace(broker, memory=memory.brokers[broker.broker]) for broker in self.brokers
+        )
         return replace(self, brokers=brokers, state=replace(self.state, memory=memory.cluster))
 
 

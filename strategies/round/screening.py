@@ -73,14 +73,14 @@ class Screened:
     nothing: bool = False
 
 
-def screen(given: RoundInput, rules: Rules) -> Screened:
+def screen(round_input: RoundInput, rules: Rules) -> Screened:
     """Selects the brokers with valid figures, without those that the operator excludes."""
-    live, stale, excluded, wrong = list[BrokerState](), dict[str, str](), list[str](), list[Skip]()
-    tolerance, few = tolerance_of(rules.round), len(given.brokers) == 2
+    live, stale, excluded, clocks = list[BrokerState](), dict[str, str](), list[str](), list[Skip]()
+    tolerance, few = tolerance_of(rules.round), len(round_input.brokers) == 2
     is_excluded = matcher(rules.limits.excluded_brokers)
-    for broker in given.brokers:
-        age = given.now_ms - broker.reported_at_ms
-        stray = given.state.strays.get(broker.broker)
+    for broker in round_input.brokers:
+        age = round_input.now_ms - broker.reported_at_ms
+        stray = round_input.state.strays.get(broker.broker)
         lead = -age if stray is None else stray.lead_ms
         if is_excluded(broker.broker):
             excluded.append(broker.broker)
@@ -88,16 +88,16 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
             stale[broker.broker] = "no load figures yet"
         elif -age > tolerance or (stray is not None and stray.used and lead > 0):
             stale[broker.broker] = _wrong_clock(lead, few)
-            wrong.append(_clock_skip(broker.broker, lead, few))
+            clocks.append(_clock_skip(broker.broker, lead, few))
         elif age > rules.round.stale_after_ms:
-            why = given.state.missing.get(broker.broker, "")[:_LONGEST_REASON]
+            why = round_input.state.missing.get(broker.broker, "")[:_LONGEST_REASON]
             limit = f"round.stale_after_ms = {rules.round.stale_after_ms}"
             stale[broker.broker] = f"newest report is {age / 1000:.0f} s old, {limit}" + (
                 f" ({why})" if why else ""
             )
             if stray is not None:
                 stale[broker.broker] += f"; {_wrong_clock(lead, few)}"
-                wrong.append(_clock_skip(broker.broker, lead, few))
+                clocks.append(_clock_skip(broker.broker, lead, few))
         else:
             live.append(broker)
     text = (
@@ -105,54 +105,58 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
         "includes it"
     )
     skips = [Skip("broker", tuple(excluded), "excluded-broker", text)] if excluded else []
-    skips += _policy_skips(given, rules)
-    known = {broker.broker for broker in given.brokers}
-    wrong += [
-        _clock_skip(name, stray.lead_ms, few, given.cluster)
-        for name, stray in given.state.strays.items()
-        if name not in known
+    skips += _policy_skips(round_input, rules)
+    names = {broker.broker for broker in round_input.brokers}
+    clocks += [
+        _clock_skip(name, stray.lead_ms, few, round_input.cluster)
+        for name, stray in round_input.state.strays.items()
+        if name not in names
     ]
-    refused = _refused(given, stale, is_excluded)
+    refused = _refused(round_input, stale, is_excluded)
     others = rival_skips(
-        given.state.rivals, given.cluster, given.now_ms, rules.rivals, rules.round.cool_down_ms
+        round_input.state.rivals,
+        round_input.cluster,
+        round_input.now_ms,
+        rules.rivals,
+        rules.round.cool_down_ms,
     )
-    found = CommonFigures({broker.broker: broker.figures for broker in live})
+    common = CommonFigures({broker.broker: broker.figures for broker in live})
     if rules.by_mode.compares_measured:
         weights = rules.destinations.weights
-        found = compared(found.figures, weights, rules.capacities, given.cluster)
+        common = compared(common.figures, weights, rules.capacities, round_input.cluster)
     return Screened(
-        tuple(_seen(broker, found) for broker in live if broker.broker in found.figures),
-        {**stale, **refused, **found.blind},
-        (*skips, *wrong, *_not_used(live), *_rejected(refused), *others, *found.skips),
-        found.left_out,
-        found.nothing,
+        tuple(_seen(broker, common) for broker in live if broker.broker in common.figures),
+        {**stale, **refused, **common.blind},
+        (*skips, *clocks, *_not_used(live), *_rejected(refused), *others, *common.skips),
+        common.left_out,
+        common.nothing,
     )
 
 
-def _policy_skips(given: RoundInput, rules: Rules) -> Iterator[Skip]:
-    for why in policies_of(given).complaints:
-        yield Skip("cluster", (given.cluster,), "unreadable-policies", why)
-    for why in _unmatched_patterns(given, rules):
-        yield Skip("cluster", (given.cluster,), "isolation-unmatched", why)
+def _policy_skips(round_input: RoundInput, rules: Rules) -> Iterator[Skip]:
+    for why in policies_of(round_input).complaints:
+        yield Skip("cluster", (round_input.cluster,), "unreadable-policies", why)
+    for why in _unmatched_patterns(round_input, rules):
+        yield Skip("cluster", (round_input.cluster,), "isolation-unmatched", why)
 
 
 def _refused(
-    given: RoundInput, stale: Mapping[str, str], is_excluded: Callable[[str], bool]
+    round_input: RoundInput, stale: Mapping[str, str], is_excluded: Callable[[str], bool]
 ) -> dict[str, str]:
     """The brokers that answered in the sweep of this round and that nothing is known of, or nothing
     new, with the reason: their reports reached the topic, and none was accepted.
     """
-    known = {broker.broker for broker in given.brokers}
-    found = {
+    names = {broker.broker for broker in round_input.brokers}
+    reasons = {
         name: stale.get(name, "no report of it was accepted")
-        for name in sorted(given.listed or ())
-        if name not in given.state.missing
-        and name not in given.state.gone
-        and name not in given.state.strays
+        for name in sorted(round_input.listed or ())
+        if name not in round_input.state.missing
+        and name not in round_input.state.gone
+        and name not in round_input.state.strays
         and not is_excluded(name)
-        and (name in stale or name not in known)
+        and (name in stale or name not in names)
     }
-    return {name: f"{why}; {_LISTED}" for name, why in found.items()}
+    return {name: f"{why}; {_LISTED}" for name, why in reasons.items()}
 
 
 def _rejected(refused: Mapping[str, str]) -> list[Skip]:
@@ -162,13 +166,15 @@ def _rejected(refused: Mapping[str, str]) -> list[Skip]:
 
 def _not_used(live: Sequence[BrokerState]) -> list[Skip]:
     """Names the parts of the brokers' newest reports that could not be used."""
-    said = {one.broker: "; ".join((*one.left_out, *one.left_out_of_table)) for one in live}
-    return by_reason("figures-left-out", {name: text for name, text in said.items() if text})
+    complaints = {
+        broker.broker: "; ".join((*broker.left_out, *broker.left_out_of_table)) for broker in live
+    }
+    return by_reason("figures-left-out", {name: text for name, text in complaints.items() if text})
 
 
-def _seen(broker: BrokerState, found: CommonFigures) -> BrokerState:
+def _seen(broker: BrokerState, common: CommonFigures) -> BrokerState:
     """A broker with the figures by which it is compared."""
-    figures = found.figures[broker.broker]
+    figures = common.figures[broker.broker]
     return broker if figures is broker.figures else replace(broker, figures=figures)
 
 
@@ -197,9 +203,9 @@ def _wrong_clock(lead_ms: int, few: bool) -> str:
     )
 
 
-def policies_of(given: RoundInput) -> PoliciesView:
+def policies_of(round_input: RoundInput) -> PoliciesView:
     """The cluster's policies; the same text is parsed once."""
-    return _parsed(given.state.policies)
+    return _parsed(round_input.state.policies)
 
 
 def _parsed(text: str | None) -> PoliciesView:
@@ -210,27 +216,31 @@ def _is_small(text: str | None) -> bool:
     return text is None or len(text) <= _SMALL_SNAPSHOT
 
 
-def _unmatched_patterns(given: RoundInput, rules: Rules) -> tuple[str, ...]:
+def _unmatched_patterns(round_input: RoundInput, rules: Rules) -> tuple[str, ...]:
     """A sentence for each isolation policy with patterns that match no live broker; brokers without
     figures are live, too. The same policies and brokers are compared once.
     """
-    if given.state.policies is None or not policies_of(given).isolation:
+    if round_input.state.policies is None or not policies_of(round_input).isolation:
         return ()
-    names = tuple(sorted({*(broker.broker for broker in given.brokers), *given.state.missing}))
-    compare = _compare if _is_small(given.state.policies) else _compare_large
-    return compare(given.state.policies, rules.isolation_by_id, names)
+    names = tuple(
+        sorted({*(broker.broker for broker in round_input.brokers), *round_input.state.missing})
+    )
+    compare = _compare if _is_small(round_input.state.policies) else _compare_large
+    return compare(round_input.state.policies, rules.isolation_by_id, names)
 
 
 def _compared(text: str, by_id: bool, brokers: tuple[str, ...]) -> tuple[str, ...]:
     policies = replace(_parsed(text), by_id=by_id)
-    wrong = filter(None, (unmatched(policies, one, brokers) for one in policies.isolation))
-    said = tuple(islice(wrong, _POLICIES_NAMED + 1))
+    mismatches = filter(
+        None, (unmatched(policies, policy, brokers) for policy in policies.isolation)
+    )
+    sentences = tuple(islice(mismatches, _POLICIES_NAMED + 1))
     more = ("other isolation policies have such patterns, too",)
-    return said if len(said) <= _POLICIES_NAMED else said[:_POLICIES_NAMED] + more
+    return sentences if len(sentences) <= _POLICIES_NAMED else sentences[:_POLICIES_NAMED] + more
 
 
 def view_of(
-    given: RoundInput,
+    round_input: RoundInput,
     live: tuple[BrokerState, ...],
     rules: Rules,
     leaving: Mapping[str, InFlight] = MappingProxyType({}),
@@ -239,18 +249,18 @@ def view_of(
     """The cluster as input of the strategies, without draining brokers. `leaving`: bundles that
     leave these in this round, counted as the moves under way are.
     """
-    moves = {**given.under_way, **leaving}
+    moves = {**round_input.under_way, **leaving}
     in_flight = moves if rules.by_mode.counts_moves else {}
     figures = _as_if_arrived({state.broker: state.figures for state in live}, in_flight)
-    estimated = {one.destination for one in in_flight.values()}
-    estimated |= {one.source for one in in_flight.values() if not one.left}
+    estimated = {move.destination for move in in_flight.values()}
+    estimated |= {move.source for move in in_flight.values() if not move.left}
     brokers = tuple(
         BrokerLoad(
             broker=state.broker,
             figures=figures[state.broker],
-            load_bundles=partial(_read_table, given, state.broker),
-            count_bundles=partial(_count_bundles, given, state.broker),
-            fresh=state.sampled_round == given.number,
+            load_bundles=partial(_read_table, round_input, state.broker),
+            count_bundles=partial(_count_bundles, round_input, state.broker),
+            fresh=state.sampled_round == round_input.number,
             settling=rules.by_mode.counts_moves and state.sampled_at_ms <= state.judged_after_ms,
             summary=state.table,
             reported_at_ms=state.reported_at_ms,
@@ -259,25 +269,25 @@ def view_of(
         for state in live
         if state.broker not in draining
     )
-    policies = policies_of(given)
+    policies = policies_of(round_input)
     if rules.isolation_by_id:
         policies = replace(policies, by_id=True)
-    cooling = of_all_moves(given.state, given.now_ms, rules.round.cool_down_ms)
+    cooling = of_all_moves(round_input.state, round_input.now_ms, rules.round.cool_down_ms)
     return ClusterView(
-        given.cluster,
-        given.now_ms,
+        round_input.cluster,
+        round_input.now_ms,
         brokers,
         resting(cooling, in_flight, leaving),
         cool_down_ms=rules.round.cool_down_ms,
         is_excluded=of_namespaces(rules.limits.excluded_namespaces),
         policies=policies,
-        foreign_ms=max((move.ts for move in given.state.rivals.moves), default=-1),
+        foreign_ms=max((move.ts for move in round_input.state.rivals.moves), default=-1),
         command_ttl_ms=rules.round.command_ttl_ms,
     )
 
 
 def on_the_way(
-    given: RoundInput,
+    round_input: RoundInput,
     view: ClusterView,
     rules: Rules,
     leaving: Mapping[str, InFlight] = MappingProxyType({}),
@@ -288,16 +298,18 @@ def on_the_way(
     ledger = Ledger(view.brokers, rules.destinations.weights)
     moves = []
     # By name: rates are summed in this order, and outcomes change the order of the moves under way.
-    for bundle, move in sorted({**given.under_way, **leaving}.items()):
+    for bundle, move in sorted({**round_input.under_way, **leaving}.items()):
         averages = ledger.averages(bundle, move.source)
-        if averages is UNKNOWN and bundle in given.state.departed:
-            averages = _departed(given.state.departed[bundle], view.policies.topics.get(bundle, 0))
+        if averages is UNKNOWN and bundle in round_input.state.departed:
+            averages = _departed(
+                round_input.state.departed[bundle], view.policies.topics.get(bundle, 0)
+            )
         moves.append(CountedMove(bundle, move.source, move.destination, averages, shown=True))
     return moves
 
 
-def _departed(gone: Departed, topics: int) -> Averages:
-    row = gone.row
+def _departed(departed: Departed, topics: int) -> Averages:
+    row = departed.row
     return Averages(
         (row[0], row[1], row[2], row[3]),
         (row[4], row[5], row[6], row[7]),
@@ -313,13 +325,13 @@ _compare = lru_cache(maxsize=64)(_compared)
 _compare_large = lru_cache(maxsize=1)(_compared)
 
 
-def _read_table(given: RoundInput, broker: str) -> BundleLoads:
-    table = given.read_table(broker)
+def _read_table(round_input: RoundInput, broker: str) -> BundleLoads:
+    table = round_input.read_table(broker)
     return no_bundles() if table is None else unpack_history(table).loads()
 
 
-def _count_bundles(given: RoundInput, broker: str, namespace: str) -> int:
-    table = given.read_table(broker)
+def _count_bundles(round_input: RoundInput, broker: str, namespace: str) -> int:
+    table = round_input.read_table(broker)
     return 0 if table is None else bundles_of(table, namespace)
 
 

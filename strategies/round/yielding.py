@@ -49,8 +49,8 @@ def update_yielding(rivals: Rivals, now_ms: int, settings: RivalSettings, rest_m
         return ended if calm else rivals
     if settings.moves_per_hour == 0 or not _is_rivalled(rivals, now_ms, settings):
         return rivals
-    again = rivals.again + 1 if _is_just_back(rivals, now_ms) else 0
-    return replace(rivals, yielding_ms=now_ms, again=min(again, _MOST_AGAIN))
+    relapses = rivals.again + 1 if _is_just_back(rivals, now_ms) else 0
+    return replace(rivals, yielding_ms=now_ms, again=min(relapses, _MOST_AGAIN))
 
 
 def calm_ms(rivals: Rivals, settings: RivalSettings) -> int:
@@ -100,7 +100,7 @@ def skips(
     if not rivals.moves:
         return ()
     rest = of_foreign_moves(rivals, now_ms, rest_ms)
-    found = []
+    reasons = []
     if rest:
         recent = [move for move in rivals.moves if move.ts >= now_ms - rest_ms]
         text = (
@@ -108,12 +108,12 @@ def skips(
             f"{who(rivals)}; "
             f"each rests for round.cool_down_ms = {rest_ms}"
         )
-        found.append(
+        reasons.append(
             Skip("bundle", tuple(rest), "moved-by-others", text, evidence={"moves": len(recent)})
         )
     if rivals.yielding_ms is not None:
-        found.append(_yields(rivals, cluster, now_ms, settings))
-    return tuple(found)
+        reasons.append(_yields(rivals, cluster, now_ms, settings))
+    return tuple(reasons)
 
 
 def _yields(rivals: Rivals, cluster: str, now_ms: int, settings: RivalSettings) -> Skip:
@@ -143,10 +143,10 @@ def _yields(rivals: Rivals, cluster: str, now_ms: int, settings: RivalSettings) 
 def _paths(moves: Sequence[ForeignMove]) -> str:
     """From where to where, the most frequent first."""
     counts = Counter((move.source, move.destination) for move in moves)
-    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    named = [f"{count} from {source} to {to}" for (source, to), count in ranked[:_NAMED]]
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ways = [f"{count} from {source} to {to}" for (source, to), count in ranked[:_NAMED]]
     others = len(ranked) - _NAMED
-    return ", ".join([*named, *([f"{others} other ways"] if others > 0 else [])])
+    return ", ".join([*ways, *([f"{others} other ways"] if others > 0 else [])])
 
 
 def _number(count: int, noun: str) -> str:
