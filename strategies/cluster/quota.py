@@ -76,8 +76,8 @@ class OverQuota:
         """A sentence for the rejected row."""
         records = "1 record" if self.records == 1 else f"{self.records:,} records"
         return (
-            f"{records} with {self.bytes:,} bytes, from {_shown(self.first)} to "
-            f"{_shown(self.last)}, were beyond the cluster's quota for a minute of record time "
+            f"{records} with {self.bytes:,} bytes, from {_place(self.first)} to "
+            f"{_place(self.last)}, were beyond the cluster's quota for a minute of record time "
             "(bulkhead.*) and are not used; they are on the topic. Each minute has "
             "a new quota"
         )
@@ -105,20 +105,20 @@ def admit(
     its window began. `brokers`: number in the last round. The first record of a window is always
     folded, whatever its size.
     """
-    window, others, begins = _window(bulkhead.windows, arrival.ts // _MINUTE_MS)
+    window, others, begins = _find_window(bulkhead.windows, arrival.ts // _MINUTE_MS)
     earlier = bulkhead.aside if begins else None
     aside = None if begins else bulkhead.aside
     unusual = max(0, arrival.size - _USUAL_BYTES)
     size = window.bytes + arrival.size + (_TIMES - 1) * unusual
-    if window.records and not _within(window.records, size, brokers, settings):
-        aside = _added(aside, arrival)
+    if window.records and not _has_room(window.records, size, brokers, settings):
+        aside = _add_record(aside, arrival)
         left_out = bulkhead.left_out + 1
         return Bulkhead((window, *others), aside, left_out), False, earlier
     window = QuotaWindow(window.minute, window.records + 1, size)
     return Bulkhead((window, *others), aside, bulkhead.left_out), True, earlier
 
 
-def _window(
+def _find_window(
     windows: tuple[QuotaWindow, ...], minute: int
 ) -> tuple[QuotaWindow, tuple[QuotaWindow, ...], bool]:
     """The window of a minute, the other windows, and whether it begins."""
@@ -131,7 +131,7 @@ def _window(
     return QuotaWindow(minute), windows[: _MOST_WINDOWS - 1], True
 
 
-def _within(records: int, size: int, brokers: int, settings: BulkheadSettings) -> bool:
+def _has_room(records: int, size: int, brokers: int, settings: BulkheadSettings) -> bool:
     """`records`: before this one; `size`: of all, with this one."""
     grows = settings.bytes_per_broker * brokers if brokers else settings.first_bytes
     return records < max(settings.records, settings.records_per_broker * brokers) and size <= max(
@@ -139,7 +139,7 @@ def _within(records: int, size: int, brokers: int, settings: BulkheadSettings) -
     )
 
 
-def _added(aside: OverQuota | None, arrival: UnreadRecord) -> OverQuota:
+def _add_record(aside: OverQuota | None, arrival: UnreadRecord) -> OverQuota:
     if aside is None:
         place, size = arrival.place, arrival.size
         return OverQuota(1, size, place, place, arrival.ts, size)
@@ -151,5 +151,5 @@ def _added(aside: OverQuota | None, arrival: UnreadRecord) -> OverQuota:
     )
 
 
-def _shown(place: Place) -> str:
+def _place(place: Place) -> str:
     return f"{place[1]}/{place[2]}"

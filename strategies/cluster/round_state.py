@@ -68,25 +68,25 @@ def state_of(facts: RoundFacts) -> RoundState:
     `waiting`.
     """
     if facts.actions:
-        return _acting(facts.actions)
-    state = _blind(facts) or _by_lowest_rank(facts)
+        return _acting_state(facts.actions)
+    state = _blind_state(facts) or _lowest_ranked_state(facts)
     left_out = len(facts.stale)
     if not left_out or state.code == "blind":
         return state
     brokers = "1 broker has" if left_out == 1 else f"{left_out:,} brokers have"
-    kind = "usable" if facts.stale.keys() & _lost(facts).keys() else "fresh"
+    kind = "usable" if facts.stale.keys() & _unusable_brokers(facts).keys() else "fresh"
     text = f"{state.text}; {brokers} no {kind} figures"
     return RoundState(state.code, text, state.advice)
 
 
-def _acting(actions: Sequence[str]) -> RoundState:
+def _acting_state(actions: Sequence[str]) -> RoundState:
     counts = [(count, _COMMANDS[action]) for action, count in sorted(Counter(actions).items())]
     parts = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
     text = f"the round has {len(actions)} command{'' if len(actions) == 1 else 's'}: {parts}"
     return RoundState("acting", text, _ADVISED if {*actions} == {"throttle"} else _APPLY)
 
 
-def _lost(facts: RoundFacts) -> dict[str, Skip]:
+def _unusable_brokers(facts: RoundFacts) -> dict[str, Skip]:
     """Returns the brokers that cannot be judged although they report, with their skips."""
     codes = {code for code, meaning in facts.meanings.items() if meaning.state == "blind"}
     return {
@@ -97,9 +97,9 @@ def _lost(facts: RoundFacts) -> dict[str, Skip]:
     }
 
 
-def _blind(facts: RoundFacts) -> RoundState | None:
+def _blind_state(facts: RoundFacts) -> RoundState | None:
     """The state where fewer than two brokers can be judged, and figures are missing."""
-    lost = _lost(facts)
+    lost = _unusable_brokers(facts)
     usable = sum(name not in lost for name in facts.brokers)
     excluded = any(skip.code == "excluded-broker" for skip in facts.skips)
     lost_reasons = {name: f"{skip.text} [{skip.code}]" for name, skip in lost.items()}
@@ -114,25 +114,27 @@ def _blind(facts: RoundFacts) -> RoundState | None:
     return RoundState("blind", f"{text}{reasons[name]}"[:_LONGEST], advice)
 
 
-def _by_lowest_rank(facts: RoundFacts) -> RoundState:
+def _lowest_ranked_state(facts: RoundFacts) -> RoundState:
     """The state by the skip whose code has the lowest rank."""
     ranked = [
         (meaning.rank, skip, meaning.state, meaning.advice)
-        for skip in _deciding(facts)
+        for skip in _deciding_skips(facts)
         if (meaning := facts.meanings.get(skip.code)) and meaning.state is not None
     ]
     if not ranked:
-        return _unknown(facts)
+        return _state_of_unknown_codes(facts)
     _, skip, code, advice = min(ranked, key=lambda entry: entry[0])
     if facts.under_way and code in _PLANNED:
         helpless = f"more moves cannot help [{skip.code}]"
-        return _planned(facts.under_way, helpless if code == "cannot-help" else reason_of(skip))
+        return _state_with_planned_moves(
+            facts.under_way, helpless if code == "cannot-help" else reason_of(skip)
+        )
     if code == "balanced" and (why := _doubt(skip, facts)):
         return RoundState("waiting", f"{_LEADS['waiting']}: {why}: {reason_of(skip)}", _UNEXPLAINED)
     return RoundState(code, f"{_LEADS[code]}: {reason_of(skip)}", advice)
 
 
-def _planned(under_way: int, reason: str) -> RoundState:
+def _state_with_planned_moves(under_way: int, reason: str) -> RoundState:
     """The state while the strategy judges a cluster as it will be after commanded moves: this
     cluster may need nothing more, but no report shows it yet.
     """
@@ -147,7 +149,7 @@ def counted_as_done(moves: int) -> str:
     return f"{moves:,} commanded moves count as done, and reports do not show them yet"
 
 
-def _deciding(facts: RoundFacts) -> Iterator[Skip]:
+def _deciding_skips(facts: RoundFacts) -> Iterator[Skip]:
     """The skips that may decide. Bundles that a strategy leaves alone say something only where all
     bundles of a broker that is due stay.
     """
@@ -178,13 +180,13 @@ def _doubt(skip: Skip, facts: RoundFacts) -> str | None:
     return f"the newest usages are {100 * apart:.1f} points apart, which does not count yet"
 
 
-def _unknown(facts: RoundFacts) -> RoundState:
+def _state_of_unknown_codes(facts: RoundFacts) -> RoundState:
     """The state of a round whose strategy has codes of its own."""
     silent = {code for code, meaning in facts.meanings.items() if meaning.state is None}
     skip = next((candidate for candidate in facts.skips if candidate.code not in silent), None)
     reason = "the strategy gives no reason" if skip is None else reason_of(skip)
     if facts.under_way:
-        return _planned(facts.under_way, reason)
+        return _state_with_planned_moves(facts.under_way, reason)
     return RoundState("waiting", f"nothing moves in this round: {reason}", NEXT_ROUNDS)
 
 

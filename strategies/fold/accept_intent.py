@@ -63,7 +63,7 @@ def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) ->
     if rule is None:
         answer = _RULES[intent.action](intents, fleet, intent, now_ms)
     else:
-        roll = _roll_of(intents, intent)
+        roll = _find_roll(intents, intent)
         answer = roll if isinstance(roll, IntentRefusal) else rule(intents, roll, intent, now_ms)
     if isinstance(answer, Intents) and answer.roll is not None and intent.roll == answer.roll.id:
         answer = replace(answer, roll=replace(answer.roll, record=intent.id))
@@ -89,13 +89,13 @@ def refused(intents: Intents, intent: Intent, why: IntentRefusal, now_ms: int) -
     return replace(intents, ended=(*intents.ended, status))
 
 
-def _drain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+def _accept_drain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
     broker = intent.broker or ""
     why = (
-        _unfit(broker, fleet)
-        or _already(intents, broker, now_ms)
-        or _beside_others(intents, intent, now_ms)
-        or _last_one(intents, fleet, broker)
+        _refuse_unfit(broker, fleet)
+        or _refuse_second_drain(intents, broker, now_ms)
+        or _refuse_beside_others(intents, intent, now_ms)
+        or _refuse_last_broker(intents, fleet, broker)
     )
     if why is None and intent.until_ms is not None and intent.until_ms <= now_ms:
         why = IntentRefusal(
@@ -121,10 +121,10 @@ def _drain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) ->
     after, roll = replace(intents, drains={**intents.drains, broker: drain}), intents.roll
     if roll is None or intent.roll is None:
         return after
-    return _in_phase(after, roll, broker, "draining")
+    return _set_phase(after, roll, broker, "draining")
 
 
-def _unfit(broker: str, fleet: IntentFleet) -> IntentRefusal | None:
+def _refuse_unfit(broker: str, fleet: IntentFleet) -> IntentRefusal | None:
     if broker in fleet.excluded:
         return IntentRefusal(
             "excluded-broker",
@@ -147,7 +147,7 @@ def _unfit(broker: str, fleet: IntentFleet) -> IntentRefusal | None:
     return None
 
 
-def _already(intents: Intents, broker: str, now_ms: int) -> IntentRefusal | None:
+def _refuse_second_drain(intents: Intents, broker: str, now_ms: int) -> IntentRefusal | None:
     drain = intents.drains.get(broker)
     if drain is None:
         return None
@@ -159,14 +159,14 @@ def _already(intents: Intents, broker: str, now_ms: int) -> IntentRefusal | None
     )
 
 
-def _beside_others(intents: Intents, intent: Intent, now_ms: int) -> IntentRefusal | None:
+def _refuse_beside_others(intents: Intents, intent: Intent, now_ms: int) -> IntentRefusal | None:
     """Refuses a drain that may not begin beside the other drains and the roll."""
     roll, broker = intents.roll, intent.broker or ""
     if intent.roll is not None:
-        mine = _roll_of(intents, intent)
+        mine = _find_roll(intents, intent)
         if isinstance(mine, IntentRefusal):
             return mine
-        why = _halted(mine) or _wrong_phase(mine, broker, "waiting")
+        why = _refuse_if_halted(mine) or _refuse_wrong_phase(mine, broker, "waiting")
         if why is None and len(mine.at_turn) >= mine.max_unavailable:
             why = IntentRefusal(
                 "too-many-unavailable",
@@ -194,10 +194,10 @@ def _beside_others(intents: Intents, intent: Intent, now_ms: int) -> IntentRefus
         for drain in intents.drains.values()
         if intent.roll is None or (drain.roll != intent.roll and not drain.together)
     ]
-    return _another_drain(others[0], now_ms) if others and not intent.together else None
+    return _refuse_beside(others[0], now_ms) if others and not intent.together else None
 
 
-def _another_drain(other: Drain, now_ms: int) -> IntentRefusal:
+def _refuse_beside(other: Drain, now_ms: int) -> IntentRefusal:
     return IntentRefusal(
         "another-drain",
         f"{other.broker} is being drained: {other.by} asked for it "
@@ -206,7 +206,7 @@ def _another_drain(other: Drain, now_ms: int) -> IntentRefusal:
     )
 
 
-def _last_one(intents: Intents, fleet: IntentFleet, broker: str) -> IntentRefusal | None:
+def _refuse_last_broker(intents: Intents, fleet: IntentFleet, broker: str) -> IntentRefusal | None:
     takers = sorted({*fleet.live} - {*fleet.excluded} - {*intents.drains} - {broker})
     if takers:
         return None
@@ -217,7 +217,7 @@ def _last_one(intents: Intents, fleet: IntentFleet, broker: str) -> IntentRefusa
     )
 
 
-def _undrain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+def _accept_undrain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
     broker = intent.broker or ""
     drain = intents.drains.get(broker)
     if drain is None:
@@ -236,11 +236,11 @@ def _undrain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) 
         )
     after = without_drain(intents, broker, now_ms, how=f"{intent.by} ended it: {intent.reason}")
     if roll is not None and drain.roll == roll.id:
-        return _in_phase(after, roll, broker, "waiting")
+        return _set_phase(after, roll, broker, "waiting")
     return after
 
 
-def _roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+def _accept_roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
     roll = intents.roll
     if roll is not None:
         return IntentRefusal(
@@ -250,12 +250,12 @@ def _roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> 
             _ROLL_WAITS,
         )
     for broker in intent.brokers:
-        why = _unfit(broker, fleet) or _already(intents, broker, now_ms)
+        why = _refuse_unfit(broker, fleet) or _refuse_second_drain(intents, broker, now_ms)
         if why is not None:
             return why
     alone = [drain for drain in intents.drains.values() if not drain.together]
     if alone:  # the first drain of the roll would be refused
-        return _another_drain(alone[0], now_ms)
+        return _refuse_beside(alone[0], now_ms)
     willing = {*fleet.live} - {*fleet.excluded} - {*intents.drains}
     if len(willing) <= intent.max_unavailable:
         return IntentRefusal(
@@ -278,9 +278,9 @@ def _roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> 
     return replace(intents, roll=began)
 
 
-def _restarting(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+def _accept_restarting(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
     broker = intent.broker or ""
-    why = _halted(roll) or _wrong_phase(roll, broker, "drained", "restarting")
+    why = _refuse_if_halted(roll) or _refuse_wrong_phase(roll, broker, "drained", "restarting")
     if why is not None:
         return why
     drain = intents.drains.get(broker)
@@ -288,30 +288,30 @@ def _restarting(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Ju
         # A restart of the roll begins after this; an earlier one is a crash.
         drains = {**intents.drains, broker: replace(drain, since_ms=now_ms)}
         intents = replace(intents, drains=drains)
-    return _in_phase(intents, roll, broker, "restarting")
+    return _set_phase(intents, roll, broker, "restarting")
 
 
-def _restarted(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+def _accept_restarted(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
     broker = intent.broker or ""
-    why = _wrong_phase(roll, broker, "restarting")
+    why = _refuse_wrong_phase(roll, broker, "restarting")
     if why is not None:
         return why
     if broker in intents.drains:
         how = "the broker has restarted"
         intents = without_drain(intents, broker, now_ms, how=how, done=True)
-    return _in_phase(intents, roll, broker, "restarted")
+    return _set_phase(intents, roll, broker, "restarted")
 
 
-def _halt(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+def _accept_halt(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
     return replace(intents, roll=replace(roll, halted=intent.reason, since_ms=now_ms))
 
 
-def _resume(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+def _accept_resume(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
     since_ms = roll.since_ms if roll.halted is None else now_ms
     return replace(intents, roll=replace(roll, halted=None, since_ms=since_ms))
 
 
-def _finish(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+def _accept_end(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
     for broker in sorted(intents.drains):
         if intents.drains[broker].roll == roll.id:
             how = f"the roll has ended: {intent.reason}"
@@ -327,7 +327,7 @@ def _finish(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgem
     return replace(intents, roll=None, ended=(*intents.ended, status))
 
 
-def _roll_of(intents: Intents, intent: Intent) -> Roll | IntentRefusal:
+def _find_roll(intents: Intents, intent: Intent) -> Roll | IntentRefusal:
     """The active roll that a record belongs to. Two people may end a roll at once; the second
     learns who did.
     """
@@ -349,7 +349,7 @@ def _roll_of(intents: Intents, intent: Intent) -> Roll | IntentRefusal:
     )
 
 
-def _halted(roll: Roll) -> IntentRefusal | None:
+def _refuse_if_halted(roll: Roll) -> IntentRefusal | None:
     if roll.halted is None:
         return None
     return IntentRefusal(
@@ -359,7 +359,7 @@ def _halted(roll: Roll) -> IntentRefusal | None:
     )
 
 
-def _wrong_phase(roll: Roll, broker: str, *needed: RollPhase) -> IntentRefusal | None:
+def _refuse_wrong_phase(roll: Roll, broker: str, *needed: RollPhase) -> IntentRefusal | None:
     if roll.phases[broker] in needed:
         return None
     return IntentRefusal(
@@ -369,20 +369,20 @@ def _wrong_phase(roll: Roll, broker: str, *needed: RollPhase) -> IntentRefusal |
     )
 
 
-def _in_phase(intents: Intents, roll: Roll, broker: str, phase: RollPhase) -> Intents:
+def _set_phase(intents: Intents, roll: Roll, broker: str, phase: RollPhase) -> Intents:
     return replace(intents, roll=replace(roll, phases={**roll.phases, broker: phase}))
 
 
 _RULES: Mapping[IntentAction, Callable[[Intents, IntentFleet, Intent, int], Judgement]] = {
-    "drain": _drain,
-    "undrain": _undrain,
-    "roll": _roll,
+    "drain": _accept_drain,
+    "undrain": _accept_undrain,
+    "roll": _accept_roll,
 }
 #: Of records about the active roll.
 _OF_ROLL: Mapping[IntentAction, Callable[[Intents, Roll, Intent, int], Judgement]] = {
-    "restarting": _restarting,
-    "restarted": _restarted,
-    "halt": _halt,
-    "resume": _resume,
-    "end": _finish,
+    "restarting": _accept_restarting,
+    "restarted": _accept_restarted,
+    "halt": _accept_halt,
+    "resume": _accept_resume,
+    "end": _accept_end,
 }

@@ -60,15 +60,15 @@ class RoundCloser:
         """Closes a round and stores the state after it; returns its commands and its record."""
         state = store.get_cluster()
         now_ms, settings = state.now_ms, self.rules.round
-        brokers = _in_order(store)
-        leavers = _left(state, brokers, now_ms, settings, sweep)
+        brokers = _sorted_brokers(store)
+        leavers = _find_leavers(state, brokers, now_ms, settings, sweep)
         for name in leavers:
             state = depart(name, state, store)
         listed = None if sweep is None else sweep.listed
         state, noted = forget_owned(state, listed, store)
-        state = _without_old(state, now_ms, self.rules, noted)
+        state = _drop_expired(state, now_ms, self.rules, noted)
         if leavers:  # averages of bundles may have moved from these brokers to others
-            brokers = _in_order(store)
+            brokers = _sorted_brokers(store)
         state = with_voters(state, brokers, now_ms, settings)
         state = replace(state, intents=without_passed(state.intents, now_ms))
         owned = owned_by(state.intents.drains, store)
@@ -77,7 +77,7 @@ class RoundCloser:
         )
         result = self._run(round_input)
         _remember(result.memory, brokers, store)
-        store.put_cluster(_after_round(round_input, result))
+        store.put_cluster(_apply_result(round_input, result))
         return [*result.commands, result.round]
 
     def _run(self, round_input: RoundInput) -> RoundResult:
@@ -96,12 +96,12 @@ class RoundCloser:
             return undecided(round_input, self.rules, RAISED, text)
 
 
-def _in_order(store: StateStore) -> tuple[BrokerState, ...]:
+def _sorted_brokers(store: StateStore) -> tuple[BrokerState, ...]:
     """The brokers in order of first appearance."""
     return tuple(sorted(store.brokers(), key=lambda broker: broker.order))
 
 
-def _left(
+def _find_leavers(
     state: ClusterState,
     brokers: Sequence[BrokerState],
     now_ms: int,
@@ -129,7 +129,7 @@ def _left(
     ]
 
 
-def _without_old(
+def _drop_expired(
     state: ClusterState, now_ms: int, rules: Rules, noted: Collection[str]
 ) -> ClusterState:
     """The state without expired entries. `noted`: brokers that left and whose notes are kept."""
@@ -166,7 +166,7 @@ def _without_old(
     return without_settled(state, now_ms)
 
 
-def _after_round(round_input: RoundInput, result: RoundResult) -> ClusterState:
+def _apply_result(round_input: RoundInput, result: RoundResult) -> ClusterState:
     state = round_input.state
     live = len(result.round.brokers)
     if not result.decided:

@@ -185,7 +185,7 @@ class Engine:
         """`on_raised`: gets what a rule raises, with its sentence, for a log."""
         self._on_raised = on_raised
         self._rules = rules_of(settings)
-        self._closer = RoundCloser(settings.shedder(), self._rules, self._raised)
+        self._closer = RoundCloser(settings.shedder(), self._rules, self._describe_error)
         self._bulkhead = settings.bulkhead
         #: Moves that nothing shows are dropped at the end of a warm start.
         self.drops_unconfirmed_moves = settings.entry.memory(settings.chosen).judges_moves
@@ -222,7 +222,7 @@ class Engine:
         except NOT_OF_RULES:
             raise
         except Exception as error:  # whatever a rule raises concerns this record only
-            return [Rejection(RAISED, self._raised(error), record)]
+            return [Rejection(RAISED, self._describe_error(error), record)]
         changes.apply()
         return [
             event
@@ -255,12 +255,14 @@ class Engine:
             rejection = _apply(record, store)
         if rejection is not None:
             return [rejection]
-        closed_by = _due(store.get_cluster(), self._rules.round, swept=sweep is not None)
+        closed_by = _closing_condition(
+            store.get_cluster(), self._rules.round, swept=sweep is not None
+        )
         if closed_by is None:
             return []
         return self._closer.close(record.cluster, closed_by, sweep, store)
 
-    def _raised(self, error: Exception) -> str:
+    def _describe_error(self, error: Exception) -> str:
         text = raised_text(error)
         self._on_raised(text, error)
         return text
@@ -284,7 +286,9 @@ def _apply(record: TelemetryRecord, store: StateStore) -> Rejection | None:
     return None
 
 
-def _due(state: ClusterState, settings: RoundSettings, *, swept: bool) -> ClosedBy | None:
+def _closing_condition(
+    state: ClusterState, settings: RoundSettings, *, swept: bool
+) -> ClosedBy | None:
     """Returns the condition that closes the open round now; None while it stays open. `swept`: the
     record that was just applied is a sweep.
     """

@@ -60,7 +60,7 @@ def learn_list(rivals: Rivals, listing: Listing) -> Rivals:
     """Adds a broker's new list of bundles to the evidence."""
     if rivals.ours:
         rivals = _suspect_returned(rivals, listing)
-    restarted = _restarted(listing)
+    restarted = _has_restarted(listing)
     if restarted:
         rivals = replace(rivals, absent={**rivals.absent, listing.broker: listing.ts})
     if listing.before == listing.now:
@@ -68,8 +68,10 @@ def learn_list(rivals: Rivals, listing: Listing) -> Rivals:
     before, now = frozenset(listing.before or ()), frozenset(listing.now)
     matching = _Matching(listing, dict(rivals.left), dict(rivals.arrived))
     lost = (name for name in listing.before or () if name not in now)
-    matching.loses(_movable(lost), explained=restarted or _explained(rivals, listing))
-    matching.gains(_movable(name for name in listing.now if name not in before))
+    matching.lose(
+        _movable_bundles(lost), explained=restarted or _may_have_lost_bundles(rivals, listing)
+    )
+    matching.gain(_movable_bundles(name for name in listing.now if name not in before))
     suspects = [
         suspect
         for suspect in matching.moves
@@ -92,7 +94,7 @@ class _Matching:
     arrived: dict[str, Sighting]
     moves: list[Suspect] = field(default_factory=list)
 
-    def loses(self, bundles: Sequence[str], *, explained: bool) -> None:
+    def lose(self, bundles: Sequence[str], *, explained: bool) -> None:
         """A bundle that appeared from nowhere a short while ago is a new one, such as the half of a
         split: brokers may unload it at once.
         """
@@ -106,7 +108,7 @@ class _Matching:
                 move = ForeignMove(bundle, broker, sighting.broker, ts)
                 self.moves.append(Suspect(move, sighting.ts, ts))
 
-    def gains(self, bundles: Sequence[str]) -> None:
+    def gain(self, bundles: Sequence[str]) -> None:
         """The first list of a broker does not show when it got its bundles, but that it has them
         now.
         """
@@ -122,7 +124,7 @@ class _Matching:
                 self.moves.append(Suspect(move, sighting.ts, sighting.ts))
 
 
-def _restarted(listing: Listing) -> bool:
+def _has_restarted(listing: Listing) -> bool:
     """True if the broker has started since its last report, or, where reports do not say it, has
     lost all or many of its bundles at once, as in a restart or a shutdown.
     """
@@ -134,7 +136,7 @@ def _restarted(listing: Listing) -> bool:
     return lost > 0 and (lost == had or (lost >= _MANY and lost > had * _LARGE_PART))
 
 
-def _explained(rivals: Rivals, listing: Listing) -> bool:
+def _may_have_lost_bundles(rivals: Rivals, listing: Listing) -> bool:
     """True if the broker may have lost bundles because it was away, or because no one watched."""
     if rivals.watching_ms < 0 or listing.seen_ms < rivals.watching_ms + AGE_MS:
         return True
@@ -204,7 +206,7 @@ def _explains(own: OwnMove, suspect: Suspect, now_ms: int) -> bool | None:
     return source == own.source
 
 
-def _movable(bundles: Iterable[str]) -> list[str]:
+def _movable_bundles(bundles: Iterable[str]) -> list[str]:
     """Each once, in order. Most brokers list their bundles nearly so, which costs less to sort than
     a set; a note may list one twice.
     """
@@ -215,7 +217,7 @@ def accept_sweep(sweep: Sweep, store: StateStore) -> Rejection | None:
     """Applies a sweep to the cluster's state; returns its rejection if it cannot be used."""
     state = store.get_cluster()
     if sweep.ts <= state.sweep_at_ms:
-        return _late_sweep(sweep, state)
+        return _reject_sweep(sweep, state)
     brokers = [broker.broker for broker in store.brokers()]
     store.put_cluster(
         replace(
@@ -246,7 +248,7 @@ def census(rivals: Rivals, sweep: Sweep, last_ms: int, brokers: Collection[str])
     }
     rivals = replace(
         rivals,
-        pass_ms=_usual(passed, rivals.pass_ms) if last_ms >= 0 else 0,
+        pass_ms=_usual_pause(passed, rivals.pass_ms) if last_ms >= 0 else 0,
         absent={**absent, **not_found},
         left={
             bundle: sighting
@@ -284,13 +286,13 @@ def after_calm(rivals: Rivals, last_ms: int, times_ms: Iterable[int], last: Swee
         passed, last_ms = ts - last_ms, ts
         if _is_gap(passed, rivals.pass_ms):
             rivals = replace(rivals, watching_ms=ts)
-        rivals = replace(rivals, pass_ms=_usual(passed, rivals.pass_ms))
+        rivals = replace(rivals, pass_ms=_usual_pause(passed, rivals.pass_ms))
     return without_old_commands(
         replace(rivals, leader=last.leader, shedding=last.shedding), last_ms
     )
 
 
-def _usual(passed_ms: int, usual_ms: int) -> int:
+def _usual_pause(passed_ms: int, usual_ms: int) -> int:
     return max(passed_ms, 3 * usual_ms // 4)
 
 
@@ -319,7 +321,7 @@ def _confirm_suspects(rivals: Rivals, alive: Collection[str], now_ms: int) -> Ri
     return replace(rivals, suspects=tuple(waiting), news=(*rivals.news, *moves), ours=ours)
 
 
-def _late_sweep(record: Sweep, state: ClusterState) -> Rejection:
+def _reject_sweep(record: Sweep, state: ClusterState) -> Rejection:
     if (record.ts, record.sweep, record.missing) == (state.sweep_at_ms, state.sweep, state.missing):
         return Rejection(
             REPEATED, f"pass {record.sweep} ended at {record.ts} already: nothing to do", record

@@ -36,8 +36,8 @@ def fold_intent(record: Intent, store: StateStore, rules: Rules) -> list[Rejecti
     if record.id in state.intents.seen:
         return []
     if state.early is None and state.clock is not None:
-        return _judge(record, state, state.clock.now_ms, store, rules)
-    intents = _with_early(record, state.intents)
+        return _accept_or_refuse(record, state, state.clock.now_ms, store, rules)
+    intents = _add_early(record, state.intents)
     if intents is None:
         text = (
             f"{len(state.intents.early)} intents have come before the first round: no more are "
@@ -59,15 +59,15 @@ def fold_early(store: StateStore, rules: Rules) -> list[Rejection]:
             keep_owned(record, store, rules.round.max_clock_jump_ms)
             continue
         assert isinstance(record, Intent)
-        rejections += _judge(record, store.get_cluster(), state.now_ms, store, rules)
+        rejections += _accept_or_refuse(record, store.get_cluster(), state.now_ms, store, rules)
     return rejections
 
 
-def _judge(
+def _accept_or_refuse(
     record: Intent, state: ClusterState, now_ms: int, store: StateStore, rules: Rules
 ) -> list[Rejection]:
     if abs(record.ts - now_ms) > rules.round.max_clock_jump_ms:
-        return [_far(record, now_ms)]
+        return [_reject_far(record, now_ms)]
     intents = replace(state.intents, seen={**state.intents.seen, record.id: record.ts})
     answer = accept(intents, fleet_of(store.brokers(), now_ms, rules), record, now_ms)
     if not isinstance(answer, IntentRefusal):
@@ -79,14 +79,14 @@ def _judge(
     return [Rejection("intent-refused", answer.line, record)]
 
 
-def _with_early(record: Intent | Owned, intents: Intents) -> Intents | None:
+def _add_early(record: Intent | Owned, intents: Intents) -> Intents | None:
     """The intents with one more record that waits for the first round; None if too many wait."""
     if len(intents.early) >= LONGEST_LOG_START:
         return None
     return replace(intents, early=(*intents.early, EarlyRecord.of(record, far=False)))
 
 
-def _far(record: Intent, now_ms: int) -> Rejection:
+def _reject_far(record: Intent, now_ms: int) -> Rejection:
     verdict = "ahead" if record.ts > now_ms else "behind"
     distance = abs(record.ts - now_ms) / 1000
     text = (
@@ -134,7 +134,7 @@ def keep_owned(record: Owned, store: StateStore, jump_ms: int) -> None:
     """
     state = store.get_cluster()
     if state.early is not None or state.clock is None:
-        intents = _with_early(replace(record, origin=b""), state.intents)
+        intents = _add_early(replace(record, origin=b""), state.intents)
         if intents is not None:
             store.put_cluster(replace(state, intents=intents))
         return

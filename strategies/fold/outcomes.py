@@ -45,15 +45,15 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
         state = replace(state, pauses=pauses)
     if outcome.status == "dry-run":
         return _apply_dry_run(outcome, state)
-    state = _without_order(outcome, _undo_dry_run(outcome, state))
+    state = _drop_order(outcome, _undo_dry_run(outcome, state))
     move = state.in_flight.get(outcome.bundle)
     if move is None or move.command_id != outcome.command_id:
         return state
     if outcome.status in ("refused", "failed", "expired"):
         return replace(
             state,
-            in_flight=_without({outcome.bundle}, state.in_flight),
-            cooling=_without({outcome.bundle}, state.cooling),
+            in_flight=_without_keys({outcome.bundle}, state.in_flight),
+            cooling=_without_keys({outcome.bundle}, state.cooling),
         )
     destination = outcome.owner_after or move.destination
     for name in (move.source, destination):
@@ -62,7 +62,7 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
             store.put_broker(
                 replace(broker, judged_after_ms=max(broker.judged_after_ms, outcome.ts))
             )
-    others = _without({outcome.bundle}, state.in_flight)
+    others = _without_keys({outcome.bundle}, state.in_flight)
     arrived = replace(move, destination=destination, arrived=True)
     return replace(state, in_flight={**others, outcome.bundle: arrived})
 
@@ -98,7 +98,7 @@ def _note_outcome(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
     if outcome.status in ("refused", "expired", "dry-run"):
         if own is None or own.answered_ms is not None:
             return rivals
-        return _with_commands(
+        return _set_commands(
             rivals, outcome.bundle, [command for command in commands if command is not own]
         )
     source = outcome.owner_before or (None if own is None else own.source)
@@ -114,8 +114,8 @@ def _note_outcome(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
         confirmed=outcome.status == "applied" and outcome.owner_after not in (None, source),
     )
     others = [command for command in commands if command is not own]
-    rivals = _with_commands(rivals, outcome.bundle, [*others, moved][-_PER_BUNDLE:])
-    return _without_moves_of(rivals, outcome.bundle, moved)
+    rivals = _set_commands(rivals, outcome.bundle, [*others, moved][-_PER_BUNDLE:])
+    return _drop_own_moves(rivals, outcome.bundle, moved)
 
 
 def add_pause(
@@ -138,7 +138,7 @@ def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> Clu
         if command.action == "throttle":
             advised[command.bundle] = now_ms
             continue
-        orders[command.bundle] = _order(command, result, now_ms)
+        orders[command.bundle] = _order_of(command, result, now_ms)
         if command.action != "split":
             load = result.loads[command.bundle]
             in_flight[command.bundle] = InFlight(
@@ -188,9 +188,9 @@ def without_unseen(state: ClusterState) -> ClusterState:
             spent = given_back(spent, order.issued_at_ms, order.throughput or 0.0)
     return replace(
         state,
-        in_flight=_without(unseen, state.in_flight),
-        cooling=_without(unseen, state.cooling),
-        orders=_without(unseen, state.orders),
+        in_flight=_without_keys(unseen, state.in_flight),
+        cooling=_without_keys(unseen, state.cooling),
+        orders=_without_keys(unseen, state.orders),
         spent=spent,
         dropped=False,
     )
@@ -213,7 +213,7 @@ def without_settled(state: ClusterState, now_ms: int) -> ClusterState:
     return replace(state, orders=orders, rehearsed=rehearsed)
 
 
-def _order(command: Command, result: RoundResult, now_ms: int) -> Order:
+def _order_of(command: Command, result: RoundResult, now_ms: int) -> Order:
     throughput = None if command.action == "split" else result.throughputs[command.bundle]
     return Order(command.id, now_ms, command.expires_at_ms, throughput)
 
@@ -231,11 +231,11 @@ def _apply_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
         if flight is None or flight.command_id != order.command_id or flight.left:
             return state
         state = replace(state, spent=given_back(state.spent, order.issued_at_ms, order.throughput))
-        state = replace(state, in_flight=_without({bundle}, state.in_flight))
+        state = replace(state, in_flight=_without_keys({bundle}, state.in_flight))
     return replace(
         state,
-        cooling=_without({bundle}, state.cooling),
-        orders=_without({bundle}, state.orders),
+        cooling=_without_keys({bundle}, state.cooling),
+        orders=_without_keys({bundle}, state.orders),
         rehearsed={**state.rehearsed, order.command_id: Rehearsal(bundle, order, flight)},
     )
 
@@ -264,33 +264,33 @@ def _undo_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
     return replace(
         state,
         cooling=cool_downs.resumed(state.cooling, rehearsal.bundle, rehearsal.order.issued_at_ms),
-        orders=_without({rehearsal.bundle}, state.orders),
-        rehearsed=_without({outcome.command_id}, state.rehearsed),
+        orders=_without_keys({rehearsal.bundle}, state.orders),
+        rehearsed=_without_keys({outcome.command_id}, state.rehearsed),
     )
 
 
-def _without_order(outcome: Outcome, state: ClusterState) -> ClusterState:
+def _drop_order(outcome: Outcome, state: ClusterState) -> ClusterState:
     """The state without the order of a command with a real outcome: a later dry run of it frees
     nothing.
     """
     order = state.orders.get(outcome.bundle)
     if order is None or order.command_id != outcome.command_id:
         return state
-    return replace(state, orders=_without({outcome.bundle}, state.orders))
+    return replace(state, orders=_without_keys({outcome.bundle}, state.orders))
 
 
-def _without(keys: Collection[str], entries: Mapping[str, _T]) -> dict[str, _T]:
+def _without_keys(keys: Collection[str], entries: Mapping[str, _T]) -> dict[str, _T]:
     return {other: value for other, value in entries.items() if other not in keys}
 
 
-def _with_commands(rivals: Rivals, bundle: str, commands: Sequence[OwnMove]) -> Rivals:
+def _set_commands(rivals: Rivals, bundle: str, commands: Sequence[OwnMove]) -> Rivals:
     ours = {name: own for name, own in rivals.ours.items() if name != bundle}
     if commands:
         ours[bundle] = tuple(commands)
     return replace(rivals, ours=newest_entries(ours, MOST))
 
 
-def _without_moves_of(rivals: Rivals, bundle: str, own: OwnMove) -> Rivals:
+def _drop_own_moves(rivals: Rivals, bundle: str, own: OwnMove) -> Rivals:
     """Without moves that the outcome explains after all: executors may act after a command's
     expiry.
     """

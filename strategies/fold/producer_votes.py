@@ -61,7 +61,7 @@ def check_time(
     clock = state.clock
     assert clock is not None
     if isinstance(record, Sweep) and _went_back(record, state, store, settings):
-        return record, _set_back(record, state, clock.now_ms, store)
+        return record, _accept_set_back(record, state, clock.now_ms, store)
     state, verdict = _judge_time(record, state, clock, store, settings)
     store.put_cluster(state)
     if verdict == "moved-back":
@@ -70,7 +70,7 @@ def check_time(
         begin_again_if_away(clock.now_ms, store, settings)
     if verdict in ("ahead", "behind"):
         return record, clock_rejection(record, clock.now_ms, verdict)
-    return _without_lead(record, clock.now_ms) if verdict == "leads" else record, None
+    return _remove_lead(record, clock.now_ms) if verdict == "leads" else record, None
 
 
 def _judge_time(
@@ -92,12 +92,12 @@ def _judge_time(
     )
     distance = abs(record.ts - clock.now_ms)
     if distance <= tolerance:
-        state = _without_stray(record, state, store)
-        trailing, overtaken = _trailing(record, state, store, tolerance)
+        state = _drop_stray(record, state, store)
+        trailing, overtaken = _find_trailing(record, state, store, tolerance)
         state = quick_replace(state, clock=next_clock, trailing=trailing, overtaken=overtaken)
         return state, verdict
     if verdict == "moved-on":
-        state = _at_time(state, record.ts, settings)
+        state = _move_time(state, record.ts, settings)
     elif verdict != "moved-back":
         used = distance <= settings.max_clock_jump_ms
         state = count_stray(record, state, store, settings, used=used)
@@ -186,7 +186,7 @@ def count_stray(
     )
 
 
-def _trailing(
+def _find_trailing(
     record: TelemetryRecord, state: ClusterState, store: StateStore, tolerance_ms: int
 ) -> tuple[Mapping[str, int], Mapping[str, int]]:
     """The brokers that are behind a record near the cluster's time, and those that it overtakes."""
@@ -237,10 +237,10 @@ def _follow_majority(
     # With strays on both sides the nearer time wins: it is the time of the median producer.
     middle = min(agreeing.values()) if leads else max(agreeing.values())
     newest = max(ts for ts in agreeing.values() if ts - middle <= tolerance)
-    return _at_time(state, newest, settings)
+    return _move_time(state, newest, settings)
 
 
-def _at_time(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterState:
+def _move_time(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterState:
     """The state with another time. With an earlier time, the open round keeps its length.
 
     With a later time, the open round is due but not late, so that the other brokers can report
@@ -260,7 +260,7 @@ def _at_time(state: ClusterState, now_ms: int, settings: RoundSettings) -> Clust
     )
 
 
-def _without_stray(record: TelemetryRecord, state: ClusterState, store: StateStore) -> ClusterState:
+def _drop_stray(record: TelemetryRecord, state: ClusterState, store: StateStore) -> ClusterState:
     """The state after a straying producer sends a record near the cluster's time: its clock is
     repaired.
 
@@ -278,7 +278,7 @@ def _without_stray(record: TelemetryRecord, state: ClusterState, store: StateSto
     )
 
 
-def _without_lead(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
+def _remove_lead(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
     """A leading record with its time set to now, because its own time would hide later records.
     Reports and sweeps keep their time.
     """
@@ -308,7 +308,9 @@ def with_voters(
     return replace(state, strays=strays, voters=len(recent - {COLLECTOR, EXECUTOR}))
 
 
-def _set_back(record: Sweep, state: ClusterState, now_ms: int, store: StateStore) -> Rejection:
+def _accept_set_back(
+    record: Sweep, state: ClusterState, now_ms: int, store: StateStore
+) -> Rejection:
     """Accepts a pass of a collector whose clock went back; the open round keeps its length."""
     back_ms = now_ms - record.ts
     store.put_cluster(

@@ -38,8 +38,12 @@ def accept_report(report: LoadReport, store: StateStore) -> Rejection | None:
     """
     state, broker = store.get_cluster(), store.get_broker(report.broker)
     open_round = state.round + 1
-    rejection = _from_before(report, state) if broker is None else _untimely(report, broker)
-    if _withdraws(report) and (broker is None or rejection is not None):
+    rejection = (
+        _reject_after_departure(report, state)
+        if broker is None
+        else _reject_untimely(report, broker)
+    )
+    if _is_withdrawal(report) and (broker is None or rejection is not None):
         return None  # a tombstone of a broker that is gone, or a late or duplicate one
     if rejection is not None:
         return rejection
@@ -55,7 +59,7 @@ def accept_report(report: LoadReport, store: StateStore) -> Rejection | None:
         table, before, state = _take_table(report.broker, report.bundles, state, store)
         if report.figures is not None:  # other reports list only some of the bundles
             listing = Listing(report.broker, report.ts, before, names, seen_ms, report.started_ms)
-    store.put_broker(_updated(broker, report, table, open_round))
+    store.put_broker(_update_broker(broker, report, table, open_round))
     if report.bundles is not None and state.in_flight:
         state = _see_moves(report, state)
     if listing is not None:
@@ -103,14 +107,14 @@ def _newcomer(name: str, order: int) -> BrokerState:
     )
 
 
-def _withdraws(report: LoadReport) -> bool:
+def _is_withdrawal(report: LoadReport) -> bool:
     """True if the report withdraws the bundles of a broker of the extensible load manager. A broker
     does so when a bundle moves, and the leader when the broker dies.
     """
     return report.figures is None and not (report.bundles and report.bundles.names)
 
 
-def _from_before(report: LoadReport, state: ClusterState) -> Rejection | None:
+def _reject_after_departure(report: LoadReport, state: ClusterState) -> Rejection | None:
     """Rejects late reports of a broker that left: only a newer report brings it back."""
     left_at = state.gone.get(report.broker, -1)
     if report.ts > left_at:
@@ -122,7 +126,7 @@ def _from_before(report: LoadReport, state: ClusterState) -> Rejection | None:
     return Rejection("out-of-order", text, report)
 
 
-def _untimely(report: LoadReport, broker: BrokerState) -> Rejection | None:
+def _reject_untimely(report: LoadReport, broker: BrokerState) -> Rejection | None:
     newest, digest = (
         (broker.reported_at_ms, broker.digest)
         if report.figures is not None
@@ -141,7 +145,7 @@ def _untimely(report: LoadReport, broker: BrokerState) -> Rejection | None:
     return Rejection("out-of-order", text, report)
 
 
-def _updated(
+def _update_broker(
     broker: BrokerState, report: LoadReport, table: TableSummary, open_round: int
 ) -> BrokerState:
     changed: dict[str, Any] = {"table": table}
@@ -240,7 +244,7 @@ def _see_moves(report: LoadReport, state: ClusterState) -> ClusterState:
     assert report.bundles is not None
     names = frozenset(report.bundles.names)
     seen = {
-        bundle: _seen(move, bundle in names, report)
+        bundle: _update_move(move, bundle in names, report)
         for bundle, move in state.in_flight.items()
         if move.source == report.broker or bundle in names
     }
@@ -252,7 +256,7 @@ def _see_moves(report: LoadReport, state: ClusterState) -> ClusterState:
     )
 
 
-def _seen(move: InFlight, listed: bool, report: LoadReport) -> InFlight | None:
+def _update_move(move: InFlight, listed: bool, report: LoadReport) -> InFlight | None:
     """A move after a report of its source, or of another broker that lists the bundle; None when it
     is over.
     """

@@ -49,11 +49,11 @@ def raised_text(error: Exception) -> str:
     *_, (frame, line) = walk_tb(error.__traceback__)
     place = f"{frame.f_globals.get('__name__', '?')}, line {line}"
     plain = all(isinstance(part, str | int | float) for part in error.args)
-    message = _said(error) if plain else ""
+    message = _message_of(error) if plain else ""
     return f"{type(error).__name__} in {place}" + (f": {message}" if message else "")
 
 
-def _said(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     try:
         return _ADDRESS.sub("at …", " ".join(str(error).split()))[:_LONGEST]
     except Exception:  # an error whose text raises, too

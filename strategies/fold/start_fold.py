@@ -108,12 +108,12 @@ def corrected_time(
     record is near it.
     """
     ordered = sorted(times)
-    if swept and _near(ordered, times[-1], jump_ms) > 1:
+    if swept and _count_near(ordered, times[-1], jump_ms) > 1:
         best = times[-1]
     else:
-        best = max(ordered, key=lambda ts: _near(ordered, ts, jump_ms))
-        if _near(ordered, best, jump_ms) < max(
-            2, 0 if clock is None else 1 + _near(ordered, clock.now_ms, jump_ms)
+        best = max(ordered, key=lambda ts: _count_near(ordered, ts, jump_ms))
+        if _count_near(ordered, best, jump_ms) < max(
+            2, 0 if clock is None else 1 + _count_near(ordered, clock.now_ms, jump_ms)
         ):
             return None
     return None if clock is not None and abs(best - clock.now_ms) <= jump_ms else best
@@ -128,5 +128,5 @@ def may_close_first_round(early: Sequence[EarlyRecord]) -> bool:
     return near >= (_ENOUGH_OF_MANY if far else _ENOUGH) and near > 2 * far
 
 
-def _near(ordered: Sequence[int], ts: int, jump_ms: int) -> int:
+def _count_near(ordered: Sequence[int], ts: int, jump_ms: int) -> int:
     return bisect_right(ordered, ts + jump_ms) - bisect_left(ordered, ts - jump_ms)

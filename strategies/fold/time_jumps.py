@@ -155,7 +155,7 @@ def remains(state: ClusterState) -> ClusterState:
         live=state.live,
         voters=state.voters,
         policies=state.policies,
-        intents=_asked(state.intents),
+        intents=_keep_requests(state.intents),
         bulkhead=state.bulkhead,
     )
 
@@ -200,7 +200,7 @@ def begin_again_if_away(last_ms: int, store: StateStore, settings: RoundSettings
         store.put_cluster(rest)
 
 
-def _asked(intents: Intents) -> Intents:
+def _keep_requests(intents: Intents) -> Intents:
     if intents == NO_INTENTS:
         return intents
     drains = {broker: _without_figures(drain) for broker, drain in intents.drains.items()}

@@ -76,7 +76,7 @@ def decide(
         gate.decide([decision for _, decision in group])
     memory = shedding.hold(destinations.memory, gate.held)
     if rules.keeps_due:
-        memory = _still_due(before, memory, shedding.decisions, gate.kept)
+        memory = _keep_hits_of_due(before, memory, shedding.decisions, gate.kept)
     return Leaving(gate.kept, tuple(gate.skips), memory, rules, gate.throughputs)
 
 
@@ -101,7 +101,7 @@ class _Gate:
         refused = {
             decision.bundle: why
             for decision in together
-            if (why := self._refused(decision, together)) is not None
+            if (why := self._refusal_of(decision, together)) is not None
         }
         over = None if refused else self.rules.budget.refuses(throughputs)
         if refused or over is not None:
@@ -111,7 +111,7 @@ class _Gate:
             if all(why.code in _LATER for why in (*refused.values(), over) if why is not None):
                 self.held |= {decision.bundle for decision in together}
             return
-        decisions = self._named(together)
+        decisions = self._name_destinations(together)
         self.kept |= {decision.bundle: decision for decision in decisions}
         if decisions:
             self.throughputs |= {
@@ -120,14 +120,16 @@ class _Gate:
             }
             self.rules.budget.spend(throughputs)
 
-    def _named(self, together: Sequence[Decision]) -> list[Decision]:
+    def _name_destinations(self, together: Sequence[Decision]) -> list[Decision]:
         """The decisions with their destinations, or none of them: the first move of an exchange may
         use the room that another one needs.
         """
         before = self.destinations.mark() if len(together) > 1 else None
         answers = [self.destinations.name(decision, together) for decision in together]
         decisions = [answer for answer in answers if isinstance(answer, Decision)]
-        if len(decisions) == len(answers) and (before is None or _as_agreed(together, decisions)):
+        if len(decisions) == len(answers) and (
+            before is None or _matches_exchange(together, decisions)
+        ):
             return decisions
         if before is not None:
             self.destinations.back_to(before)
@@ -136,7 +138,7 @@ class _Gate:
             self.skips.append(answer if isinstance(answer, Skip) else skip(decision, _ALONE))
         return []
 
-    def _refused(self, decision: Decision, together: Sequence[Decision]) -> Refusal | None:
+    def _refusal_of(self, decision: Decision, together: Sequence[Decision]) -> Refusal | None:
         if self.rules.closed is not None:
             return self.rules.closed
         if self.rules.in_order and decision.destination is not None:
@@ -147,7 +149,7 @@ class _Gate:
             return Refusal(
                 "excluded-namespace", "belongs to a namespace that limits.excluded_namespaces names"
             )
-        elsewhere = self._elsewhere(decision)
+        elsewhere = self._other_broker(decision)
         if elsewhere is not None:
             return Refusal(
                 "on-two-brokers", f"is reported by {elsewhere} too: it is moving already"
@@ -156,7 +158,7 @@ class _Gate:
             return None
         return self.destinations.refusal(decision, decision.destination, together)
 
-    def _elsewhere(self, decision: Decision) -> str | None:
+    def _other_broker(self, decision: Decision) -> str | None:
         """The other broker of a bundle that two brokers report. A round must not command one bundle
         twice: an id identifies one command.
         """
@@ -175,7 +177,7 @@ class _Gate:
             self.emptier.setdefault(decision.destination, decision.bundle)
 
 
-def _as_agreed(together: Sequence[Decision], decisions: Sequence[Decision]) -> bool:
+def _matches_exchange(together: Sequence[Decision], decisions: Sequence[Decision]) -> bool:
     """True if the named destinations are those of the exchange; with a third broker it is no
     exchange.
     """
@@ -185,7 +187,7 @@ def _as_agreed(together: Sequence[Decision], decisions: Sequence[Decision]) -> b
     )
 
 
-def _still_due(
+def _keep_hits_of_due(
     before: Memory, after: Memory, decisions: Sequence[Decision], leaving: Mapping[str, Decision]
 ) -> Memory:
     """The memory in which brokers that were due and shed nothing keep their hit counts."""

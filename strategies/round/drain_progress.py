@@ -76,7 +76,7 @@ def without_passed(intents: Intents, now_ms: int) -> Intents:
         until_ms = intents.drains[broker].until_ms
         if until_ms is not None and until_ms <= now_ms:
             intents = without_drain(intents, broker, now_ms, how="its time has passed")
-    return _in_phases(intents)
+    return _update_phases(intents)
 
 
 def by_notes_only(intents: Intents) -> Intents:
@@ -95,7 +95,7 @@ def after_step(
     intents = round_input.state.intents
     if not intents.drains:
         return intents
-    leavers = _left(round_input, rules.round.stale_after_ms)
+    leavers = _find_leavers(round_input, rules.round.stale_after_ms)
     facts = DrainFacts(round_input, screened.stale, leavers, rules.meanings)
     for broker in sorted(intents.drains):
         if broker in step.evacuation.forbidden:
@@ -103,9 +103,9 @@ def after_step(
                 intents, broker, step.evacuation.forbidden[broker], round_input.now_ms
             )
         else:
-            drain = _after_round(intents, intents.drains[broker], step.evacuation, facts)
+            drain = _update_drain(intents, intents.drains[broker], step.evacuation, facts)
             intents = replace(intents, drains={**intents.drains, broker: drain})
-    return _in_phases(intents)
+    return _update_phases(intents)
 
 
 def _refuse(intents: Intents, broker: str, forbidden: tuple[str, Refusal], now_ms: int) -> Intents:
@@ -117,7 +117,7 @@ def _refuse(intents: Intents, broker: str, forbidden: tuple[str, Refusal], now_m
     )
 
 
-def _in_phases(intents: Intents) -> Intents:
+def _update_phases(intents: Intents) -> Intents:
     """The intents with the phases of the roll as its drains are; a restart is said by records
     only.
     """
@@ -133,7 +133,7 @@ def _in_phases(intents: Intents) -> Intents:
     return intents if phases == roll.phases else replace(intents, roll=replace(roll, phases=phases))
 
 
-def _after_round(
+def _update_drain(
     intents: Intents, drain: Drain, evacuation: Evacuation, facts: DrainFacts
 ) -> Drain:
     broker, now_ms = drain.broker, facts.round_input.now_ms
@@ -145,7 +145,7 @@ def _after_round(
         drain = replace(drain, gone=tuple(name for name in drain.gone if name in listed))
         drain = _count_left(drain, remaining, facts)
     if broker in facts.left_cluster:
-        step = _when_gone(drain, restarting=restarting)
+        step = _step_of_gone_broker(drain, restarting=restarting)
         drain = replace(drain, left=0)
     elif restarting or (broker not in evacuation.left and drain.was_drained):
         step = _Step("drained", "is being restarted" if restarting else "has no fresh figures")
@@ -156,9 +156,9 @@ def _after_round(
         why = facts.stale.get(broker, "has no fresh figures")
         step = _Step("blocked", f"{why} [outdated]", facts.meanings["outdated"].advice)
     elif remaining == 0:
-        step = _when_empty(drain, facts)
+        step = _step_of_empty_broker(drain, facts)
     else:
-        step = _while_bundles_are_left(drain, evacuation, facts)
+        step = _step_with_bundles_left(drain, evacuation, facts)
     return _apply_step(drain, step, now_ms)
 
 
@@ -204,14 +204,14 @@ def time_left(seen: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
     return left_ms, round(left_ms * error + passed / len(steps))
 
 
-def _when_gone(drain: Drain, *, restarting: bool) -> _Step:
+def _step_of_gone_broker(drain: Drain, *, restarting: bool) -> _Step:
     if restarting:
         return _Step("drained", "is being restarted: it has left the cluster")
     rest = f" with {drain.left} bundles" if drain.left and not drain.was_drained else ""
     return _Step("drained", f"has left the cluster{rest}", NOTHING)
 
 
-def _when_empty(drain: Drain, facts: DrainFacts) -> _Step:
+def _step_of_empty_broker(drain: Drain, facts: DrainFacts) -> _Step:
     """Empty by its reports: whether they can know it."""
     state, broker = facts.known[drain.broker], drain.broker
     moves = [
@@ -234,12 +234,12 @@ def _when_empty(drain: Drain, facts: DrainFacts) -> _Step:
     return _Step("drained", "no bundle is left that could move", "The broker may be stopped.")
 
 
-def _while_bundles_are_left(drain: Drain, evacuation: Evacuation, facts: DrainFacts) -> _Step:
+def _step_with_bundles_left(drain: Drain, evacuation: Evacuation, facts: DrainFacts) -> _Step:
     broker = drain.broker
     going = sum(decision.source == broker for decision in evacuation.leaving.values())
     going += len(evacuation.under_way[broker])
     text = f"{drain.left} of {drain.total} bundles are left"
-    answered = _without_effect(drain.answers)
+    answered = _step_without_effect(drain.answers)
     if answered is not None:
         return replace(answered, text=f"{text}, and {answered.text}")
     if going:
@@ -257,7 +257,7 @@ def _while_bundles_are_left(drain: Drain, evacuation: Evacuation, facts: DrainFa
     return _Step("blocked", reason, facts.meanings.get(code, Meaning(code)).advice or _WAIT)
 
 
-def _without_effect(answers: Answers) -> _Step | None:
+def _step_without_effect(answers: Answers) -> _Step | None:
     """The step of a drain whose commands bring nothing, since no bundle has left; None while they
     may.
     """
@@ -297,7 +297,7 @@ def _apply_step(drain: Drain, step: _Step, now_ms: int) -> Drain:
     )
 
 
-def _left(round_input: RoundInput, stale_after_ms: int) -> frozenset[str]:
+def _find_leavers(round_input: RoundInput, stale_after_ms: int) -> frozenset[str]:
     """Draining brokers that have left the cluster: the sweep does not list them. Without a sweep,
     those without any record for a while: brokers of the extensible load manager withdraw their
     figures whenever a bundle moves.

@@ -94,7 +94,7 @@ def drain_step(
     closed: Refusal | None,
 ) -> DrainStep:
     """Decides which bundles leave draining brokers. `closed`: why no bundle may leave now."""
-    refusals = _being_drained(round_input.state.intents)
+    refusals = _drain_refusals(round_input.state.intents)
     draining = tuple(broker.broker for broker in screened.live if broker.broker in refusals)
     if not draining:
         return DrainStep()
@@ -115,11 +115,11 @@ def drain_step(
     evacuation = _evacuate(
         brokers, _DrainGate(round_input, rules.drains, budget, closed, destinations, stays)
     )
-    moves = _moves(round_input, brokers, evacuation, rules.round.command_ttl_ms)
+    moves = _flights_of(round_input, brokers, evacuation, rules.round.command_ttl_ms)
     return DrainStep(draining, evacuation, moves, destinations.memory)
 
 
-def _moves(
+def _flights_of(
     round_input: RoundInput, brokers: Mapping[str, BrokerLoad], evacuation: Evacuation, ttl_ms: int
 ) -> dict[str, InFlight]:
     expires_at_ms = min(round_input.now_ms + ttl_ms, LARGEST_TIME)
@@ -136,7 +136,7 @@ def _moves(
     }
 
 
-def _being_drained(intents: Intents) -> Mapping[str, Refusal]:
+def _drain_refusals(intents: Intents) -> Mapping[str, Refusal]:
     """Broker → why it takes no bundle."""
     return {
         broker: Refusal("being-drained", f"is being drained ({drain.by}: {drain.reason})")
@@ -165,18 +165,18 @@ def _evacuate(brokers: Mapping[str, BrokerLoad], gate: "_DrainGate") -> Evacuati
         name: why
         for name, bundles in remaining.items()
         if drains[name].total is None
-        and (why := _forbidden(bundles, gate.destinations)) is not None
+        and (why := _find_forbidden(bundles, gate.destinations)) is not None
     }
     under_way = {
-        name: _under_way(name, bundles, round_input) for name, bundles in remaining.items()
+        name: _bundles_under_way(name, bundles, round_input) for name, bundles in remaining.items()
     }
     going = {name: load for name, load in brokers.items() if name not in forbidden}
     for name, bundles in under_way.items():
-        gate.count(_weighed(name, bundles, going[name]) if name in going else [])
+        gate.count(_weigh(name, bundles, going[name]) if name in going else [])
     for candidate in sorted(
         candidate
         for name, load in going.items()
-        for candidate in _weighed(
+        for candidate in _weigh(
             name, [n for n in remaining[name] if n not in under_way[name]], load
         )
     ):
@@ -194,7 +194,7 @@ def _bundles_left(load: BrokerLoad, round_input: RoundInput) -> tuple[str, ...]:
     return tuple(name for name in names if not is_system_bundle(name))
 
 
-def _forbidden(names: Sequence[str], destinations: Destinations) -> tuple[str, Refusal] | None:
+def _find_forbidden(names: Sequence[str], destinations: Destinations) -> tuple[str, Refusal] | None:
     """A namespace of the broker that no other broker may serve, and why; None without one."""
     for namespace in sorted({name.rpartition("/")[0] for name in names}):
         why = destinations.forbidden(namespace)
@@ -203,7 +203,9 @@ def _forbidden(names: Sequence[str], destinations: Destinations) -> tuple[str, R
     return None
 
 
-def _under_way(broker: str, names: Sequence[str], round_input: RoundInput) -> tuple[str, ...]:
+def _bundles_under_way(
+    broker: str, names: Sequence[str], round_input: RoundInput
+) -> tuple[str, ...]:
     """The bundles that the broker still lists and that have a command from an earlier round. A
     bundle that a broker of the extensible load manager does not report counts until its note shows
     that it has left: that its busiest bundles do not include it shows nothing.
@@ -227,7 +229,7 @@ def _order_of(bundle: str, round_input: RoundInput) -> Order | None:
     return None if order is None or round_input.now_ms >= order.expires_at_ms else order
 
 
-def _weighed(broker: str, names: Sequence[str], load: BrokerLoad) -> list[_Candidate]:
+def _weigh(broker: str, names: Sequence[str], load: BrokerLoad) -> list[_Candidate]:
     """The bundles with their weights; those that the broker does not report have none."""
     table = load.bundles
     columns = (table.sessions.tolist(), table.topics.tolist(), table.msg_throughput.tolist())
@@ -264,23 +266,23 @@ class _DrainGate:
         self.throughput += ordered_sum(candidate.throughput for candidate in candidates)
 
     def decide(self, candidate: _Candidate) -> None:
-        why = self._refused(candidate)
+        why = self._refusal_of(candidate)
         if why is None:
             why = self._send(candidate)
         if why is not None:
             self.stays[candidate.source][candidate.bundle] = why
 
-    def _refused(self, candidate: _Candidate) -> Refusal | None:
+    def _refusal_of(self, candidate: _Candidate) -> Refusal | None:
         if candidate.source in self.round_input.state.intents.moves_nothing:
             return Refusal("roll-halted", "stays: its roll has halted, or restarts the broker")
         return (
             self.closed
-            or self._moving(candidate)
-            or self._pace(candidate)
+            or self._refuse_moving(candidate)
+            or self._refuse_by_pace(candidate)
             or self.budget.refuses([candidate.throughput])
         )
 
-    def _moving(self, candidate: _Candidate) -> Refusal | None:
+    def _refuse_moving(self, candidate: _Candidate) -> Refusal | None:
         """Refuses a bundle that is moving or is being split already."""
         round_input = self.round_input
         if candidate.bundle in round_input.under_way:
@@ -297,7 +299,7 @@ class _DrainGate:
             return Refusal("being-split", "has a command to split already")
         return None
 
-    def _pace(self, candidate: _Candidate) -> Refusal | None:
+    def _refuse_by_pace(self, candidate: _Candidate) -> Refusal | None:
         settings = self.settings
         if self.bundles >= settings.bundles_at_a_time:
             limit = f"drains.bundles_at_a_time = {settings.bundles_at_a_time}"

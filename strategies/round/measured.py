@@ -81,7 +81,7 @@ def compared(
     }
     none = set.intersection(*lacking.values()) if lacking else set[str]()
     blind = {
-        name: _of_none(broker_figures, counting)
+        name: _unmeasured_text(broker_figures, counting)
         for name, broker_figures in reported.items()
         if name in none
     }
@@ -96,7 +96,7 @@ def compared(
     }
     if partly:
         figures = {
-            name: _without(broker_figures, tuple(partly))
+            name: _drop_resources(broker_figures, tuple(partly))
             for name, broker_figures in figures.items()
         }
     nothing = bool(counting) and len(left_out) == len(counting)
@@ -106,8 +106,8 @@ def compared(
         blind,
         (
             *by_reason("nothing-measured", blind, {"set": remedy_of(counting)}),
-            *_not_measured(partly, len(figures)),
-            *([_nothing_in_common(cluster)] if nothing else []),
+            *_unmeasured_skips(partly, len(figures)),
+            *([_nothing_in_common_skip(cluster)] if nothing else []),
         ),
         tuple(resource for resource in left_out if resource not in partly),
         nothing,
@@ -170,7 +170,7 @@ def remedy_of(resources: Sequence[str]) -> str:
     return "; ".join(settings) or "weights.direct_memory = 0"
 
 
-def _without(figures: Figures, names: Sequence[str]) -> Figures:
+def _drop_resources(figures: Figures, names: Sequence[str]) -> Figures:
     """The figures with nothing measured of these resources, and without the broker's own average,
     which counts them.
     """
@@ -178,7 +178,7 @@ def _without(figures: Figures, names: Sequence[str]) -> Figures:
     return replace(figures, usage_average=None, **unmeasured)
 
 
-def _not_measured(lacking: Mapping[str, Sequence[str]], brokers: int) -> list[Skip]:
+def _unmeasured_skips(lacking: Mapping[str, Sequence[str]], brokers: int) -> list[Skip]:
     """One skip for all resources that the same brokers lack."""
     resources_of: dict[tuple[str, ...], list[str]] = {}
     for name, without in lacking.items():
@@ -197,12 +197,12 @@ def _not_measured(lacking: Mapping[str, Sequence[str]], brokers: int) -> list[Sk
     ]
 
 
-def _of_none(figures: Figures, counting: Sequence[str]) -> str:
+def _unmeasured_text(figures: Figures, counting: Sequence[str]) -> str:
     limits = ", ".join(f"{name} (limit {getattr(figures, name).limit:g})" for name in counting)
     return f"it measures none of the resources that count: {limits}: set {remedy_of(counting)}"
 
 
-def _nothing_in_common(cluster: str) -> Skip:
+def _nothing_in_common_skip(cluster: str) -> Skip:
     text = (
         "the brokers measure different resources, and none of those that count is measured by all "
         "of them, so they cannot be compared"
@@ -255,9 +255,9 @@ class Capacities:
             return figures
         return replace(
             figures,
-            cpu=_limited(figures.cpu, cpu),
-            bandwidth_in=_limited(figures.bandwidth_in, bandwidth),
-            bandwidth_out=_limited(figures.bandwidth_out, bandwidth),
+            cpu=_with_limit(figures.cpu, cpu),
+            bandwidth_in=_with_limit(figures.bandwidth_in, bandwidth),
+            bandwidth_out=_with_limit(figures.bandwidth_out, bandwidth),
             usage_average=None,  # by the broker's own limits
         )
 
@@ -270,7 +270,7 @@ class Capacities:
 
     def _limits(self, broker: str) -> tuple[float, float, float, float]:
         """0 where the operator names none."""
-        cpu, bandwidth = _first(self.cores, broker), _first(self.nic_gbps, broker)
+        cpu, bandwidth = _first_match(self.cores, broker), _first_match(self.nic_gbps, broker)
         return cpu * _PERCENT, 0.0, bandwidth * _KBIT, bandwidth * _KBIT
 
 
@@ -305,10 +305,10 @@ def _numbers(text: str, path: str, complaints: list[str]) -> _Numbers:
 
 
 @lru_cache(maxsize=2**15)
-def _first(numbers: _Numbers, broker: str) -> float:
+def _first_match(numbers: _Numbers, broker: str) -> float:
     return next((value for pattern, value in numbers if fnmatchcase(broker, pattern)), 0.0)
 
 
-def _limited(resource: Resource, limit: float) -> Resource:
+def _with_limit(resource: Resource, limit: float) -> Resource:
     """The resource with this limit; as it is where there is none, or where it has no usage."""
     return Resource(resource.usage, limit) if limit and resource.usage >= 0 else resource

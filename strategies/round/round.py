@@ -89,7 +89,7 @@ def judge_cluster(round_input: RoundInput, shedder: Shedder, rules: Rules) -> Ju
         round_input = round_input.with_memory(memory)
     budget, closed = (
         Budget(rules.limits, round_input.state.spent, round_input.now_ms),
-        _closed(round_input, rules),
+        _refuse_outside_windows(round_input, rules),
     )
     drained = drain_step(round_input, screened, rules, budget, closed)
     moves, draining = drained.moves, drained.draining
@@ -119,7 +119,7 @@ def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundR
     """Runs one round. Deterministic; never raises on valid input."""
     assessment = judge_cluster(round_input, shedder, rules)
     view, drained = assessment.view, assessment.drained.evacuation.leaving
-    leaving = _leave(round_input, assessment, rules)
+    leaving = _clear_bundles(round_input, assessment, rules)
     bundles_in = _bundle_counter(view)
     splits = due_splits(
         view,
@@ -140,7 +140,7 @@ def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundR
     yields = round_input.state.rivals.yielding_ms is not None
     if rules.throttling.advise and rules.by_mode.advises and not yields:
         orders += _advice(assessment, round_input, orders, bundles_in, rules, usage=usage)
-    commands = tuple(_number(order, estimate, round_input, rules) for order in orders)
+    commands = tuple(_number_command(order, estimate, round_input, rules) for order in orders)
     intents = after_step(round_input, assessment.screened, assessment.drained, rules)
     record = replace(
         begun_record(round_input, rules),
@@ -152,10 +152,12 @@ def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundR
         skips=_skips(round_input, assessment, leaving.skips, splits.skips),
         certificate=assessment.shedding.certify(leaving.kept),
         forecast=assessment.shedding.forecast,
-        state=_state(assessment, orders, usage, (*leaving.skips, *splits.skips), rules.meanings),
+        state=_derive_state(
+            assessment, orders, usage, (*leaving.skips, *splits.skips), rules.meanings
+        ),
         intents=statuses(intents),
         counted=assessment.under_way,
-        measured=_measured(assessment, usage, rules) if assessment.under_way else {},
+        measured=_changed_usages(assessment, usage, rules) if assessment.under_way else {},
     )
     return RoundResult(
         commands,
@@ -168,7 +170,9 @@ def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundR
     )
 
 
-def _measured(assessment: Judged, usage: Mapping[str, float], rules: Rules) -> dict[str, float]:
+def _changed_usages(
+    assessment: Judged, usage: Mapping[str, float], rules: Rules
+) -> dict[str, float]:
     """Usage as reported, of the brokers for which commanded moves change it."""
     reported = {broker.broker: rules.usage(broker.figures) for broker in assessment.screened.live}
     return {name: fraction for name, fraction in reported.items() if fraction != usage[name]}
@@ -234,7 +238,7 @@ def _advice(
     ]
 
 
-def _state(
+def _derive_state(
     assessment: Judged,
     orders: Sequence[_Order],
     usage: Mapping[str, float],
@@ -277,20 +281,20 @@ def _shed(view: ClusterView, memory: Memory, shedder: Shedder) -> Shedding:
     return Shedding((), (Skip("cluster", (view.cluster,), "too-few-brokers", text),), memory)
 
 
-def _closed(round_input: RoundInput, rules: Rules) -> Refusal | None:
+def _refuse_outside_windows(round_input: RoundInput, rules: Rules) -> Refusal | None:
     """Refuses all bundles outside of the windows; None while they may leave."""
     opened = is_open(rules.windows, round_input.now_ms, rules.limits.utc_offset_minutes)
     return None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
 
 
-def _yields(round_input: RoundInput) -> Refusal | None:
+def _refuse_while_yielding(round_input: RoundInput) -> Refusal | None:
     """Refuses the strategy's bundles while something else moves bundles; drains go on."""
     if round_input.state.rivals.yielding_ms is None:
         return None
     return Refusal("rounds-yield", f"would be moved, but {_YIELDS}")
 
 
-def _leave(round_input: RoundInput, assessment: Judged, rules: Rules) -> Leaving:
+def _clear_bundles(round_input: RoundInput, assessment: Judged, rules: Rules) -> Leaving:
     elsewhere = {
         bundle: Gained(move.source, round_input.number)
         for bundle, move in assessment.drained.moves.items()
@@ -300,7 +304,7 @@ def _leave(round_input: RoundInput, assessment: Judged, rules: Rules) -> Leaving
         assessment.budget,
         assessment.view.is_excluded,
         {**round_input.state.gained, **elsewhere} if elsewhere else round_input.state.gained,
-        _yields(round_input) or assessment.closed,
+        _refuse_while_yielding(round_input) or assessment.closed,
         in_order=rules.by_mode.counts_moves,
     )
     brokers = {broker.broker: broker for broker in assessment.view.brokers}
@@ -320,7 +324,9 @@ def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int
     )
 
 
-def _number(order: _Order, estimate: Estimate, round_input: RoundInput, rules: Rules) -> Command:
+def _number_command(
+    order: _Order, estimate: Estimate, round_input: RoundInput, rules: Rules
+) -> Command:
     decision, epoch = order.decision, rules.round.epoch
     moves = order.action in ("unload", "transfer")
     return Command(

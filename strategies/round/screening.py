@@ -87,7 +87,7 @@ def screen(round_input: RoundInput, rules: Rules) -> Screened:
         elif broker.reported_at_ms < 0:
             stale[broker.broker] = "no load figures yet"
         elif -age > tolerance or (stray is not None and stray.used and lead > 0):
-            stale[broker.broker] = _wrong_clock(lead, few)
+            stale[broker.broker] = _clock_text(lead, few)
             clocks.append(_clock_skip(broker.broker, lead, few))
         elif age > rules.round.stale_after_ms:
             why = round_input.state.missing.get(broker.broker, "")[:_LONGEST_REASON]
@@ -96,7 +96,7 @@ def screen(round_input: RoundInput, rules: Rules) -> Screened:
                 f" ({why})" if why else ""
             )
             if stray is not None:
-                stale[broker.broker] += f"; {_wrong_clock(lead, few)}"
+                stale[broker.broker] += f"; {_clock_text(lead, few)}"
                 clocks.append(_clock_skip(broker.broker, lead, few))
         else:
             live.append(broker)
@@ -112,7 +112,7 @@ def screen(round_input: RoundInput, rules: Rules) -> Screened:
         for name, stray in round_input.state.strays.items()
         if name not in names
     ]
-    refused = _refused(round_input, stale, is_excluded)
+    refused = _find_unaccepted(round_input, stale, is_excluded)
     others = rival_skips(
         round_input.state.rivals,
         round_input.cluster,
@@ -125,9 +125,20 @@ def screen(round_input: RoundInput, rules: Rules) -> Screened:
         weights = rules.destinations.weights
         common = compared(common.figures, weights, rules.capacities, round_input.cluster)
     return Screened(
-        tuple(_seen(broker, common) for broker in live if broker.broker in common.figures),
+        tuple(
+            _with_common_figures(broker, common)
+            for broker in live
+            if broker.broker in common.figures
+        ),
         {**stale, **refused, **common.blind},
-        (*skips, *clocks, *_not_used(live), *_rejected(refused), *others, *common.skips),
+        (
+            *skips,
+            *clocks,
+            *_left_out_skips(live),
+            *_unaccepted_skips(refused),
+            *others,
+            *common.skips,
+        ),
         common.left_out,
         common.nothing,
     )
@@ -140,7 +151,7 @@ def _policy_skips(round_input: RoundInput, rules: Rules) -> Iterator[Skip]:
         yield Skip("cluster", (round_input.cluster,), "isolation-unmatched", why)
 
 
-def _refused(
+def _find_unaccepted(
     round_input: RoundInput, stale: Mapping[str, str], is_excluded: Callable[[str], bool]
 ) -> dict[str, str]:
     """The brokers that answered in the sweep of this round and that nothing is known of, or nothing
@@ -159,12 +170,12 @@ def _refused(
     return {name: f"{why}; {_LISTED}" for name, why in reasons.items()}
 
 
-def _rejected(refused: Mapping[str, str]) -> list[Skip]:
+def _unaccepted_skips(refused: Mapping[str, str]) -> list[Skip]:
     text = f"no report of it was accepted lately; {_LISTED}"
     return by_reason("reports-rejected", dict.fromkeys(refused, text))
 
 
-def _not_used(live: Sequence[BrokerState]) -> list[Skip]:
+def _left_out_skips(live: Sequence[BrokerState]) -> list[Skip]:
     """Names the parts of the brokers' newest reports that could not be used."""
     complaints = {
         broker.broker: "; ".join((*broker.left_out, *broker.left_out_of_table)) for broker in live
@@ -172,7 +183,7 @@ def _not_used(live: Sequence[BrokerState]) -> list[Skip]:
     return by_reason("figures-left-out", {name: text for name, text in complaints.items() if text})
 
 
-def _seen(broker: BrokerState, common: CommonFigures) -> BrokerState:
+def _with_common_figures(broker: BrokerState, common: CommonFigures) -> BrokerState:
     """A broker with the figures by which it is compared."""
     figures = common.figures[broker.broker]
     return broker if figures is broker.figures else replace(broker, figures=figures)
@@ -186,13 +197,13 @@ def _clock_skip(producer: str, lead_ms: int, few: bool, cluster: str = "") -> Sk
             "cluster",
             (cluster,),
             code,
-            f"the {producer}: {_wrong_clock(lead_ms, few=False)}",
+            f"the {producer}: {_clock_text(lead_ms, few=False)}",
             evidence={"producer": producer, **evidence},
         )
-    return Skip("broker", (producer,), code, _wrong_clock(lead_ms, few), evidence=evidence)
+    return Skip("broker", (producer,), code, _clock_text(lead_ms, few), evidence=evidence)
 
 
-def _wrong_clock(lead_ms: int, few: bool) -> str:
+def _clock_text(lead_ms: int, few: bool) -> str:
     """`few`: there are two brokers only, so neither has a majority."""
     where = "ahead of" if lead_ms > 0 else "behind"
     text = f"its clock is {abs(lead_ms) / 1000:.0f} s {where} the cluster's time: check it"
@@ -205,10 +216,10 @@ def _wrong_clock(lead_ms: int, few: bool) -> str:
 
 def policies_of(round_input: RoundInput) -> PoliciesView:
     """The cluster's policies; the same text is parsed once."""
-    return _parsed(round_input.state.policies)
+    return _parse_policies(round_input.state.policies)
 
 
-def _parsed(text: str | None) -> PoliciesView:
+def _parse_policies(text: str | None) -> PoliciesView:
     return _read(text) if _is_small(text) else _read_large(text)
 
 
@@ -229,8 +240,8 @@ def _unmatched_patterns(round_input: RoundInput, rules: Rules) -> tuple[str, ...
     return compare(round_input.state.policies, rules.isolation_by_id, names)
 
 
-def _compared(text: str, by_id: bool, brokers: tuple[str, ...]) -> tuple[str, ...]:
-    policies = replace(_parsed(text), by_id=by_id)
+def _match_patterns(text: str, by_id: bool, brokers: tuple[str, ...]) -> tuple[str, ...]:
+    policies = replace(_parse_policies(text), by_id=by_id)
     mismatches = filter(
         None, (unmatched(policies, policy, brokers) for policy in policies.isolation)
     )
@@ -251,7 +262,7 @@ def view_of(
     """
     moves = {**round_input.under_way, **leaving}
     in_flight = moves if rules.by_mode.counts_moves else {}
-    figures = _as_if_arrived({state.broker: state.figures for state in live}, in_flight)
+    figures = _count_moves_as_done({state.broker: state.figures for state in live}, in_flight)
     estimated = {move.destination for move in in_flight.values()}
     estimated |= {move.source for move in in_flight.values() if not move.left}
     brokers = tuple(
@@ -301,14 +312,14 @@ def on_the_way(
     for bundle, move in sorted({**round_input.under_way, **leaving}.items()):
         averages = ledger.averages(bundle, move.source)
         if averages is UNKNOWN and bundle in round_input.state.departed:
-            averages = _departed(
+            averages = _averages_of(
                 round_input.state.departed[bundle], view.policies.topics.get(bundle, 0)
             )
         moves.append(CountedMove(bundle, move.source, move.destination, averages, shown=True))
     return moves
 
 
-def _departed(departed: Departed, topics: int) -> Averages:
+def _averages_of(departed: Departed, topics: int) -> Averages:
     row = departed.row
     return Averages(
         (row[0], row[1], row[2], row[3]),
@@ -321,8 +332,8 @@ def _departed(departed: Departed, topics: int) -> Averages:
 
 _read = lru_cache(maxsize=64)(read_policies)
 _read_large = lru_cache(maxsize=1)(read_policies)
-_compare = lru_cache(maxsize=64)(_compared)
-_compare_large = lru_cache(maxsize=1)(_compared)
+_compare = lru_cache(maxsize=64)(_match_patterns)
+_compare_large = lru_cache(maxsize=1)(_match_patterns)
 
 
 def _read_table(round_input: RoundInput, broker: str) -> BundleLoads:
@@ -335,7 +346,7 @@ def _count_bundles(round_input: RoundInput, broker: str, namespace: str) -> int:
     return 0 if table is None else bundles_of(table, namespace)
 
 
-def _as_if_arrived(
+def _count_moves_as_done(
     figures: dict[str, Figures], in_flight: Mapping[str, InFlight]
 ) -> dict[str, Figures]:
     """Figures with every commanded move that no report shows yet counted as done. Acting twice on

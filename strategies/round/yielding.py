@@ -47,7 +47,7 @@ def update_yielding(rivals: Rivals, now_ms: int, settings: RivalSettings, rest_m
         calm = newest <= now_ms - calm_ms(rivals, settings) or settings.moves_per_hour == 0
         ended = replace(rivals, yielding_ms=None, settled_ms=now_ms, against_ms=())
         return ended if calm else rivals
-    if settings.moves_per_hour == 0 or not _is_rivalled(rivals, now_ms, settings):
+    if settings.moves_per_hour == 0 or not _has_rival(rivals, now_ms, settings):
         return rivals
     relapses = rivals.again + 1 if _is_just_back(rivals, now_ms) else 0
     return replace(rivals, yielding_ms=now_ms, again=min(relapses, _MOST_AGAIN))
@@ -60,7 +60,7 @@ def calm_ms(rivals: Rivals, settings: RivalSettings) -> int:
     return settings.calm_ms << rivals.again
 
 
-def _is_rivalled(rivals: Rivals, now_ms: int, settings: RivalSettings) -> bool:
+def _has_rival(rivals: Rivals, now_ms: int, settings: RivalSettings) -> bool:
     """True if foreign moves are too many, or undo the rebalancer's; of a rival that it knows, once
     is enough.
     """
@@ -112,11 +112,11 @@ def skips(
             Skip("bundle", tuple(rest), "moved-by-others", text, evidence={"moves": len(recent)})
         )
     if rivals.yielding_ms is not None:
-        reasons.append(_yields(rivals, cluster, now_ms, settings))
+        reasons.append(_yielding_skip(rivals, cluster, now_ms, settings))
     return tuple(reasons)
 
 
-def _yields(rivals: Rivals, cluster: str, now_ms: int, settings: RivalSettings) -> Skip:
+def _yielding_skip(rivals: Rivals, cluster: str, now_ms: int, settings: RivalSettings) -> Skip:
     moves = _foreign_moves(rivals, now_ms)
     since_ms = min((move.ts for move in moves), default=rivals.yielding_ms or now_ms)
     last_ms = max((move.ts for move in rivals.moves), default=now_ms)
