@@ -1,4 +1,4 @@
-"""Budgets for moves: bundles and throughput, per round and per hour."""
+"""Budgets of moves: bundles and throughput, per round and per hour (`limits.*`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,23 +19,24 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Moves of one round: when the round closed, number of bundles, and their throughput
-    (bytes/s).
-    """
+    """The part of the budgets that one round used."""
 
+    #: When the round closed (ms since the epoch).
     ts: int
+    #: Number of bundles that it moved.
     bundles: int
+    #: Throughput of these bundles (bytes/s).
     throughput: float
 
 
 def within_the_hour(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
-    """The entries of the last hour; a round exactly an hour ago is not one of them."""
+    """Returns the entries of the last hour, without that of a round exactly an hour ago."""
     return tuple(entry for entry in spent if entry.ts > now_ms - HOUR_MS)
 
 
 def no_later(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
-    """The entries after the time went back to `now_ms`: those of a later time count as made now,
-    as one entry, because `given_back` finds it by its time.
+    """Returns the entries after the cluster's time went back to `now_ms`: those of later times
+    become one entry of now, because `given_back` finds an entry by its time.
     """
     later = [entry for entry in spent if entry.ts >= now_ms]
     if not later:
@@ -48,13 +49,13 @@ def no_later(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
 
 
 def given_back(spent: Sequence[Spent], ts: int, throughput: float) -> tuple[Spent, ...]:
-    """The entries without one bundle of the round at `ts`, of this throughput (bytes/s), that does
-    not move after all.
+    """Returns the entries without one bundle of the round at `ts`, of this throughput (bytes/s),
+    that does not move after all.
     """
     at = next((index for index, entry in enumerate(spent) if entry.ts == ts), None)
     if at is None:
         return tuple(spent)
-    # Without bundles the throughput is exactly 0, without rounding errors of the differences.
+    # An entry without bundles goes, so that no rounding error of the differences stays.
     rest = Spent(
         ts,
         spent[at].bundles - 1,
@@ -64,12 +65,12 @@ def given_back(spent: Sequence[Spent], ts: int, throughput: float) -> tuple[Spen
 
 
 class Budget:
-    """The budget that remains in this round. A command counts from when it is issued, until a dry
-    run answers it.
+    """The budget that remains in one round. A command counts from when it is issued until a dry
+    run answers it, so that rounds do not spend the same budget while executors work.
     """
 
     def __init__(self, settings: LimitSettings, spent: Sequence[Spent], now_ms: int) -> None:
-        """`spent`: moves of earlier rounds."""
+        """`spent`: the entries of earlier rounds."""
         self._settings, self._now_ms = settings, now_ms
         earlier = within_the_hour(spent, now_ms)
         self._earlier = (
@@ -80,12 +81,12 @@ class Budget:
 
     @property
     def spent(self) -> Spent | None:
-        """The moves of this round; None if there are none."""
+        """The entry of this round; None if it moves nothing."""
         return Spent(self._now_ms, self._bundles, self._throughput) if self._bundles else None
 
     def refuses(self, throughputs: Sequence[float]) -> Refusal | None:
-        """Refuses bundles with these throughputs (bytes/s) that may not move together now; None
-        when they may.
+        """Returns the refusal of bundles that may not move together now; None when they may.
+        `throughputs`: of each of them (bytes/s).
         """
         settings = self._settings
         bundles, traffic = (
@@ -110,8 +111,8 @@ class Budget:
 
 
 def _total(throughputs: Sequence[float]) -> float:
-    """Sum of the throughputs (bytes/s); infinite, and thus above any budget, if a figure is
-    invalid.
+    """Returns the sum of the throughputs (bytes/s). An invalid figure makes it infinite, and thus
+    above every limit.
     """
     return ordered_sum(
         max(0.0, throughput) if isfinite(throughput) else inf for throughput in throughputs
