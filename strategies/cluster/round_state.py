@@ -1,7 +1,7 @@
-"""Derives the state of a round: what it amounts to, in one code, one sentence and what to do.
+"""Sums up a round in one state: a code, a sentence and the operator's next step.
 
 Each round has exactly one state. It comes from the commands and skips of the round alone, so that
-the reason and the decision are the same (decision 0222).
+the reason shown is the reason of the decision (decision 0222).
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ _LEADS: Mapping[StateCode, str] = {
     "cannot-help": "moving bundles cannot help",
     "balanced": "nothing has to move",
 }
-#: States of the cluster as it will be, while commanded moves count as done.
+#: States that, while commanded moves count as done, describe the cluster after these moves.
 _PLANNED = frozenset({"waiting", "cannot-help", "balanced"})
 _COMMANDS = {
     "unload": "unload",
@@ -46,25 +46,28 @@ _LONGEST = 2_000
 
 @dataclass(frozen=True, slots=True)
 class RoundFacts:
-    """Results of a round. `actions`: of its commands; `brokers`: those that take part;
-    `stale`: brokers without fresh figures, with the reason; `usage`: fraction per broker;
-    `skips`: of screening and shedding; `meanings`: of all codes that the round may have; `refused`:
-    skips of selected bundles that stay; `under_way`: number of commanded moves that `usage` counts
-    as done and that reports do not show yet.
-    """
+    """The results of a round from which its state is derived."""
 
+    #: Actions of its commands.
     actions: Sequence[str]
+    #: The brokers that take part.
     brokers: Sequence[str]
+    #: Broker without fresh figures → the reason.
     stale: Mapping[str, str]
+    #: Broker → usage (fraction).
     usage: Mapping[str, float]
+    #: Skips of screening and shedding.
     skips: Sequence[Skip]
+    #: Meanings of all codes that the round may have.
     meanings: Meanings
+    #: Skips of selected bundles that stay.
     refused: Sequence[Skip] = ()
+    #: Number of commanded moves that `usage` counts as done and that reports do not show yet.
     under_way: int = 0
 
 
 def state_of(facts: RoundFacts) -> RoundState:
-    """The state of a round. Deterministic; codes that the product does not know count as
+    """Returns the state of a round. Deterministic. A round whose skips have unknown codes only is
     `waiting`.
     """
     if facts.actions:
@@ -87,7 +90,7 @@ def _acting_state(actions: Sequence[str]) -> RoundState:
 
 
 def _unusable_brokers(facts: RoundFacts) -> dict[str, Skip]:
-    """Returns the brokers that cannot be judged although they report, with their skips."""
+    """Returns broker → skip of the brokers that report, but not what the strategy needs."""
     codes = {code for code, meaning in facts.meanings.items() if meaning.state == "blind"}
     return {
         name: skip
@@ -98,7 +101,7 @@ def _unusable_brokers(facts: RoundFacts) -> dict[str, Skip]:
 
 
 def _blind_state(facts: RoundFacts) -> RoundState | None:
-    """The state where fewer than two brokers can be judged, and figures are missing."""
+    """Returns the state if figures are missing and fewer than two brokers have usable ones."""
     lost = _unusable_brokers(facts)
     usable = sum(name not in lost for name in facts.brokers)
     excluded = any(skip.code == "excluded-broker" for skip in facts.skips)
@@ -115,7 +118,7 @@ def _blind_state(facts: RoundFacts) -> RoundState | None:
 
 
 def _lowest_ranked_state(facts: RoundFacts) -> RoundState:
-    """The state by the skip whose code has the lowest rank."""
+    """Returns the state of the skip whose code has the lowest rank."""
     ranked = [
         (meaning.rank, skip, meaning.state, meaning.advice)
         for skip in _deciding_skips(facts)
@@ -135,23 +138,23 @@ def _lowest_ranked_state(facts: RoundFacts) -> RoundState:
 
 
 def _state_with_planned_moves(under_way: int, reason: str) -> RoundState:
-    """The state while the strategy judges a cluster as it will be after commanded moves: this
-    cluster may need nothing more, but no report shows it yet.
+    """Returns the state while commanded moves count as done: the cluster may need nothing more
+    after them, but no report shows them yet.
     """
     text = f"{_LEADS['waiting']}: {counted_as_done(under_way)}; with them, {reason}"
     return RoundState("waiting", text, _UNDER_WAY)
 
 
 def counted_as_done(moves: int) -> str:
-    """`2 commanded moves count as done, and reports do not show them yet`"""
+    """Returns `2 commanded moves count as done, and reports do not show them yet`."""
     if moves == 1:
         return "1 commanded move counts as done, and reports do not show it yet"
     return f"{moves:,} commanded moves count as done, and reports do not show them yet"
 
 
 def _deciding_skips(facts: RoundFacts) -> Iterator[Skip]:
-    """The skips that may decide. Bundles that a strategy leaves alone say something only where all
-    bundles of a broker that is due stay.
+    """Yields the skips that may decide on the state. Skips of bundles do so only if their broker is
+    due to give a bundle, or if their code concerns the whole round.
     """
     asking = {code for code, meaning in facts.meanings.items() if meaning.asks_bundles}
     due = {name for skip in facts.skips if skip.code in asking for name in skip.names}
@@ -163,9 +166,9 @@ def _deciding_skips(facts: RoundFacts) -> Iterator[Skip]:
 
 
 def _doubt(skip: Skip, facts: RoundFacts) -> str | None:
-    """Explains that a cluster in which the strategy finds no gap is not balanced yet: only the
-    newest usages have a gap, while the strategy compares averages or several samples. None if it
-    is.
+    """Returns why a cluster in which the strategy finds no gap does not count as balanced: the
+    newest usages have a gap, while the strategy compares averages or several samples. None if they
+    have none.
     """
     values, evidence = list(facts.usage.values()), skip.evidence
     if not values:
@@ -181,7 +184,7 @@ def _doubt(skip: Skip, facts: RoundFacts) -> str | None:
 
 
 def _state_of_unknown_codes(facts: RoundFacts) -> RoundState:
-    """The state of a round whose strategy has codes of its own."""
+    """Returns the state of a round whose skips have no code with a meaning."""
     silent = {code for code, meaning in facts.meanings.items() if meaning.state is None}
     skip = next((candidate for candidate in facts.skips if candidate.code not in silent), None)
     reason = "the strategy gives no reason" if skip is None else reason_of(skip)
@@ -191,7 +194,7 @@ def _state_of_unknown_codes(facts: RoundFacts) -> RoundState:
 
 
 def reason_of(skip: Skip) -> str:
-    """The skip in words, with its names unless its sentence has them."""
+    """Returns the skip as a phrase: its names unless its text has them, its text and its code."""
     names, on = skip.names, f" on {skip.broker}" if skip.broker else ""
     more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
     has_name = skip.subject == "cluster" or not names or names[0] in skip.text
