@@ -1,8 +1,8 @@
-"""Accepts or refuses the record of an intent. The same rules judge a record in the fold and in a
-command, before it writes the record.
+"""Accepts or refuses the record of an intent. The fold applies these rules to each record, and a
+command applies them before it writes one.
 
-Pure: takes the intents so far, the brokers, the record and the time; returns the new intents, or
-why there are none.
+Pure: takes the intents so far, the brokers, the record and the time; returns the new intents or the
+refusal.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -12,39 +12,42 @@ from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatu
 from strategies.cluster.intent_state import Drain, Intents, Roll, status_of_roll, without_drain
 from strategies.figures.describe import age
 
-#: Records about one cluster within the time in which they are believed; a person writes far fewer.
+#: Maximum number of records about one cluster whose ids are remembered (`Intents.seen`); persons
+#: write far fewer.
 _MOST_RECORDS = 1_000
-#: Code of the refusal of more records than that.
+#: Code of the refusal of further records.
 TOO_MANY = "too-many-intents"
-#: Brokers that a sentence names.
+#: Maximum number of brokers that a sentence names.
 _MOST_NAMED = 10
 _ROLL_WAITS = "Wait until the roll has ended, or end it with `rebalancer roll --cancel`."
 
 
 @dataclass(frozen=True, slots=True)
 class IntentFleet:
-    """The brokers when a record is judged. `known`: all brokers with reports; `live`: those with
-    fresh figures; `excluded`: those that limits.excluded_brokers names.
-    """
+    """The brokers by which a record is accepted or refused."""
 
+    #: All brokers with reports.
     known: Collection[str]
+    #: Brokers with fresh figures.
     live: Collection[str]
+    #: Brokers that `limits.excluded_brokers` names.
     excluded: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class IntentRefusal:
-    """The refusal of a record, which changes nothing. `code`: stable; `text`: a sentence; `advice`:
-    what to do.
-    """
+    """The refusal of a record, which then changes no drain and no roll."""
 
+    #: Stable, for programs.
     code: str
+    #: A sentence without a full stop.
     text: str
+    #: The person's next step, as a sentence.
     advice: str
 
     @property
     def line(self) -> str:
-        """`n1:8080 has not reported … [not-live]. Start the broker …`"""
+        """The refusal as a line: `n1:8080 has no fresh figures … [not-live]. Start the …`."""
         return f"{self.text} [{self.code}]. {self.advice}"
 
 
@@ -52,7 +55,7 @@ Judgement = Intents | IntentRefusal
 
 
 def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
-    """The intents after a record, or why it is refused. `now_ms`: the cluster's time."""
+    """Returns the intents after a record, or its refusal. `now_ms`: the cluster's time (ms)."""
     if len(intents.seen) >= _MOST_RECORDS:
         return IntentRefusal(
             TOO_MANY,
@@ -71,7 +74,7 @@ def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) ->
 
 
 def refused(intents: Intents, intent: Intent, why: IntentRefusal, now_ms: int) -> Intents:
-    """The intents with the status of a refused record."""
+    """Adds the status of a refused record to the intents."""
     status = IntentStatus(
         intent.id,
         intent.action,
@@ -160,7 +163,7 @@ def _refuse_second_drain(intents: Intents, broker: str, now_ms: int) -> IntentRe
 
 
 def _refuse_beside_others(intents: Intents, intent: Intent, now_ms: int) -> IntentRefusal | None:
-    """Refuses a drain that may not begin beside the other drains and the roll."""
+    """Returns the refusal of a drain that may not begin beside the other drains and the roll."""
     roll, broker = intents.roll, intent.broker or ""
     if intent.roll is not None:
         mine = _find_roll(intents, intent)
@@ -328,8 +331,8 @@ def _accept_end(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Ju
 
 
 def _find_roll(intents: Intents, intent: Intent) -> Roll | IntentRefusal:
-    """The active roll that a record belongs to. Two people may end a roll at once; the second
-    learns who did.
+    """Returns the active roll that a record belongs to, or the refusal. Two persons may end a roll
+    at the same time: the refusal of the second record names the person of the first one.
     """
     roll = intents.roll
     if roll is None or roll.id != intent.roll:
@@ -378,7 +381,7 @@ _RULES: Mapping[IntentAction, Callable[[Intents, IntentFleet, Intent, int], Judg
     "undrain": _accept_undrain,
     "roll": _accept_roll,
 }
-#: Of records about the active roll.
+#: Rules of records about the active roll.
 _OF_ROLL: Mapping[IntentAction, Callable[[Intents, Roll, Intent, int], Judgement]] = {
     "restarting": _accept_restarting,
     "restarted": _accept_restarted,

@@ -1,4 +1,4 @@
-"""Closes a round: removes what has expired from the cluster's state, runs the round, and keeps its
+"""Closes a round: removes expired entries from the cluster's state, runs the round, and stores its
 result.
 """
 
@@ -29,35 +29,36 @@ from strategies.shedding.contract import Shedder
 #: Number of rounds for which the averages of a bundle that left a broker are kept for the broker
 #: that takes it.
 _ROUNDS_TO_WAIT = 5
-#: A broker without a report for this many times `stale_after_ms` is removed, even if sweeps still
-#: list it.
+#: A broker without a report for this multiple of `round.stale_after_ms` is removed, even if sweeps
+#: still list it.
 _STALE_TIMES_TO_FORGET = 10
 
 
 @dataclass(frozen=True, slots=True)
 class SweepOfRound:
-    """The sweep that closes a round. `listed`: all its brokers; `before_ms`: time of the sweep
-    before.
-    """
+    """The sweep that closes a round."""
 
+    #: All its brokers, those without figures included.
     listed: frozenset[str]
+    #: Time of the sweep before it (ms since the epoch), -1 without one.
     before_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class RoundCloser:
-    """Closes rounds of any cluster; holds settings only. `raised`: the sentence of an error that a
-    rule raises.
-    """
+    """Closes rounds of any cluster; holds settings only."""
 
     shedder: Shedder
     rules: Rules
+    #: Describes an error that a rule raises, as a sentence.
     raised: Callable[[Exception], str]
 
     def close(
         self, cluster: str, closed_by: ClosedBy, sweep: SweepOfRound | None, store: StateStore
     ) -> list[Event]:
-        """Closes a round and stores the state after it; returns its commands and its record."""
+        """Closes a round and stores the state after it. Returns its commands, then its record.
+        `sweep`: the sweep that closes it, None where another record does.
+        """
         state = store.get_cluster()
         now_ms, settings = state.now_ms, self.rules.round
         brokers = _sorted_brokers(store)
@@ -97,7 +98,7 @@ class RoundCloser:
 
 
 def _sorted_brokers(store: StateStore) -> tuple[BrokerState, ...]:
-    """The brokers in order of first appearance."""
+    """Returns the brokers in order of first appearance."""
     return tuple(sorted(store.brokers(), key=lambda broker: broker.order))
 
 
@@ -108,8 +109,9 @@ def _find_leavers(
     settings: RoundSettings,
     sweep: SweepOfRound | None,
 ) -> list[str]:
-    """Returns the brokers that neither the sweep lists nor that reported in this pass, and those
-    without a report for a very long time, unless their clock is not believed.
+    """Returns the brokers that have left: the sweep does not list them and they have not reported
+    since the sweep before, or they have not reported for a very long time. A broker that still
+    sends records with a wrong clock has not left for the second reason.
     """
     silent_since_ms = now_ms - _STALE_TIMES_TO_FORGET * settings.stale_after_ms
     heard = {
@@ -132,7 +134,7 @@ def _find_leavers(
 def _drop_expired(
     state: ClusterState, now_ms: int, rules: Rules, noted: Collection[str]
 ) -> ClusterState:
-    """The state without expired entries. `noted`: brokers that left and whose notes are kept."""
+    """Removes expired entries from the state. `noted`: brokers that left and whose notes stay."""
     oldest, settings = state.round - _ROUNDS_TO_WAIT, rules.round
     state = replace(
         state,
@@ -154,7 +156,7 @@ def _drop_expired(
             for bundle, since in state.advised.items()
             if since > now_ms - rules.throttling.repeat_ms
         },
-        # A report of an older time than this is rejected in any case; a note goes with its entry.
+        # Older reports are rejected without an entry; a broker with a note keeps its entry.
         gone={
             broker: ts
             for broker, ts in state.gone.items()
@@ -170,7 +172,7 @@ def _apply_result(round_input: RoundInput, result: RoundResult) -> ClusterState:
     state = round_input.state
     live = len(result.round.brokers)
     if not result.decided:
-        # The next quota is for the brokers that a round counts which was set aside.
+        # A round that was set aside counts no brokers, but the next quota depends on their number.
         live = max(state.live, len(round_input.brokers) if state.bulkhead.left_out else 0)
     return replace(
         after_commands(state, result, round_input.now_ms),

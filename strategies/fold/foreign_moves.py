@@ -1,10 +1,10 @@
 """Finds bundles that something else moved, from the lists of bundles that brokers report.
 
 A list may be older than its report, and the two brokers of a move report at different times. So a
-bundle that one list loses and another one gains is a suspicion, which later sweeps confirm: they
-show whether the broker that lost the bundle is alive. Bundles of brokers that died, shut down, or
-lost their session had to go; that is Pulsar's placement. A broker that shuts down leaves the list
-of brokers before it gives bundles up, so two sweeps decide.
+bundle that one list loses and another one gains is only a suspect, until later sweeps show that the
+broker that lost it is alive. Bundles of brokers that died, shut down, or lost their session had to
+go: Pulsar placed them elsewhere. A broker that shuts down leaves the list of brokers before it
+gives its bundles up, so two sweeps must find it.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -25,34 +25,35 @@ from strategies.cluster.rival_state import (
 from strategies.cluster.state import ClusterState, newest_entries
 from strategies.cluster.store import StateStore
 
-#: How long the first half of a move waits for the second one.
+#: Time (ms) in which the second half of a move must follow the first one.
 HALF_MS = 600_000
-#: How long a bundle is new: its broker may unload it before all lists show it.
+#: Time (ms) in which a bundle is new: its broker may unload it before all lists show it.
 NEW_MS = 2 * AGE_MS
-#: Difference between the clocks of a broker and the collector that a restart may hide behind.
+#: Largest difference (ms) between the clocks of a broker and the collector at which a restart is
+#: still found.
 _CLOCKS_MS = 30_000
-#: A loss of at least this number of bundles, and of more than this part, is no work of a shedder.
+#: No shedder takes at least this number and more than this part of a broker's bundles at once.
 _MANY, _LARGE_PART = 3, 1 / 3
-#: Maximum number of suspicions that are kept: further ones replace the oldest.
+#: Maximum number of suspects in a state: further ones replace the oldest.
 MOST_SUSPECTS = 1_000
-#: Number of sweeps that must find the source alive.
+#: Number of sweeps that must find the source alive before a suspect counts as a foreign move.
 _PASSES = 2
-#: Shortest pause between two sweeps, beyond twice the usual one, that counts as a gap.
+#: A pause between two sweeps is a gap if it is longer than twice the usual one plus this (ms).
 _GAP_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A broker's new list of bundles. `before`: its list before, None for its first one; `seen_ms`:
-    the last time that the list before was reported; `started_ms`: when the broker started, by its
-    own clock, None where reports do not say it.
-    """
+    """A broker's new list of bundles. Times in ms since the epoch."""
 
     broker: str
     ts: int
+    #: The list before; None if this is the first one.
     before: tuple[str, ...] | None
     now: tuple[str, ...]
+    #: When the list before was last reported.
     seen_ms: int
+    #: When the broker started, by its own clock; None where reports do not say it.
     started_ms: int | None
 
 
@@ -87,7 +88,7 @@ def learn_list(rivals: Rivals, listing: Listing) -> Rivals:
 
 @dataclass
 class _Matching:
-    """Puts the two halves of moves together."""
+    """Matches the bundles that left brokers with those that appeared on others."""
 
     listing: Listing
     left: dict[str, Sighting]
@@ -95,8 +96,8 @@ class _Matching:
     moves: list[Suspect] = field(default_factory=list)
 
     def lose(self, bundles: Sequence[str], *, explained: bool) -> None:
-        """A bundle that appeared from nowhere a short while ago is a new one, such as the half of a
-        split: brokers may unload it at once.
+        """Matches bundles that the broker no longer lists. A bundle without an earlier broker is
+        new, such as the half of a split, which brokers may unload at once.
         """
         broker, ts = self.listing.broker, self.listing.ts
         for bundle in bundles:
@@ -109,8 +110,8 @@ class _Matching:
                 self.moves.append(Suspect(move, sighting.ts, ts))
 
     def gain(self, bundles: Sequence[str]) -> None:
-        """The first list of a broker does not show when it got its bundles, but that it has them
-        now.
+        """Matches bundles that the broker lists for the first time. The first list of a broker
+        does not show when it got its bundles, so they are no first halves of moves.
         """
         broker, ts = self.listing.broker, self.listing.ts
         arrival = Sighting(broker, ts)
@@ -125,8 +126,8 @@ class _Matching:
 
 
 def _has_restarted(listing: Listing) -> bool:
-    """True if the broker has started since its last report, or, where reports do not say it, has
-    lost all or many of its bundles at once, as in a restart or a shutdown.
+    """True if the broker has started since its last report. Where reports have no start time: if it
+    has lost all or many of its bundles at once, as in a restart or a shutdown.
     """
     if listing.before is None:
         return False
@@ -137,7 +138,7 @@ def _has_restarted(listing: Listing) -> bool:
 
 
 def _may_have_lost_bundles(rivals: Rivals, listing: Listing) -> bool:
-    """True if the broker may have lost bundles because it was away, or because no one watched."""
+    """True if the broker may have lost bundles while it was away, or in a gap between sweeps."""
     if rivals.watching_ms < 0 or listing.seen_ms < rivals.watching_ms + AGE_MS:
         return True
     absent = rivals.absent.get(listing.broker)
@@ -145,8 +146,9 @@ def _may_have_lost_bundles(rivals: Rivals, listing: Listing) -> bool:
 
 
 def _suspect_returned(rivals: Rivals, listing: Listing) -> Rivals:
-    """Suspects bundles that the broker still has although an outcome, old enough to be visible in
-    its list, named another owner. Where two commands may have moved it, nothing is clear.
+    """Suspects a move back for bundles that the broker still lists, although an outcome named
+    another owner long enough ago to be visible in the list. Bundles that two commands may have
+    moved are left out: they may rightly be here.
     """
     broker, ts = listing.broker, listing.ts
     still = frozenset(listing.before or ()) & frozenset(listing.now)
@@ -173,8 +175,8 @@ def _suspect_returned(rivals: Rivals, listing: Listing) -> Rivals:
 
 
 def _must_be_visible(own: OwnMove, rivals: Rivals, broker: str, ts: int) -> bool:
-    """True if a list of the broker at this time must show that the bundle went elsewhere, and
-    stayed there.
+    """True if a list of the broker at this time must show that the bundle left and stayed with its
+    new owner.
     """
     if not own.confirmed or own.answered_ms is None or own.destination in (None, broker):
         return False
@@ -184,17 +186,19 @@ def _must_be_visible(own: OwnMove, rivals: Rivals, broker: str, ts: int) -> bool
 
 
 def explains(commands: Sequence[OwnMove], suspect: Suspect, now_ms: int) -> bool | None:
-    """True if commands for its bundle explain a change of owners; None while an outcome may still
-    come.
+    """True if commands for its bundle explain a suspect; None while an outcome that explains it may
+    still come.
     """
     answers = [_explains(own, suspect, now_ms) for own in commands]
     return True if True in answers else None if None in answers else False
 
 
 def _explains(own: OwnMove, suspect: Suspect, now_ms: int) -> bool | None:
-    """An executor may release a bundle twice, so that it passes over a third broker; from the owner
-    that the outcome names no command takes it away. Without an outcome, the bundle may have ended
-    anywhere; so it may after its new owner has died before it listed the bundle.
+    """True if this command explains a suspect; None while it may.
+
+    An executor may unload a bundle twice, so that it passes over a third broker; but no command
+    takes it away from the owner that the outcome names. Without an outcome the bundle may be
+    anywhere, and so it may if its new owner died before it listed the bundle.
     """
     source = suspect.move.source
     if not (own.issued_ms < suspect.began_ms and suspect.left_ms <= own.until_ms):
@@ -207,8 +211,8 @@ def _explains(own: OwnMove, suspect: Suspect, now_ms: int) -> bool | None:
 
 
 def _movable_bundles(bundles: Iterable[str]) -> list[str]:
-    """Each once, in order. Most brokers list their bundles nearly so, which costs less to sort than
-    a set; a note may list one twice.
+    """Returns the bundles except Pulsar's own, sorted, without duplicates, which notes may have.
+    Most brokers list their bundles almost in order: a list of them sorts faster than a set.
     """
     return sorted(dict.fromkeys(bundle for bundle in bundles if not is_system_bundle(bundle)))
 
@@ -232,8 +236,8 @@ def accept_sweep(sweep: Sweep, store: StateStore) -> Rejection | None:
 
 
 def census(rivals: Rivals, sweep: Sweep, last_ms: int, brokers: Collection[str]) -> Rivals:
-    """The evidence after a sweep. `last_ms`: time of the one before, -1 without one; `known`: all
-    brokers so far.
+    """Returns the evidence after a sweep. `last_ms`: time of the sweep before, -1 without one;
+    `brokers`: all brokers that have reported.
     """
     passed = sweep.ts - last_ms
     if last_ms < 0 or rivals.watching_ms < 0 or _is_gap(passed, rivals.pass_ms):
@@ -267,8 +271,8 @@ def census(rivals: Rivals, sweep: Sweep, last_ms: int, brokers: Collection[str])
 
 
 def is_calm(rivals: Rivals, now_ms: int) -> bool:
-    """True if sweeps of all brokers with the same bundles would show nothing: no bundle is between
-    two brokers, no command is open, and nothing rests or yields.
+    """True if further sweeps in which all brokers list the same bundles would find nothing: no
+    bundle is between two brokers, no command is open, no bundle rests, and rounds do not yield.
     """
     evidence = (rivals.absent, rivals.left, rivals.arrived, rivals.suspects)
     findings = (rivals.news, rivals.moves, rivals.against_ms)
@@ -279,8 +283,8 @@ def is_calm(rivals: Rivals, now_ms: int) -> bool:
 
 
 def after_calm(rivals: Rivals, last_ms: int, times_ms: Iterable[int], last: Sweep) -> Rivals:
-    """The evidence after such sweeps, the newest of which is `last`; each of them closed a round.
-    `last_ms`: time of the one before.
+    """Returns the evidence after such sweeps, each of which closed a round. `last_ms`: time of the
+    sweep before them; `times_ms`: of all of them; `last`: the newest one.
     """
     for ts in times_ms:
         passed, last_ms = ts - last_ms, ts
@@ -301,7 +305,7 @@ def _is_gap(passed_ms: int, usual_ms: int) -> bool:
 
 
 def _confirm_suspects(rivals: Rivals, alive: Collection[str], now_ms: int) -> Rivals:
-    """Turns suspicions into foreign moves, or drops them. `there`: the brokers of the sweep."""
+    """Turns suspects into foreign moves, or drops them. `alive`: brokers found by the sweep."""
     if not rivals.suspects:
         return rivals
     waiting, moves, ours = list[Suspect](), list[ForeignMove](), dict(rivals.ours)
@@ -316,7 +320,7 @@ def _confirm_suspects(rivals: Rivals, alive: Collection[str], now_ms: int) -> Ri
             waiting.append(replace(suspect, passes=passes))
             continue
         moves.append(replace(move, against=any(own.issued_ms < move.ts for own in commands)))
-        if commands:  # something else has moved the bundle: they explain nothing any more
+        if commands:  # after a foreign move of the bundle they explain no further one
             ours[move.bundle] = tuple(replace(own, until_ms=-1) for own in commands)
     return replace(rivals, suspects=tuple(waiting), news=(*rivals.news, *moves), ours=ours)
 

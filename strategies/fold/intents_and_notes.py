@@ -1,10 +1,10 @@
 """Folds the records that have no part in the cluster's time: intents, which an operator's machine
-stamps, and the collector's notes of the bundles that brokers own. Before the first round no broker
-is certain: they wait for it.
+stamps, and the collector's notes of the bundles that brokers own. They wait for the first round,
+because before it the list of brokers is not complete.
 
-A record further from the cluster's time than any other may be is not used, else it counts from the
-cluster's time on. Drains need the notes, because brokers of the extensible load manager report
-their busiest bundles only. Notes also show moves by something else.
+A record further than `round.max_clock_jump_ms` from the cluster's time is not used; all others take
+effect at the cluster's time, not at their own. Drains need the notes, because brokers of the
+extensible load manager report their busiest bundles only. Notes also show moves by something else.
 """
 
 from collections.abc import Collection, Iterable
@@ -29,8 +29,8 @@ from strategies.round.round_input import Rules
 
 
 def fold_intent(record: Intent, store: StateStore, rules: Rules) -> list[Rejection]:
-    """Applies an intent to the cluster's state; returns its rejection if it is refused. A repeated
-    one changes nothing.
+    """Applies an intent to the cluster's state. Returns its rejection if it is refused; a repeated
+    intent changes nothing.
     """
     state = store.get_cluster()
     if record.id in state.intents.seen:
@@ -50,7 +50,7 @@ def fold_intent(record: Intent, store: StateStore, rules: Rules) -> list[Rejecti
 
 
 def fold_early(store: StateStore, rules: Rules) -> list[Rejection]:
-    """Judges, after the first round, the records from before it."""
+    """Folds, after the first round, the records that have waited for it."""
     state, rejections = store.get_cluster(), list[Rejection]()
     store.put_cluster(replace(state, intents=replace(state.intents, early=())))
     for early in state.intents.early:
@@ -73,14 +73,14 @@ def _accept_or_refuse(
     if not isinstance(answer, IntentRefusal):
         store.put_cluster(replace(state, intents=answer))
         return []
-    if answer.code != TOO_MANY:  # else remembers nothing, so that a flood does not fill the state
+    if answer.code != TOO_MANY:  # of a flood the state remembers nothing
         intents = refused(intents, record, answer, now_ms)
         store.put_cluster(replace(state, intents=intents))
     return [Rejection("intent-refused", answer.line, record)]
 
 
 def _add_early(record: Intent | Owned, intents: Intents) -> Intents | None:
-    """The intents with one more record that waits for the first round; None if too many wait."""
+    """Adds a record that waits for the first round; returns None if too many wait."""
     if len(intents.early) >= LONGEST_LOG_START:
         return None
     return replace(intents, early=(*intents.early, EarlyRecord.of(record, far=False)))
@@ -98,7 +98,7 @@ def _reject_far(record: Intent, now_ms: int) -> Rejection:
 
 
 def fleet_of(brokers: Iterable[BrokerState], now_ms: int, rules: Rules) -> IntentFleet:
-    """The brokers by which a record is judged."""
+    """Returns the brokers by which intents are accepted or refused at this time."""
     tolerance, is_excluded = tolerance_of(rules.round), matcher(rules.limits.excluded_brokers)
     reported_ms = {broker.broker: broker.reported_at_ms for broker in brokers}
     live = [
@@ -110,7 +110,7 @@ def fleet_of(brokers: Iterable[BrokerState], now_ms: int, rules: Rules) -> Inten
 
 
 def read_owned(broker: str, store: StateStore) -> Owned | None:
-    """The newest note about a broker; None without one."""
+    """Returns the newest note about a broker; None without one."""
     packed = store.get_owned(broker)
     if packed is None:
         return None
@@ -120,17 +120,17 @@ def read_owned(broker: str, store: StateStore) -> Owned | None:
 
 
 def owned_by(brokers: Iterable[str], store: StateStore) -> dict[str, Owned]:
-    """Broker → its newest note, for those that have one."""
+    """Returns broker → newest note of those of these brokers that have one."""
     notes = ((broker, read_owned(broker, store)) for broker in brokers)
     return {broker: note for broker, note in notes if note is not None}
 
 
 def keep_owned(record: Owned, store: StateStore, jump_ms: int) -> None:
-    """Stores a note, and compares its list with the one before. Before the first round it waits.
+    """Stores a note and compares its list with the one before; before the first round it waits.
 
-    Ignores notes of unknown brokers, late ones, and ones further than `jump_ms` from the cluster's
-    time. A broker that has just withdrawn its figures is not unknown: it does so whenever one of
-    its bundles moves.
+    Ignores notes about unknown brokers, late notes, and notes further than `jump_ms` from the
+    cluster's time. A broker that has withdrawn its figures is known: brokers of the extensible load
+    manager do so whenever one of their bundles moves.
     """
     state = store.get_cluster()
     if state.early is not None or state.clock is None:
@@ -156,8 +156,9 @@ def keep_owned(record: Owned, store: StateStore, jump_ms: int) -> None:
 def forget_owned(
     state: ClusterState, listed: Collection[str] | None, store: StateStore
 ) -> tuple[ClusterState, set[str]]:
-    """Removes the notes of brokers that have left, and that the sweep of a round does not list.
-    Returns the state after it, and the brokers that have left and whose notes stay.
+    """Removes the notes about brokers that have left and that the sweep of a round does not list.
+    Returns the state after it, and the brokers that have left and whose notes stay. `listed`: the
+    brokers of the sweep, None for a round without one.
     """
     noted_brokers = {broker for broker in state.gone if store.get_owned(broker) is not None}
     unlisted = {broker for broker in noted_brokers if listed is not None and broker not in listed}
@@ -169,7 +170,9 @@ def forget_owned(
 
 
 def not_from_the_future(brokers: Iterable[str], store: StateStore, now_ms: int) -> None:
-    """Corrects the times of notes after the cluster's time went back, so that newer ones count."""
+    """Moves the times of notes before `now_ms` after the cluster's time went back to it, so that
+    newer notes count.
+    """
     for broker in brokers:
         record = read_owned(broker, store)
         if record is not None and record.ts >= now_ms:
@@ -177,8 +180,8 @@ def not_from_the_future(brokers: Iterable[str], store: StateStore, now_ms: int) 
 
 
 def _listing(record: Owned, before: Owned | None, state: ClusterState) -> Listing:
-    """The list of bundles of a note. The collector notes changes only: until the newest sweep, the
-    list before was valid.
+    """Returns the list of bundles of a note. The collector writes a note only when the list has
+    changed, so the list before was valid until the newest sweep.
     """
     earlier, seen_ms = None, record.ts
     if before is not None:

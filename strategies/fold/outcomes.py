@@ -1,11 +1,11 @@
-"""Applies outcomes to a cluster's state: resting bundles, moves under way, and the hourly budget.
+"""Applies commands and their outcomes to a cluster's state: resting bundles, moves under way, and
+the hourly budget.
 
 A dry run frees its bundle at once and returns its part of the budget. Another executor may still
-carry out the same command, so a dry run is kept until no executor can do so any more, and a real
-outcome counts, whichever of the two arrives first (decision record 0028).
+carry out the same command. So the state keeps a dry run until no executor can do that any more, and
+the real outcome counts, whether it arrives before or after the dry run (decision 0028).
 
-Commands and outcomes, which may belong to commands of another epoch, also show which moves of
-bundles are the rebalancer's own.
+Commands and outcomes, also of another epoch, show which moves of bundles are the rebalancer's own.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,17 +23,18 @@ from strategies.cluster.store import StateStore
 from strategies.round.round_input import RoundResult
 
 _T = TypeVar("_T")
-#: Number of the newest moves whose pauses are remembered.
+#: Number of the newest moves whose pauses a state keeps.
 _REMEMBERED = 64
-#: Time after which all lists of bundles show a move: twice the age of a list.
+#: Time (ms) after which all lists of bundles show a move: twice the age of a list.
 _SHOWN_MS = 2 * AGE_MS
-#: Number of commands for one bundle that are remembered.
+#: Number of commands for one bundle that a state keeps.
 _PER_BUNDLE = 4
 
 
 def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore) -> ClusterState:
-    """Applies an outcome. After a completed move only later reports count; a move that did
-    not happen frees its bundle.
+    """Returns the state after an outcome. A completed move makes source and destination wait for
+    later reports (`BrokerState.judged_after_ms`, changed in the store); a move that did not happen
+    frees its bundle.
     """
     outcome = record.outcome
     if state.intents.drains:
@@ -68,8 +69,8 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
 
 
 def _note_answer(intents: Intents, outcome: Outcome, move: InFlight | None) -> Intents:
-    """Counts an executor's answer in the drain that moves the bundle. `move`: the move of its
-    bundle that is under way, if any.
+    """Counts an executor's answer in the drain that moves the bundle. `move`: the move of that
+    bundle under way, if any.
     """
     if move is None or move.command_id != outcome.command_id or move.source not in intents.drains:
         return intents
@@ -90,8 +91,8 @@ def _note_answer(intents: Intents, outcome: Outcome, move: InFlight | None) -> I
 
 
 def _note_outcome(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
-    """Keeps an outcome of time `ts` as evidence. A command that is not carried out explains
-    nothing; one that failed may have released its bundle.
+    """Adds an outcome of time `ts` to the evidence about moves. A command that is not carried out
+    explains no move; a failed one may have unloaded its bundle.
     """
     commands = rivals.ours.get(outcome.bundle, ())
     own = next((command for command in commands if command.command_id == outcome.command_id), None)
@@ -121,8 +122,9 @@ def _note_outcome(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
 def add_pause(
     pauses: tuple[MeasuredPause, ...], ts: int, command_id: str, cost: MoveCost
 ) -> tuple[MeasuredPause, ...]:
-    """Adds the pause of one more move to the newest ones; neither the order of outcomes nor their
-    repetition matters. Without a first message, the time without owner counts.
+    """Adds the pause of a move to those of the newest moves. The result does not depend on the
+    order of outcomes, nor on repeated ones. Where no first message was measured, the time without
+    an owner counts.
     """
     pause_ms = cost.unowned_ms if cost.first_message_ms is None else cost.first_message_ms
     if pause_ms is None or cost.topics is None:
@@ -157,7 +159,7 @@ def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> Clu
 
 
 def note_commands(rivals: Rivals, commands: Iterable[Command]) -> Rivals:
-    """Keeps a round's commands as evidence."""
+    """Adds a round's commands to the evidence about moves."""
     ours = dict(rivals.ours)
     for command in commands:
         if command.is_move:
@@ -168,15 +170,14 @@ def note_commands(rivals: Rivals, commands: Iterable[Command]) -> Rivals:
                 command.issued_at_ms,
                 command.expires_at_ms + _SHOWN_MS,
             )
-            # Last, because the oldest are forgotten first.
+            # At the end, because `newest_entries` drops entries from the front.
             ours[command.bundle] = (*ours.pop(command.bundle, ()), own)[-_PER_BUNDLE:]
     return replace(rivals, ours=newest_entries(ours, MOST))
 
 
 def without_unseen(state: ClusterState) -> ClusterState:
-    """The state without the moves that neither an outcome nor a report shows, at the end of a warm
-    start: no executor has their commands. Their bundles rest no longer, and the budget has their
-    part again.
+    """Drops the moves that neither an outcome nor a report shows. At the end of a warm start no
+    executor has their commands: their bundles no longer rest, and the budget gets their part back.
     """
     unseen = {
         bundle: move for bundle, move in state.in_flight.items() if not (move.left or move.arrived)
@@ -197,8 +198,8 @@ def without_unseen(state: ClusterState) -> ClusterState:
 
 
 def without_settled(state: ClusterState, now_ms: int) -> ClusterState:
-    """The state without orders of bundles that no longer rest and whose commands have expired, and
-    without dry runs of commands that no executor can begin in time.
+    """Drops orders whose commands have expired and whose bundles neither rest nor move, and dry
+    runs of commands that no executor can carry out in time any more.
     """
     orders = {
         bundle: order
@@ -219,8 +220,8 @@ def _order_of(command: Command, result: RoundResult, now_ms: int) -> Order:
 
 
 def _apply_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
-    """Applies a dry run: the state is without the command, unless it has a real outcome or a report
-    shows that its bundle has left.
+    """Takes the command of a dry run back, unless it has a real outcome already or a report shows
+    that its bundle has left.
     """
     bundle, order = outcome.bundle, state.orders.get(outcome.bundle)
     if order is None or order.command_id != outcome.command_id:
@@ -241,11 +242,10 @@ def _apply_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
 
 
 def _undo_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
-    """The state after an executor carried out a command that a dry run had answered before: the dry
-    run no longer counts.
+    """Restores the command of a dry run after another executor has carried it out.
 
-    Executors refuse a newer command for the same bundle now, and that refusal must not free the
-    bundle that has just moved.
+    Executors then refuse a newer command for the same bundle. The bundle has no order any more, so
+    that this refusal does not free the bundle that has just moved.
     """
     rehearsal = state.rehearsed.get(outcome.command_id)
     if (
@@ -270,8 +270,8 @@ def _undo_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
 
 
 def _drop_order(outcome: Outcome, state: ClusterState) -> ClusterState:
-    """The state without the order of a command with a real outcome: a later dry run of it frees
-    nothing.
+    """Removes the order of a command with a real outcome, so that a later dry run of the command
+    frees nothing.
     """
     order = state.orders.get(outcome.bundle)
     if order is None or order.command_id != outcome.command_id:
@@ -291,8 +291,8 @@ def _set_commands(rivals: Rivals, bundle: str, commands: Sequence[OwnMove]) -> R
 
 
 def _drop_own_moves(rivals: Rivals, bundle: str, own: OwnMove) -> Rivals:
-    """Without moves that the outcome explains after all: executors may act after a command's
-    expiry.
+    """Removes foreign moves that an outcome explains after all: executors may act after a
+    command's expiry.
     """
 
     def is_ours(move: ForeignMove) -> bool:

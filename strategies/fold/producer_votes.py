@@ -1,15 +1,15 @@
-"""Decides by majority which clock is right when producers disagree; every producer has one vote.
+"""Decides by majority which clock is right when producers disagree; each producer has one vote.
 
 Brokers that publish their own reports stamp them with their own clocks; the collector stamps all
-its records with one clock. A producer whose newest record is further from the cluster's time than
-half of `round.stale_after_ms` *strays*. The cluster's time stays as it is while at most half of the
-producers stray, and moves when more than half do. A record votes for an earlier time only if it is
-newer than all earlier records of its producer, so a part of the log that is delivered twice moves
-nothing.
+its records with one clock. A producer *strays* if its newest record is further from the cluster's
+time than half of `round.stale_after_ms`. The cluster's time moves when more than half of the
+producers stray. A record votes for an earlier time only if it is newer than all earlier records of
+its producer, so a part of the log that is delivered twice moves nothing.
 
-Between two records of the leading clock the time stands still, so a report that arrives right
-before the second one is compared with the time of the first one. `overtaken` keeps the brokers that
-this hides: they vote too once another broker proves that the time is wrong.
+Between two records of a clock that runs ahead, the cluster's time is that of the first one. A
+report with the right time that arrives in between may be near enough, and its broker does not
+stray, although the second record leaves it far behind. `overtaken` keeps these brokers: they vote
+for an earlier time as soon as another producer does.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,10 +43,10 @@ from strategies.fold.time_jumps import (
 )
 from strategies.settings import RoundSettings
 
-#: Keeps the state small whatever names a log contains; leaves room for every broker of the last
-#: round.
+#: Maximum number of strays in a state, unless the last round had more brokers: a log may contain
+#: any number of invented names.
 _STRAYS_AT_MOST = 1_000
-#: Minimum number of records from one producer alone that show that no other producer sends any.
+#: Minimum number of records of one producer in a row that show that no other one sends any.
 _ALONE = 5
 ClockVerdict = Literal["believed", "leads", "ahead", "behind", "moved-on", "moved-back"]
 
@@ -54,8 +54,8 @@ ClockVerdict = Literal["believed", "leads", "ahead", "behind", "moved-on", "move
 def check_time(
     record: TelemetryRecord, store: StateStore, settings: RoundSettings
 ) -> tuple[TelemetryRecord, Rejection | None]:
-    """Judges a record's time, and moves the cluster's time by it. Returns the record in the form to
-    apply, and why it is not applied, if so.
+    """Compares a record's time with the cluster's, and moves the cluster's time if it has to.
+    Returns the record in the form to apply, and its rejection if it must not be applied.
     """
     state = store.get_cluster()
     clock = state.clock
@@ -80,7 +80,7 @@ def _judge_time(
     store: StateStore,
     settings: RoundSettings,
 ) -> tuple[ClusterState, ClockVerdict]:
-    """The state with the new time, and whether the record is believed."""
+    """Returns the state with the new time, and the verdict on the record."""
     tolerance = tolerance_of(settings)
     next_clock, verdict = judge_clock(
         clock,
@@ -117,14 +117,16 @@ def judge_clock(
     tolerance_ms: int | None = None,
     silence_ms: int = 0,
 ) -> tuple[Clock, ClockVerdict]:
-    """Returns the clock after a record stamped `ts`, and the verdict on that record, so that one
-    wrong clock can neither stop the cluster's time nor advance it.
+    """Returns the clock after a record stamped `ts`, and the verdict on that record. One wrong
+    clock can neither stop the cluster's time nor advance it. All durations in ms.
 
-    A record further than `jump_ms` from the time is not believed. When only such records arrive, in
-    ascending order and spanning `recovery_ms`, the log has really moved (an outage, a repaired
-    clock), and the clock adopts their time ("moved-…"). A record that leads by more than
-    `tolerance_ms` (None = `jump_ms`) is used ("leads"), but the clock follows it only when most
-    producers agree, or when no other producer has sent a record for `silence_ms`.
+    * A record further than `jump_ms` from the time is "ahead" or "behind", and not believed. If
+      only such records arrive, in ascending order and over `recovery_ms`, the log's time has really
+      moved (an outage, a repaired clock), and the clock adopts it: "moved-on", "moved-back".
+    * A record that leads by more than `tolerance_ms` (None = `jump_ms`) "leads": it is used, but
+      the clock follows it only when most producers agree, or when no other producer has sent a
+      record for `silence_ms`.
+    * All others are "believed".
     """
     lead = ts - clock.now_ms
     if -jump_ms <= lead <= (jump_ms if tolerance_ms is None else tolerance_ms):
@@ -144,7 +146,7 @@ def judge_clock(
 
 
 def producer_of(record: TelemetryRecord) -> str:
-    """The producer whose clock stamped a record."""
+    """Returns the producer whose clock stamped a record."""
     match record:
         case LoadReport() | Tombstone():
             return record.broker
@@ -162,8 +164,8 @@ def count_stray(
     *,
     used: bool,
 ) -> ClusterState:
-    """Counts the record's producer as straying; a late or repeated record changes
-    nothing.
+    """Counts the record's producer as a stray; a late or repeated record changes nothing. `used`:
+    the record is near enough for a round to use its figures.
     """
     name, lead = producer_of(record), record.ts - state.now_ms
     before, broker = state.strays.get(name), store.get_broker(name)
@@ -189,7 +191,7 @@ def count_stray(
 def _find_trailing(
     record: TelemetryRecord, state: ClusterState, store: StateStore, tolerance_ms: int
 ) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    """The brokers that are behind a record near the cluster's time, and those that it overtakes."""
+    """Returns `trailing` and `overtaken` after a record near the cluster's time."""
     if record.ts > state.now_ms:
         behind = {name: ts for name, ts in state.trailing.items() if record.ts - ts > tolerance_ms}
         return {}, behind
@@ -204,8 +206,8 @@ def _find_trailing(
 def _follow_majority(
     record: TelemetryRecord, state: ClusterState, store: StateStore, settings: RoundSettings
 ) -> ClusterState | None:
-    """The state after the cluster's time moves to that of the majority of producers; None while
-    there is no majority.
+    """Returns the state after the cluster's time has moved to that of the majority of producers;
+    None while there is no majority.
     """
     now, tolerance = state.now_ms, tolerance_of(settings)
     leads = record.ts > now
@@ -234,17 +236,15 @@ def _follow_majority(
         agreeing = {**overtaken, **agreeing}
     if not _is_majority(agreeing, record, state, store):
         return None
-    # With strays on both sides the nearer time wins: it is the time of the median producer.
+    # Strays may be on both sides, so the time nearest to the cluster's is the median producer's.
     middle = min(agreeing.values()) if leads else max(agreeing.values())
     newest = max(ts for ts in agreeing.values() if ts - middle <= tolerance)
     return _move_time(state, newest, settings)
 
 
 def _move_time(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterState:
-    """The state with another time. With an earlier time, the open round keeps its length.
-
-    With a later time, the open round is due but not late, so that the other brokers can report
-    first.
+    """Returns the state at another time. If that is earlier, the open round keeps its length. If
+    it is later, the open round is due but not late, so that the other brokers can report first.
     """
     by = now_ms - state.now_ms
     round_at = (
@@ -261,10 +261,9 @@ def _move_time(state: ClusterState, now_ms: int, settings: RoundSettings) -> Clu
 
 
 def _drop_stray(record: TelemetryRecord, state: ClusterState, store: StateStore) -> ClusterState:
-    """The state after a straying producer sends a record near the cluster's time: its clock is
-    repaired.
-
-    Its reports with the wrong clock do not make those with the right clock count as late.
+    """Removes a stray that has sent a record near the cluster's time: its clock is repaired. If it
+    is a broker whose clock was ahead, its times in the store go as well, so that its reports with
+    the right time do not count as late.
     """
     name = producer_of(record)
     stray = state.strays.get(name)
@@ -279,7 +278,7 @@ def _drop_stray(record: TelemetryRecord, state: ClusterState, store: StateStore)
 
 
 def _remove_lead(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
-    """A leading record with its time set to now, because its own time would hide later records.
+    """Sets the time of a leading record to now, because its own time would hide later records.
     Reports and sweeps keep their time.
     """
     match record:
@@ -294,7 +293,7 @@ def _remove_lead(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
 def with_voters(
     state: ClusterState, brokers: Iterable[BrokerState], now_ms: int, settings: RoundSettings
 ) -> ClusterState:
-    """The state when a round closes, with the voters until the next round."""
+    """Counts, when a round closes, the brokers that have a vote until the next one."""
     oldest = now_ms - settings.stale_after_ms
     newest = {broker.broker: broker.newest_report_ms for broker in brokers}
     strays = {
@@ -311,7 +310,9 @@ def with_voters(
 def _accept_set_back(
     record: Sweep, state: ClusterState, now_ms: int, store: StateStore
 ) -> Rejection:
-    """Accepts a pass of a collector whose clock went back; the open round keeps its length."""
+    """Moves the time back with the clock of the only collector; the open round keeps its length.
+    Returns the rejection that reports it.
+    """
     back_ms = now_ms - record.ts
     store.put_cluster(
         replace(
@@ -333,7 +334,7 @@ def _accept_set_back(
 
 
 def clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejection:
-    """The rejection of a record whose time is too far from the cluster's."""
+    """Returns the rejection of a record that is `verdict` (ahead, behind) of the cluster's time."""
     distance = abs(record.ts - now_ms) / 1000
     text = (
         f"its time {record.ts} is {distance:.0f} s {verdict} of the cluster's {now_ms}: check "
@@ -347,8 +348,8 @@ def clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejec
 def _went_back(
     record: Sweep, state: ClusterState, store: StateStore, settings: RoundSettings
 ) -> bool:
-    """True if a sweep proves that its collector's clock was set back: the next pass, an earlier
-    time, no record of its brokers since.
+    """True if a sweep proves that its collector's clock was set back: it is the next pass, its time
+    is earlier, and none of its brokers has a record after the pass before.
     """
     if record.sweep != state.sweep + 1 or record.ts >= state.sweep_at_ms - tolerance_of(settings):
         return False
@@ -358,7 +359,7 @@ def _went_back(
 def _is_news(
     record: TelemetryRecord, stray: Stray | None, broker: BrokerState | None, state: ClusterState
 ) -> bool:
-    """True if a record of an earlier time is newer than all earlier records of its producer."""
+    """True if a record of an earlier time is newer than all other records of its producer."""
     if isinstance(record, Sweep):
         return record.ts > state.sweep_at_ms
     if not isinstance(record, LoadReport):
@@ -374,8 +375,8 @@ def _newest_ms(broker: BrokerState | None) -> int:
 def _is_majority(
     agreeing: Mapping[str, int], record: TelemetryRecord, state: ClusterState, store: StateStore
 ) -> bool:
-    """True if the agreeing producers are more than half of the voters: brokers, and for a sweep the
-    brokers it lists and the collector.
+    """True if the agreeing producers are more than half of the voters. These are the brokers; for a
+    sweep they are its brokers and the collector.
     """
     if isinstance(record, Sweep):
         return 2 * len(agreeing.keys() & {COLLECTOR, *record.brokers}) > 1 + len(

@@ -1,5 +1,5 @@
-"""Applies a load report: the broker's newest figures, its bundle table, and the averages of bundles
-that arrive or leave.
+"""Applies load reports: a broker's newest figures, its bundle table, and the averages of bundles
+that it gains or loses.
 """
 
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ from strategies.cluster.state import (
 from strategies.cluster.store import BrokerState, StateStore
 from strategies.fold.foreign_moves import Listing, learn_list
 
-#: Maximum number of bundles between two brokers at a time, which keeps the state small when half a
-#: cluster leaves. The averages of further bundles start again.
+#: Maximum number of bundles between two brokers whose averages a state keeps, also when half a
+#: cluster leaves. Further ones replace the oldest, whose averages start again.
 MOVING_AT_MOST = 10_000
 
 
 def accept_report(report: LoadReport, store: StateStore) -> Rejection | None:
-    """Applies a report to the state of its broker and of the cluster; returns its rejection if it
+    """Applies a report to the state of its broker and of the cluster. Returns its rejection if it
     cannot be used.
     """
     state, broker = store.get_cluster(), store.get_broker(report.broker)
@@ -78,8 +78,9 @@ def accept_withdrawal(record: Tombstone, store: StateStore) -> None:
 
 
 def depart(name: str, state: ClusterState, store: StateStore, ts: int = -1) -> ClusterState:
-    """Removes a broker; `ts`: time of its own tombstone, if any. The averages of its bundles are
-    kept until their new brokers report.
+    """Removes a broker from the store and returns the cluster's state, which keeps the averages of
+    its bundles until their new brokers report them. `ts`: time of the broker's own tombstone, -1
+    without one.
     """
     broker, table = store.get_broker(name), store.get_table(name)
     newest = max(ts, state.gone.get(name, -1), -1 if broker is None else broker.newest_report_ms)
@@ -108,14 +109,14 @@ def _newcomer(name: str, order: int) -> BrokerState:
 
 
 def _is_withdrawal(report: LoadReport) -> bool:
-    """True if the report withdraws the bundles of a broker of the extensible load manager. A broker
-    does so when a bundle moves, and the leader when the broker dies.
+    """True if the report withdraws the bundles of a broker of the extensible load manager. The
+    broker does so when a bundle moves, and the leader when the broker dies.
     """
     return report.figures is None and not (report.bundles and report.bundles.names)
 
 
 def _reject_after_departure(report: LoadReport, state: ClusterState) -> Rejection | None:
-    """Rejects late reports of a broker that left: only a newer report brings it back."""
+    """Returns the rejection of a late report of a broker that has left; None for a newer report."""
     left_at = state.gone.get(report.broker, -1)
     if report.ts > left_at:
         return None
@@ -185,10 +186,10 @@ def _take_table(
 def _take_in(
     broker: str, arrived: set[str], table: BundleHistory, state: ClusterState
 ) -> tuple[BundleHistory, ClusterState]:
-    """Adds averages to bundles that are new to a broker; they wait for them if their old broker has
-    not reported the departure yet.
+    """Adds the averages of bundles that a broker has gained to its table. Bundles whose old broker
+    still lists them get theirs when it no longer does (`ClusterState.gained`).
 
-    Before the first round no bundle can have moved: all bundles are new.
+    Before the first round no bundle can have moved, so none waits.
     """
     rows = {bundle: state.departed[bundle].row for bundle in arrived if bundle in state.departed}
     if rows:
@@ -211,8 +212,8 @@ def _take_in(
 def _hand_over(
     rows: Mapping[str, Row], source: str, state: ClusterState, store: StateStore
 ) -> ClusterState:
-    """Passes the averages of bundles that left `source` to the broker that already reports them, or
-    keeps them for one that will.
+    """Passes the averages of bundles that left `source` to the brokers that already report them,
+    and keeps the others for the brokers that will (`ClusterState.departed`).
     """
     if not rows:
         return state
@@ -225,8 +226,8 @@ def _hand_over(
 
 
 def _add_row(broker: str, bundle: str, row: Row, store: StateStore) -> bool:
-    """Adds the averages of a bundle to its new broker, which reported the bundle before the old one
-    lost it; False if it is gone.
+    """Adds the averages of a bundle to the table of its new broker, which reported it before the
+    old one lost it. Returns False if the new broker has left.
     """
     state, packed = store.get_broker(broker), store.get_table(broker)
     if state is None or packed is None:
@@ -238,8 +239,8 @@ def _add_row(broker: str, bundle: str, row: Row, store: StateStore) -> bool:
 
 
 def _see_moves(report: LoadReport, state: ClusterState) -> ClusterState:
-    """Tracks commanded moves: one is over for the source once its report no longer lists the
-    bundle, and finished once the destination's report lists it.
+    """Tracks commanded moves: the source's part is over when its report no longer lists the bundle,
+    and the move is when another broker's report lists it.
     """
     assert report.bundles is not None
     names = frozenset(report.bundles.names)
@@ -257,17 +258,17 @@ def _see_moves(report: LoadReport, state: ClusterState) -> ClusterState:
 
 
 def _update_move(move: InFlight, listed: bool, report: LoadReport) -> InFlight | None:
-    """A move after a report of its source, or of another broker that lists the bundle; None when it
-    is over.
+    """Returns a move after a report of its source, or of another broker that lists the bundle; None
+    if it is over.
     """
     if report.broker != move.source:
         return None
     if listed and move.left and move.arrived:
-        return None  # it came back, as the bundles of a destination that dies may
+        return None  # it came back, for instance because its destination died
     if listed or report.ts <= move.issued_at_ms:
         return move
     if move.arrived and move.load == 0:
-        return None  # reports list no bundle without a topic: the destination's may never
+        return None  # it may have no topic, and reports list no such bundle
     if move.left:
         return move
     return None if move.destination is None else replace(move, left=True)

@@ -1,8 +1,8 @@
 """Contains errors raised by rules: reports them on the record or round; the state stays as it was
 (decision 0253).
 
-One cluster's records are folded beside those of others: an error of a strategy, or of a rule that
-meets figures it was not written for, sets aside what it belongs to, and nothing else.
+One cluster's records are folded beside those of others. So an error of a strategy, or of a rule
+that meets figures it was not written for, sets aside one record or one round, and nothing else.
 """
 
 import re
@@ -31,20 +31,20 @@ MEANINGS = (
         "sentence. Each round tries again.",
     ),
 )
-#: An error of the stored state: what comes after it cannot be folded.
+#: An error of the stored state: no record can be folded after it.
 NOT_OF_RULES = (StateVersionError,)
 _LONGEST = 300
-#: Differs from process to process.
+#: Address of an object in an error's text; it differs from process to process.
 _ADDRESS = re.compile(r"\bat 0x[0-9a-f]+")
-#: Types of values that a strategy gives.
+#: Types that values of a strategy may have.
 _NONE, _TEXT, _COUNT = frozenset({type(None)}), frozenset({str}), frozenset({int})
 _FIGURE = _COUNT | {float}
 _PLAIN = _FIGURE | _TEXT | _NONE | {bool}
 
 
 def raised_text(error: Exception) -> str:
-    """The error's type, its text and the line that raised it. Without what differs from process to
-    process: addresses, and texts that are made of other objects.
+    """Returns the error's type, the line that raised it, and its text, without parts that differ
+    from process to process: addresses, and texts made of other objects.
     """
     *_, (frame, line) = walk_tb(error.__traceback__)
     place = f"{frame.f_globals.get('__name__', '?')}, line {line}"
@@ -61,9 +61,9 @@ def _message_of(error: Exception) -> str:
 
 
 def check_plain(result: RoundResult) -> None:
-    """Checks what strategies write into records and into the memory. Topics and the state have
-    texts and numbers of these very types: their encoders refuse subclasses, such as numpy's
-    numbers. Raises TypeError, ValueError.
+    """Checks the values that strategies write into records and into the memory. They must have
+    these very types, because the encoders of topics and of the state refuse subclasses, such as
+    numpy's numbers. Raises TypeError, and ValueError for numbers that are not finite.
     """
     decisions: list[Command | Skip] = [*result.commands, *result.round.skips]
     texts = ((decision.code, decision.text, *decision.evidence) for decision in decisions)
@@ -129,7 +129,7 @@ def _check_kinds(values: Iterable[object], kinds: frozenset[type], what: str) ->
 
 
 class RecordChanges(InMemoryStore):
-    """The changes of one record, over a store that stays as it was until `apply`."""
+    """The changes by one record, over a store that stays as it was until `apply`."""
 
     def __init__(self, store: StateStore) -> None:
         super().__init__({}, {}, {}, store.get_cluster())
@@ -138,7 +138,7 @@ class RecordChanges(InMemoryStore):
         self._removed: dict[str, None] = {}
 
     def apply(self) -> None:
-        """Makes the changes in the store."""
+        """Writes the changes to the store."""
         for name in self._removed:
             self._store.remove_broker(name)
         for broker in self._brokers.values():

@@ -1,9 +1,12 @@
-"""Adjusts a cluster's state when its time jumps. When it goes back, nothing of the state may be in
-the future. When a cluster comes back after longer than a setting, what it measured and remembered
-has nothing to say about it any more, and is forgotten.
+"""Adjusts a cluster's state when its time jumps.
 
-That time is the cluster's own: its clock accepts a jump that is longer. What `remains` is all that
-records after such a gap depend on, so a store may drop the rest within it, and no byte differs.
+When the time goes back, no time in the state may be later than it. When a cluster comes back after
+more than `round.forget_cluster_after_days`, its measurements and memories are out of date, and are
+forgotten.
+
+That duration is measured in the cluster's own time. Records after such a gap depend only on the
+state that `remains` returns. So a store may drop the rest during the gap, and all later output is
+the same.
 """
 
 from collections.abc import Mapping
@@ -26,7 +29,7 @@ _Command = TypeVar("_Command", InFlight, Order)
 
 
 def forget_everything_timed(store: StateStore) -> None:
-    """After the log's time has gone back: forgets all that carries times of the old clock, which
+    """Removes, after the log's time has gone back, everything with times of the old clock, which
     would now be in the future. Round numbers continue.
     """
     state = store.get_cluster()
@@ -42,8 +45,8 @@ def forget_everything_timed(store: StateStore) -> None:
             voters=max(state.voters, state.live),
             policies=state.policies,
             intents=at_time(state.intents, now_ms),
-            # The hourly budget is a guarantee, not an estimate: the age of these moves is unknown,
-            # so they count as made now.
+            # The hourly budget is a guarantee. The age of these moves is unknown, so they count as
+            # moves of now.
             spent=tuple(replace(entry, ts=now_ms) for entry in state.spent),
             rivals=at_another_time(state.rivals, now_ms),
             bulkhead=state.bulkhead,
@@ -52,7 +55,7 @@ def forget_everything_timed(store: StateStore) -> None:
 
 
 def begin_nothing_later(store: StateStore) -> None:
-    """After the collector's clock has gone back: what began at a later time counts as begun now."""
+    """Sets, after the collector's clock has gone back, all later times in the state to now."""
     state = store.get_cluster()
     now_ms = state.now_ms
     for broker in store.brokers():
@@ -73,8 +76,8 @@ def begin_nothing_later(store: StateStore) -> None:
 
 
 def untimed(broker: BrokerState) -> BrokerState:
-    """The broker without the times of its reports: its next report counts as new, whatever time it
-    carries.
+    """Removes the times of a broker's reports, so that its next report counts as new, whatever time
+    it has.
     """
     return replace(
         broker, reported_at_ms=-1, bundles_at_ms=-1, sampled_at_ms=-1, digest="", bundles_digest=""
@@ -82,8 +85,8 @@ def untimed(broker: BrokerState) -> BrokerState:
 
 
 def _broker_at(broker: BrokerState, now_ms: int) -> BrokerState:
-    """The broker after the time went back to `now_ms`, without samples of load: newer ones would
-    count as late.
+    """Returns a broker after the time went back to `now_ms`, without its samples of load, because
+    newer ones would count as late.
     """
     memory, gave_at_ms = broker.memory, broker.memory.gave_at_ms
     return replace(
@@ -96,8 +99,8 @@ def _broker_at(broker: BrokerState, now_ms: int) -> BrokerState:
 
 
 def _moves_at(state: ClusterState, now_ms: int) -> ClusterState:
-    """The state after the time went back to `now_ms`, with its commands and limits as of now at the
-    latest, and without what a strategy was to learn of its moves from later samples.
+    """Returns the state after the time went back to `now_ms`: later times of commands and limits
+    become now, and no strategy waits for samples after its moves any more.
     """
     return replace(
         state,
@@ -123,8 +126,8 @@ def _times_at(times: Mapping[str, int], now_ms: int) -> dict[str, int]:
 
 
 def _command_at(command: _Command, now_ms: int) -> _Command:
-    """The command counts as issued now at the latest, and is under way as long as an executor may
-    carry it out: executors refuse what is further ahead of their clock.
+    """Sets the time of a command to now if it is later. It is under way as long as an executor may
+    carry it out: executors refuse commands further ahead of their clock than MOST_AHEAD_MS.
     """
     latest = now_ms + MOST_AHEAD_MS + (command.expires_at_ms - command.issued_at_ms)
     return replace(
@@ -135,16 +138,16 @@ def _command_at(command: _Command, now_ms: int) -> _Command:
 
 
 def forget_ms(settings: RoundSettings) -> int:
-    """After how long away (ms) a cluster is forgotten; 0 = never."""
+    """Returns the time without records (ms) after which a cluster is forgotten; 0 = never."""
     return settings.forget_cluster_after_days * DAY_MS
 
 
 def remains(state: ClusterState) -> ClusterState:
     """Returns the state of a forgotten cluster: the number of its last round, so that ids of
-    commands never repeat, its time, the newest policies, which a collector publishes once, what
-    operators asked for, and what its quota has not reported yet. Applied again, it changes nothing.
+    commands never repeat; its time; the newest policies, because a collector publishes them once;
+    the requests of operators; and the records over its quota that are not reported yet. Idempotent.
 
-    A cluster that never had a round stays as it is: its first records wait for others, at most 256.
+    A cluster without a round stays as it is: its first records, at most 256, wait for others.
     """
     if state.early is not None or state.clock is None:
         return state
@@ -161,27 +164,27 @@ def remains(state: ClusterState) -> ClusterState:
 
 
 def is_forgotten(state: ClusterState) -> bool:
-    """True if nothing else is left of a cluster that had rounds; producers may have come whose time
-    is not believed yet.
+    """True if a cluster that had rounds has only the state that `remains` returns. It may have
+    strays: producers whose time is not believed yet.
     """
     return state.early is None and replace(remains(state), strays=state.strays) == state
 
 
 def can_be_forgotten(state: ClusterState, line_ms: int) -> bool:
-    """True if there is something to forget, and the cluster's time is not later than `line_ms`."""
+    """True if there is something to forget and the cluster's time is at most `line_ms`."""
     if state.early is not None or state.clock is None or is_forgotten(state):
         return False
     return state.clock.now_ms <= line_ms
 
 
 def forget(state: ClusterState, store: StateStore) -> ClusterState:
-    """Removes a cluster's brokers from the store; returns the state that remains."""
+    """Removes a cluster's brokers from the store. Returns the state that remains."""
     forget_brokers(state, store)
     return remains(state)
 
 
 def forget_brokers(state: ClusterState, store: StateStore) -> None:
-    """Removes all brokers, and the notes about them and about those that have left."""
+    """Removes all brokers, and the notes about them and about brokers that have left."""
     names = [broker.broker for broker in store.brokers()]
     for name in names:
         store.remove_broker(name)
@@ -190,8 +193,8 @@ def forget_brokers(state: ClusterState, store: StateStore) -> None:
 
 
 def begin_again_if_away(last_ms: int, store: StateStore, settings: RoundSettings) -> None:
-    """Forgets a cluster that has come back after longer than the setting. `last_ms`: its time
-    before. As many brokers as it had must agree on another time until the next round counts them.
+    """Forgets a cluster that has come back after more than the setting. `last_ms`: its time before.
+    Until the next round counts its brokers, a majority of as many as it had moves the time.
     """
     state, after_ms = store.get_cluster(), forget_ms(settings)
     if after_ms > 0 and state.now_ms - last_ms > after_ms:
