@@ -53,8 +53,8 @@ class StartFold:
     def _replay(
         self, records: Sequence[TelemetryRecord], time: int, store: StateStore
     ) -> list[Event]:
-        """Removes the brokers of an earlier fold, then folds the log's first records by a clock that
-        starts with the first one near `time`.
+        """Removes the brokers of an earlier fold, then folds the log's first records by a clock
+        that starts with the first one near `time`.
         """
         before = store.get_cluster()
         for broker in store.brokers():

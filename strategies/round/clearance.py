@@ -1,8 +1,8 @@
-"""Decides which of the bundles picked by shedding leave, and for which broker: limits first, then
-policies, filters and placement.
+"""Decides which of the bundles that shedding selected leave, and for which broker: by limits first,
+then by policies, filters and placement.
 
-A refused bundle becomes a skip. In fixed mode a broker that was due but may give no bundle keeps
-its hit counts, because it is still due.
+A refused bundle becomes a skip. In fixed mode a broker that was due but gives no bundle keeps its
+hit counts, because it is still due.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,35 +26,40 @@ MEANINGS = (
 )
 
 _ALONE = Refusal("exchange", "makes no sense alone, and what it makes room for may not move")
-#: Codes of refusals that end with time: the move itself is still wanted.
+#: Codes of refusals that end by themselves: a later round may make the move.
 _LATER = frozenset({"budget", "counts-on", "outside-window", "rounds-yield"})
 
 
 @dataclass(frozen=True)
 class LeavingRules:
-    """Rules by which a round refuses. `keeps_due`: a broker that was due and sheds nothing is still
-    due; `is_excluded`: whether a bundle's namespace is; `closed`: why no bundle may leave now, or
-    None; `in_order`: shedding names destinations that suit only after all moves before.
-    """
+    """Rules by which a round refuses bundles."""
 
+    #: A broker that was due and gives no bundle is still due.
     keeps_due: bool
+    #: Of the whole round; cleared bundles spend it.
     budget: Budget
+    #: True for a bundle whose namespace the operator excludes.
     is_excluded: Callable[[str], bool]
+    #: Bundle → the other broker that reports it.
     gained: Mapping[str, Gained]
+    #: Refusal of all bundles; None if they may leave.
     closed: Refusal | None = None
+    #: The destinations that shedding names presume all moves before.
     in_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """The bundles that leave, skips of picked bundles that stay, the new memory, and the throughput
-    of each leaving bundle (bytes/s).
-    """
+    """The result of clearance."""
 
+    #: Bundle that leaves → its decision, with a destination if the placement names one.
     kept: Mapping[str, Decision]
+    #: Skips of selected bundles that stay.
     skips: tuple[Skip, ...]
+    #: The new memory.
     memory: Memory
     rules: LeavingRules
+    #: Bundle that leaves → its throughput (bytes/s).
     throughputs: Mapping[str, float]
 
 
@@ -64,8 +69,8 @@ def decide(
     destinations: Destinations,
     rules: LeavingRules,
 ) -> Leaving:
-    """Clears the decisions in their order; the bundles of one exchange leave together or not at
-    all.
+    """Clears or refuses the decisions of shedding in their order; the bundles of one exchange leave
+    together or not at all. Changes the memory of `destinations`.
     """
     before = destinations.memory
     destinations.memory = shedding.memory
@@ -92,11 +97,14 @@ class _Gate:
     throughputs: dict[str, float] = field(default_factory=dict)
     #: Bundles that a later round may move.
     held: set[str] = field(default_factory=set)
-    #: Broker that a refused bundle was to leave, and to arrive at → this bundle.
+    #: Broker that a refused bundle was to leave → this bundle: the broker stays fuller than
+    #: planned.
     fuller: dict[str, str] = field(default_factory=dict)
+    #: Broker that a refused bundle was to arrive at → this bundle.
     emptier: dict[str, str] = field(default_factory=dict)
 
     def decide(self, together: Sequence[Decision]) -> None:
+        """Clears or refuses one decision, or all of one exchange."""
         throughputs = [self._throughput(decision) for decision in together]
         refused = {
             decision.bundle: why
@@ -121,8 +129,8 @@ class _Gate:
             self.rules.budget.spend(throughputs)
 
     def _name_destinations(self, together: Sequence[Decision]) -> list[Decision]:
-        """The decisions with their destinations, or none of them: the first move of an exchange may
-        use the room that another one needs.
+        """Returns the decisions with their destinations. Of an exchange, all or none: its first
+        move may use the room that the second one needs.
         """
         before = self.destinations.mark() if len(together) > 1 else None
         answers = [self.destinations.name(decision, together) for decision in together]
@@ -159,8 +167,8 @@ class _Gate:
         return self.destinations.refusal(decision, decision.destination, together)
 
     def _other_broker(self, decision: Decision) -> str | None:
-        """The other broker of a bundle that two brokers report. A round must not command one bundle
-        twice: an id identifies one command.
+        """Returns the other broker of a bundle that two brokers report; None without one. A round
+        must not command one bundle twice: both commands would have the same id.
         """
         if decision.bundle in self.kept:
             return self.kept[decision.bundle].source
@@ -168,7 +176,7 @@ class _Gate:
         return None if gained is None or gained.broker == decision.source else gained.broker
 
     def _throughput(self, decision: Decision) -> float:
-        """Throughput of the bundle in bytes/s, by its short-term average."""
+        """Returns the short-term average of the bundle's throughput (bytes/s)."""
         return self.brokers[decision.source].bundles.throughput_of(decision.bundle)
 
     def _note_refused(self, decision: Decision) -> None:
@@ -178,9 +186,7 @@ class _Gate:
 
 
 def _matches_exchange(together: Sequence[Decision], decisions: Sequence[Decision]) -> bool:
-    """True if the named destinations are those of the exchange; with a third broker it is no
-    exchange.
-    """
+    """True if the destinations are those of the exchange; with a third broker it is no exchange."""
     return all(
         wanted.destination in (None, decision.destination)
         for wanted, decision in zip(together, decisions, strict=True)
@@ -190,7 +196,8 @@ def _matches_exchange(together: Sequence[Decision], decisions: Sequence[Decision
 def _keep_hits_of_due(
     before: Memory, after: Memory, decisions: Sequence[Decision], leaving: Mapping[str, Decision]
 ) -> Memory:
-    """The memory in which brokers that were due and shed nothing keep their hit counts."""
+    """Returns the memory in which brokers that were due and give no bundle keep their hit counts.
+    """
     gave = {decision.source for decision in leaving.values()}
     waiting = [decision for decision in decisions if decision.source not in gave]
     if not waiting:

@@ -1,4 +1,4 @@
-"""Derives from a round how far each drain is, and brings the phases of the roll up to date."""
+"""Derives the state of each drain from a round, and updates the phases of the roll."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -23,11 +23,11 @@ from strategies.round.drain_step import WAITS, DrainStep, Evacuation
 from strategies.round.round_input import RoundInput, Rules
 from strategies.round.screening import Screened
 
-#: Rounds by which the time left is estimated, and the fewest changes that make an estimate.
+#: Number of rounds in an estimate of the time left, and its minimum number of steps between them.
 _ROUNDS, _FEWEST = 10, 2
-#: Refusals in a row after which a drain counts as blocked.
+#: Number of refusals in a row after which a drain counts as blocked.
 _REFUSALS = 3
-#: Reasons that pass by themselves within a round or two.
+#: Codes of reasons that end by themselves within a round or two.
 _PASSING = frozenset({WAITS, "settling", "on-two-brokers", "already-leaving", "being-split"})
 _WAIT = "Nothing to do: the next rounds go on."
 _NO_EXECUTOR = "Check with `rebalancer status` that an executor runs and applies commands."
@@ -36,23 +36,23 @@ _POLICIES = "Change the isolation policies, or add brokers that they allow; then
 
 @dataclass(frozen=True)
 class DrainFacts:
-    """Facts of a round about draining brokers. `stale`: brokers without fresh figures, with the
-    reason; `left_cluster`: draining brokers that are no part of the cluster any more.
-    """
+    """Facts of a round about draining brokers."""
 
     round_input: RoundInput
+    #: Broker without fresh figures → the reason.
     stale: Mapping[str, str]
+    #: Draining brokers that have left the cluster.
     left_cluster: Collection[str]
     meanings: Meanings
 
     @cached_property
     def known(self) -> Mapping[str, BrokerState]:
-        """All brokers by name."""
+        """Name → state of all brokers of the round."""
         return {state.broker: state for state in self.round_input.brokers}
 
     @cached_property
     def unanswered(self) -> Mapping[str, int]:
-        """Broker → number of commands to move its bundles that have expired without an outcome."""
+        """Broker → number of commands to move its bundles that expired without an outcome."""
         state, now_ms = self.round_input.state, self.round_input.now_ms
         return Counter(
             move.source
@@ -63,7 +63,7 @@ class DrainFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A drain's new state, with its sentence and what to do."""
+    """The new state of a drain, its sentence and the operator's next step."""
 
     state: DrainState
     text: str
@@ -71,7 +71,7 @@ class _Step:
 
 
 def without_passed(intents: Intents, now_ms: int) -> Intents:
-    """The intents without drains whose time has passed."""
+    """Ends the drains whose time has passed."""
     for broker in sorted(intents.drains):
         until_ms = intents.drains[broker].until_ms
         if until_ms is not None and until_ms <= now_ms:
@@ -80,9 +80,10 @@ def without_passed(intents: Intents, now_ms: int) -> Intents:
 
 
 def by_notes_only(intents: Intents) -> Intents:
-    """The intents after a broker has left that took bundles: one may be back where it came from. If
-    the collector has not looked it up in between, no new note says so. Each bundle of a note counts
-    again, until it changes, or an executor finds the bundle elsewhere.
+    """Counts all bundles of the notes as being on the drained brokers again, after a broker has
+    left that took some of them: Pulsar may have placed a bundle back where it came from. If the
+    collector did not list the bundles in between, no new note shows that. A bundle stops counting
+    when the note changes, or when an executor finds it elsewhere.
     """
     drains = {broker: replace(drain, gone=()) for broker, drain in intents.drains.items()}
     return replace(intents, drains=drains)
@@ -91,7 +92,7 @@ def by_notes_only(intents: Intents) -> Intents:
 def after_step(
     round_input: RoundInput, screened: Screened, step: DrainStep, rules: Rules
 ) -> Intents:
-    """The intents after a round: each drain with its state, and the phases of the roll."""
+    """Returns the intents after a round, with the states of drains and the phases of the roll."""
     intents = round_input.state.intents
     if not intents.drains:
         return intents
@@ -109,7 +110,7 @@ def after_step(
 
 
 def _refuse(intents: Intents, broker: str, forbidden: tuple[str, Refusal], now_ms: int) -> Intents:
-    """Ends a drain in its first round: a bundle could go nowhere, so none leaves."""
+    """Refuses a drain in its first round, because some bundle has no other broker."""
     namespace, why = forbidden
     text = f"no other broker may take the bundles of {namespace}: another one {why.text}"
     return end_drain(
@@ -118,9 +119,7 @@ def _refuse(intents: Intents, broker: str, forbidden: tuple[str, Refusal], now_m
 
 
 def _update_phases(intents: Intents) -> Intents:
-    """The intents with the phases of the roll as its drains are; a restart is said by records
-    only.
-    """
+    """Sets the phases of the roll by its drains. Phases of a restart come from records only."""
     roll = intents.roll
     if roll is None:
         return intents
@@ -163,8 +162,9 @@ def _update_drain(
 
 
 def _count_left(drain: Drain, remaining: int, facts: DrainFacts) -> Drain:
-    """The drain with the number of bundles left; answers of executors count until one leaves, and
-    commands without an answer also until one is answered: the next command replaces them.
+    """Returns the drain with the number of bundles left. Answers of executors count until a bundle
+    leaves. Commands without an answer also stop counting when one is answered: by then the next
+    command has replaced them.
     """
     before, now_ms = drain.left, facts.round_input.now_ms
     answers = Answers() if before is not None and remaining < before else drain.answers
@@ -184,10 +184,11 @@ def _count_left(drain: Drain, remaining: int, facts: DrainFacts) -> Drain:
 
 
 def time_left(seen: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
-    """Estimate of the time (ms) until no bundle is left, and its error: from the bundles that left
-    per time over the last rounds. None, None without enough rounds, or if none left.
+    """Estimates the time (ms) until no bundle is left, and the error of the estimate (ms), by the
+    rate at which bundles have left. Returns None, None without enough rounds, or if none has left.
+    `seen`: (time, bundles left) of the last rounds.
 
-    The error is the standard error of the rate, plus one round: bundles leave in rounds.
+    The error is the standard error of the rate plus one round, because bundles leave in rounds.
     """
     steps = [
         (later[0] - earlier[0], max(0, earlier[1] - later[1]))
@@ -212,7 +213,9 @@ def _step_of_gone_broker(drain: Drain, *, restarting: bool) -> _Step:
 
 
 def _step_of_empty_broker(drain: Drain, facts: DrainFacts) -> _Step:
-    """Empty by its reports: whether they can know it."""
+    """Returns the step of a broker whose reports list no bundle: drained, unless a report after the
+    last move is missing, or its reports list only some bundles.
+    """
     state, broker = facts.known[drain.broker], drain.broker
     moves = [
         bundle
@@ -258,8 +261,8 @@ def _step_with_bundles_left(drain: Drain, evacuation: Evacuation, facts: DrainFa
 
 
 def _step_without_effect(answers: Answers) -> _Step | None:
-    """The step of a drain whose commands bring nothing, since no bundle has left; None while they
-    may.
+    """Returns the step of a drain whose commands move nothing, by the answers since a bundle last
+    left; None while they may.
     """
     if answers.dry_runs:
         return _Step(
@@ -298,9 +301,9 @@ def _apply_step(drain: Drain, step: _Step, now_ms: int) -> Drain:
 
 
 def _find_leavers(round_input: RoundInput, stale_after_ms: int) -> frozenset[str]:
-    """Draining brokers that have left the cluster: the sweep does not list them. Without a sweep,
-    those without any record for a while: brokers of the extensible load manager withdraw their
-    figures whenever a bundle moves.
+    """Returns the draining brokers that have left the cluster: the sweep does not list them. In a
+    round without a sweep these are the brokers without a record for `stale_after_ms`: brokers of
+    the extensible load manager withdraw their figures whenever a bundle moves.
     """
     names = {state.broker for state in round_input.brokers}
     if round_input.listed is not None:

@@ -1,10 +1,10 @@
-"""The step of a round that drains brokers: chooses the bundles that leave them, and their
-destinations, before the strategy judges. What leaves counts as done for the rest of the round.
+"""Drains brokers in a round: selects the bundles that leave them, and their destinations, before
+the strategy runs. For the strategy these moves count as done.
 
-Lightest disturbance first: fewest sessions and topics, then least throughput, then by name. The
-limits of every move apply. The cool-down and `limits.excluded_namespaces` do not: they keep bundles
-from being balanced, and a bundle that stays on a broker which is about to stop is interrupted in
-any case.
+The bundles whose move disturbs the fewest clients go first: by sessions plus topics, then by
+throughput, then by name. All limits of moves apply except the cool-down and
+`limits.excluded_namespaces`. These keep bundles from being interrupted for the sake of balance, and
+a bundle that stays on a broker which is about to stop is interrupted in any case.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from strategies.round.round_input import RoundInput, Rules
 from strategies.round.screening import Screened, on_the_way, view_of
 from strategies.settings import MODE_RULES
 
-#: Code of bundles that wait until others have arrived.
+#: Code of bundles that wait until others have arrived, or for a later round.
 WAITS = "waits-for-drain"
 #: The reason codes of this module.
 MEANINGS = (
@@ -42,35 +42,37 @@ MEANINGS = (
 
 @dataclass(frozen=True)
 class Evacuation:
-    """The bundles that leave. `leaving`: bundle → its decision; `throughputs`: bundle → bytes/s;
-    `left`: broker → the bundles that it still has; `under_way`: broker → those of them that are on
-    their way since earlier rounds; `stays`: broker → the others that stay, with the reason;
-    `forbidden`: broker → a namespace that no other broker may serve, and why.
-    """
+    """The bundles of draining brokers: those that leave in this round, and the others."""
 
+    #: Bundle that leaves → its decision.
     leaving: Mapping[str, Decision] = field(default_factory=dict)
+    #: Bundle that leaves → its throughput (bytes/s).
     throughputs: Mapping[str, float] = field(default_factory=dict)
+    #: Broker → all bundles that it still has.
     left: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Broker → those of them that have been on their way since earlier rounds.
     under_way: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Broker → those of them that stay → the reason.
     stays: Mapping[str, Mapping[str, Refusal]] = field(default_factory=dict)
+    #: Broker → a namespace that no other broker may serve, and the reason.
     forbidden: Mapping[str, tuple[str, Refusal]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class DrainStep:
-    """The result of the step. `draining`: brokers that are no part of the rest of the round;
-    `moves`: the bundles that leave them, as moves under way; `memory`: of the placement, None if
-    there was nothing to place.
-    """
+    """The result of the step."""
 
+    #: Draining brokers with fresh figures, which have no part in the rest of the round.
     draining: tuple[str, ...] = ()
     evacuation: Evacuation = Evacuation()
+    #: The bundles that leave, as moves under way.
     moves: Mapping[str, InFlight] = field(default_factory=dict)
+    #: Memory of the placement; None if there was nothing to place.
     memory: Memory | None = None
 
     @property
     def skips(self) -> tuple[Skip, ...]:
-        """The draining brokers, and the bundles that stay on them, by reason."""
+        """Skips of the draining brokers, and of the bundles that stay on them, by reason."""
         if not self.draining:
             return ()
         text = "an operator drains it: it takes no bundle, and its bundles leave"
@@ -93,12 +95,15 @@ def drain_step(
     budget: Budget,
     closed: Refusal | None,
 ) -> DrainStep:
-    """Decides which bundles leave draining brokers. `closed`: why no bundle may leave now."""
+    """Decides which bundles leave draining brokers. `closed`: refuses all bundles, None if they may
+    leave. Spends the budget.
+    """
     refusals = _drain_refusals(round_input.state.intents)
     draining = tuple(broker.broker for broker in screened.live if broker.broker in refusals)
     if not draining:
         return DrainStep()
-    # In every mode: a drain must not command a bundle twice, and must not overload a broker.
+    # Moves under way count in every mode, so that a drain commands no bundle twice and overloads no
+    # broker.
     counting = replace(rules, by_mode=MODE_RULES["fixed"])
     view = view_of(round_input, screened.live, counting)
     destinations = Destinations(
@@ -137,7 +142,7 @@ def _flights_of(
 
 
 def _drain_refusals(intents: Intents) -> Mapping[str, Refusal]:
-    """Broker → why it takes no bundle."""
+    """Returns the refusal of each draining broker as a destination."""
     return {
         broker: Refusal("being-drained", f"is being drained ({drain.by}: {drain.reason})")
         for broker, drain in sorted(intents.drains.items())
@@ -146,7 +151,7 @@ def _drain_refusals(intents: Intents) -> Mapping[str, Refusal]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Candidate:
-    """A bundle that has to leave; the lightest disturbance is the smallest."""
+    """A bundle that has to leave. The order of the fields is the order in which bundles leave."""
 
     disturbance: int
     throughput: float
@@ -156,7 +161,7 @@ class _Candidate:
 
 
 def _evacuate(brokers: Mapping[str, BrokerLoad], gate: "_DrainGate") -> Evacuation:
-    """Chooses bundles in the order of their disturbance until the pace is reached. `brokers`: the
+    """Selects bundles in the order of their disturbance until the pace is reached. `brokers`: the
     draining ones with fresh figures.
     """
     round_input, drains = gate.round_input, gate.round_input.state.intents.drains
@@ -185,8 +190,8 @@ def _evacuate(brokers: Mapping[str, BrokerLoad], gate: "_DrainGate") -> Evacuati
 
 
 def _bundles_left(load: BrokerLoad, round_input: RoundInput) -> tuple[str, ...]:
-    """The bundles that a broker still has, in its reports or by the collector's note, without those
-    that have left since, and those of Pulsar itself.
+    """Returns the bundles that a broker still has by its reports or by the collector's note,
+    without those that have left since the note, and without Pulsar's own.
     """
     note, drains = round_input.owned.get(load.broker), round_input.state.intents.drains
     owned = [] if note is None else sorted({*note.bundles} - {*drains[load.broker].gone})
@@ -195,7 +200,9 @@ def _bundles_left(load: BrokerLoad, round_input: RoundInput) -> tuple[str, ...]:
 
 
 def _find_forbidden(names: Sequence[str], destinations: Destinations) -> tuple[str, Refusal] | None:
-    """A namespace of the broker that no other broker may serve, and why; None without one."""
+    """Returns a namespace of the bundles that no other broker may serve, and the refusal; None
+    without one.
+    """
     for namespace in sorted({name.rpartition("/")[0] for name in names}):
         why = destinations.forbidden(namespace)
         if why is not None:
@@ -206,9 +213,9 @@ def _find_forbidden(names: Sequence[str], destinations: Destinations) -> tuple[s
 def _bundles_under_way(
     broker: str, names: Sequence[str], round_input: RoundInput
 ) -> tuple[str, ...]:
-    """The bundles that the broker still lists and that have a command from an earlier round. A
-    bundle that a broker of the extensible load manager does not report counts until its note shows
-    that it has left: that its busiest bundles do not include it shows nothing.
+    """Returns the bundles that the broker still has and that have a command from an earlier round.
+    A bundle that only the collector's note lists counts until a note shows that it has left:
+    reports of the extensible load manager list the busiest bundles only.
     """
     flights = round_input.under_way
     return tuple(
@@ -224,13 +231,13 @@ def _is_ordered(bundle: str, round_input: RoundInput) -> bool:
 
 
 def _order_of(bundle: str, round_input: RoundInput) -> Order | None:
-    """The command about a bundle that has no outcome yet, and may still be carried out."""
+    """Returns the command about a bundle that has no outcome and may still be carried out."""
     order = round_input.state.orders.get(bundle)
     return None if order is None or round_input.now_ms >= order.expires_at_ms else order
 
 
 def _weigh(broker: str, names: Sequence[str], load: BrokerLoad) -> list[_Candidate]:
-    """The bundles with their weights; those that the broker does not report have none."""
+    """Returns the bundles with their weights; those that the broker does not report weigh 0."""
     table = load.bundles
     columns = (table.sessions.tolist(), table.topics.tolist(), table.msg_throughput.tolist())
     weights = dict(zip(table.names, zip(*columns, strict=True), strict=True))
@@ -244,20 +251,22 @@ def _weigh(broker: str, names: Sequence[str], load: BrokerLoad) -> list[_Candida
 
 @dataclass
 class _DrainGate:
-    """The bundles chosen and refused so far. `budget`: of the whole round; `closed`: why no bundle
-    may leave now, or None.
-    """
+    """The bundles selected and refused so far. Results as in `Evacuation`."""
 
     round_input: RoundInput
     settings: DrainSettings
+    #: Of the whole round.
     budget: Budget
+    #: Refuses all bundles; None if they may leave.
     closed: Refusal | None
     destinations: Destinations
     stays: dict[str, dict[str, Refusal]]
     leaving: dict[str, Decision] = field(default_factory=dict)
     throughputs: dict[str, float] = field(default_factory=dict)
+    #: Number and throughput (bytes/s) of the bundles on their way, those of this round included.
     bundles: int = 0
     throughput: float = 0.0
+    #: Sum of the expected pauses of the bundles that leave in this round.
     pause_ms: float = 0.0
 
     def count(self, candidates: Sequence[_Candidate]) -> None:
@@ -266,6 +275,7 @@ class _DrainGate:
         self.throughput += ordered_sum(candidate.throughput for candidate in candidates)
 
     def decide(self, candidate: _Candidate) -> None:
+        """Sends a bundle away, or notes why it stays."""
         why = self._refusal_of(candidate)
         if why is None:
             why = self._send(candidate)
@@ -283,7 +293,7 @@ class _DrainGate:
         )
 
     def _refuse_moving(self, candidate: _Candidate) -> Refusal | None:
-        """Refuses a bundle that is moving or is being split already."""
+        """Returns the refusal of a bundle that is moving or is being split already."""
         round_input = self.round_input
         if candidate.bundle in round_input.under_way:
             source = round_input.under_way[candidate.bundle].source
@@ -319,7 +329,7 @@ class _DrainGate:
         return expected_pause_ms(self.round_input.state.pauses, candidate.topics)
 
     def _send(self, candidate: _Candidate) -> Refusal | None:
-        """Names the destination and counts the move; why there is none, if there is none."""
+        """Names the destination and counts the move. Returns the refusal if there is none."""
         drain = self.round_input.state.intents.drains[candidate.source]
         text = f"{drain.by} drains {candidate.source} ({drain.reason})"
         decision = Decision(
