@@ -109,7 +109,7 @@ class EngineSettings:
         return self.shedders.settings_of(self.strategy, self.shedding, self.pulsar_version)
 
     def shedder(self) -> Shedder:
-        """The strategy with its settings. Raises the same SettingsError as `chosen`."""
+        """Builds the strategy with its settings. Raises the same SettingsError as `chosen`."""
         return self.entry.build(self.chosen, self.weights, self.mode, self.pulsar_version)
 
 

@@ -196,8 +196,7 @@ def _matches_exchange(together: Sequence[Decision], decisions: Sequence[Decision
 def _keep_hits_of_due(
     before: Memory, after: Memory, decisions: Sequence[Decision], leaving: Mapping[str, Decision]
 ) -> Memory:
-    """Returns the memory in which brokers that were due and give no bundle keep their hit counts.
-    """
+    """Returns the memory in which brokers that were due and give no bundle stay due."""
     gave = {decision.source for decision in leaving.values()}
     waiting = [decision for decision in decisions if decision.source not in gave]
     if not waiting:

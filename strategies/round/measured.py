@@ -1,9 +1,10 @@
-"""The resources by which the brokers of a round are compared: those that all of them measure.
+"""Selects the resources by which the brokers of a round are compared: those that all of them
+measure.
 
-A limit of 0 or below says that a broker does not measure a resource: Pulsar reports −1000 for each
-network card whose speed it cannot read. Pulsar counts it as 0 % used, so such a broker looks empty,
-and bundles move to it (decision 0147). Modes that repair this compare all brokers by the rest, and
-by what an operator knows about their machines: network speed and number of cores.
+A limit of 0 or below means that a broker does not measure a resource: Pulsar reports −1000 for each
+network card whose speed it cannot read. Pulsar counts such a resource as 0 % used, so the broker
+looks empty, and bundles move to it (decision 0147). Modes that repair this compare all brokers by
+the other resources, and by limits that the operator sets: network speed and number of cores.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,35 +37,40 @@ MEANINGS = (
     Meaning("resource-not-measured"),
 )
 
-#: In the order of `usages_of`.
+#: The resources that Pulsar weighs, in the order of `usages_of`.
 RESOURCES = ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out")
 _NETWORK = frozenset({"bandwidth_in", "bandwidth_out"})
-#: Reports have CPU in percent of one core, and bandwidth in kbit/s.
+#: Reports have CPU in percent of one core, and bandwidth in kbit/s: units per core and per Gbit/s.
 _PERCENT, _KBIT = 100.0, 1_000_000.0
-#: No machine has more cores, or more Gbit/s.
+#: Largest number of cores, and of Gbit/s, that a setting may name.
 _MOST = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
 class CommonFigures:
-    """The brokers that can be compared, with figures of what all of them measure. `left_out`: the
-    resources that count and that not all of them measure; `blind`: brokers that measure none, with
-    the reason; `skips`: what is missing where; `nowhere`: resources that count and that no broker
-    measures; `nothing`: no resource is left.
-    """
+    """The brokers that can be compared. A resource counts if its weight is above 0."""
 
+    #: Broker → its figures of the resources that all of them measure.
     figures: Mapping[str, Figures]
+    #: Resources that count and that not all brokers measure.
     left_out: tuple[str, ...] = ()
+    #: Broker that measures no resource that counts → the reason.
     blind: Mapping[str, str] = field(default_factory=dict)
+    #: Skips that name the missing resources and their brokers.
     skips: tuple[Skip, ...] = ()
+    #: Resources that count and that no broker measures.
     nowhere: tuple[str, ...] = ()
+    #: True if no resource that counts is measured by all brokers.
     nothing: bool = False
 
 
 def compared(
     reported: Mapping[str, Figures], weights: Weights, capacities: "Capacities", cluster: str
 ) -> CommonFigures:
-    """Finds what all of these brokers measure, and their figures of that."""
+    """Finds the resources that all of these brokers measure, and their figures of these.
+
+    `reported`: broker → the figures of its report.
+    """
     if capacities:
         reported = {
             name: capacities.applied(name, broker_figures)
@@ -115,7 +121,9 @@ def compared(
 
 
 def begun_again(memory: Memory, left_out: tuple[str, ...]) -> Memory:
-    """The memory without what it says about usage by other resources."""
+    """Removes from the memory everything that depends on the resources by which usage is
+    computed.
+    """
     brokers = {
         name: replace(
             broker_memory, ewma=None, placement_ewma=None, hit_high=None, hit_low=None, history=None
@@ -129,9 +137,9 @@ def begun_again(memory: Memory, left_out: tuple[str, ...]) -> Memory:
 
 
 def comparable(memory: Memory, left_out: tuple[str, ...]) -> tuple[Memory, bool]:
-    """The memory with which a round goes on that leaves out these resources, and whether it has to
-    wait: averages and samples of other resources are forgotten in the second round in a row only,
-    because one figure that is missing once says little.
+    """Returns the memory with which a round goes on that leaves out these resources, and True if
+    the round has to wait. Averages and samples of other resources are forgotten only in the second
+    such round in a row, because a figure may be missing once by chance.
     """
     cluster_memory = memory.cluster
     if left_out == cluster_memory.left_out:
@@ -147,7 +155,7 @@ def comparable(memory: Memory, left_out: tuple[str, ...]) -> tuple[Memory, bool]
 
 
 def waits(cluster: str, left_out: Sequence[str]) -> Skip:
-    """The skip of a round that decides nothing because other resources are measured than before."""
+    """Returns the skip of a round that waits because other resources are measured than before."""
     by = f"all but {_names(left_out)}" if left_out else "all resources"
     text = (
         f"brokers are now compared by {by}, other than in the rounds before; if the next round is "
@@ -159,7 +167,7 @@ def waits(cluster: str, left_out: Sequence[str]) -> Skip:
 
 
 def remedy_of(resources: Sequence[str]) -> str:
-    """The settings that make a missing resource count, as part of a sentence."""
+    """Returns the settings that provide a missing resource, as part of a sentence."""
     settings = []
     if {*resources} & _NETWORK:
         settings.append(
@@ -171,15 +179,17 @@ def remedy_of(resources: Sequence[str]) -> str:
 
 
 def _drop_resources(figures: Figures, names: Sequence[str]) -> Figures:
-    """The figures with nothing measured of these resources, and without the broker's own average,
-    which counts them.
+    """Returns the figures without these resources, and without the broker's own average, which
+    includes them.
     """
     unmeasured = {name: replace(getattr(figures, name), limit=0.0) for name in names}
     return replace(figures, usage_average=None, **unmeasured)
 
 
 def _unmeasured_skips(lacking: Mapping[str, Sequence[str]], brokers: int) -> list[Skip]:
-    """One skip for all resources that the same brokers lack."""
+    """Returns one skip for all resources that the same brokers lack. `lacking`: resource → brokers;
+    `brokers`: number of all brokers.
+    """
     resources_of: dict[tuple[str, ...], list[str]] = {}
     for name, without in lacking.items():
         resources_of.setdefault(tuple(without), []).append(name)
@@ -216,7 +226,7 @@ def _names(resources: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CapacitySettings:
-    """Capacities of brokers in place of those in their reports, in `fixed` mode."""
+    """Capacities of brokers that replace those in their reports, in `fixed` mode."""
 
     nic_gbps: Annotated[
         str,
@@ -240,7 +250,7 @@ _Numbers = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class Capacities:
-    """The settings, parsed."""
+    """`CapacitySettings`, parsed."""
 
     nic_gbps: _Numbers = ()
     cores: _Numbers = ()
@@ -249,7 +259,7 @@ class Capacities:
         return bool(self.nic_gbps or self.cores)
 
     def applied(self, broker: str, figures: Figures) -> Figures:
-        """The figures with the operator's limits."""
+        """Returns the figures of a broker with the operator's limits."""
         cpu, _, bandwidth, _ = self._limits(broker)
         if not (cpu or bandwidth):
             return figures
@@ -258,18 +268,18 @@ class Capacities:
             cpu=_with_limit(figures.cpu, cpu),
             bandwidth_in=_with_limit(figures.bandwidth_in, bandwidth),
             bandwidth_out=_with_limit(figures.bandwidth_out, bandwidth),
-            usage_average=None,  # by the broker's own limits
+            usage_average=None,  # the broker computed it with its own limits
         )
 
     def limits(self, brokers: Sequence[str], used: Floats, limit: Floats) -> Floats:
-        """`applied` for columns: the limits of arrays float64[rounds, brokers, 4] of CPU, direct
-        memory, bandwidth in and out.
+        """Does for columns what `applied` does for one broker: returns the limits. `used`, `limit`:
+        float64[rounds, brokers, 4] of CPU, direct memory, bandwidth in and out.
         """
         own = np.array([self._limits(broker) for broker in brokers]).reshape(-1, 4)
         return np.where((own > 0) & (used >= 0), own, limit)
 
     def _limits(self, broker: str) -> tuple[float, float, float, float]:
-        """0 where the operator names none."""
+        """Returns the operator's limits in the units of reports; 0 where there is none."""
         cpu, bandwidth = _first_match(self.cores, broker), _first_match(self.nic_gbps, broker)
         return cpu * _PERCENT, 0.0, bandwidth * _KBIT, bandwidth * _KBIT
 
@@ -310,5 +320,5 @@ def _first_match(numbers: _Numbers, broker: str) -> float:
 
 
 def _with_limit(resource: Resource, limit: float) -> Resource:
-    """The resource with this limit; as it is where there is none, or where it has no usage."""
+    """Sets the limit of a resource, unless there is none (0) or the resource has no usage."""
     return Resource(resource.usage, limit) if limit and resource.usage >= 0 else resource

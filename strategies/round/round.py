@@ -1,7 +1,7 @@
 """Runs one round of one cluster, in order: screen, shed, place, split, throttle, number.
 
-Pure: its whole input is `RoundInput`, its whole result is `RoundResult`. `engine` decides when a
-round runs, and keeps the state.
+Pure: its whole input is `RoundInput`, its whole result is `RoundResult`. The fold decides when a
+round runs, and stores the state.
 """
 
 from collections import Counter
@@ -59,31 +59,33 @@ _YIELDS = "rounds yield to something else that moves bundles"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The first half of a round: the brokers that take part, what leaves draining ones, the view of
-    the others, and the strategy's result. `whole`: the view with draining brokers; `under_way`:
-    number of commanded moves that it counts as done; `closed`: why no bundle may leave now, or
-    None.
-    """
+    """The first half of a round, up to the strategy's result."""
 
+    #: The brokers that take part.
     screened: Screened
+    #: The bundles that leave draining brokers.
     drained: DrainStep
+    #: The cluster with draining brokers, and without them.
     whole: ClusterView
     view: ClusterView
     destinations: Destinations
+    #: The strategy's result.
     shedding: Shedding
+    #: Number of commanded moves that `view` counts as done.
     under_way: int
     budget: Budget
+    #: Refuses all bundles; None if they may leave.
     closed: Refusal | None
 
 
 def judge_cluster(round_input: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
-    """Runs the first half of a round. A decision names a bundle, so a round that reads no bundle
-    table decides nothing.
+    """Runs the first half of a round: screens, drains, sheds. It reads a bundle table only where a
+    bundle may be selected, so a round that reads no table decides nothing.
     """
     screened = screen(round_input, rules)
     before = memory = round_input.memory
     changed = False
-    if len(screened.live) > 1:  # one broker alone is compared with none
+    if len(screened.live) > 1:  # one broker alone is compared with no other
         memory, changed = comparable(before, screened.left_out)
     if memory is not before:
         round_input = round_input.with_memory(memory)
@@ -173,13 +175,13 @@ def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundR
 def _changed_usages(
     assessment: Judged, usage: Mapping[str, float], rules: Rules
 ) -> dict[str, float]:
-    """Usage as reported, of the brokers for which commanded moves change it."""
+    """Returns the reported usage of the brokers for which commanded moves change it."""
     reported = {broker.broker: rules.usage(broker.figures) for broker in assessment.screened.live}
     return {name: fraction for name, fraction in reported.items() if fraction != usage[name]}
 
 
 def _with_spreads(record: Round, assessment: Judged) -> Round:
-    """With how uneven the brokers are that are not being drained."""
+    """Adds the spreads of the brokers that are not being drained to the record."""
     names = [broker.broker for broker in assessment.view.brokers]
     throughputs = [broker.figures.traffic.msg_throughput for broker in assessment.view.brokers]
     return replace(
@@ -193,7 +195,7 @@ def _with_spreads(record: Round, assessment: Judged) -> Round:
 def _skips(
     round_input: RoundInput, assessment: Judged, *refused: Sequence[Skip]
 ) -> tuple[Skip, ...]:
-    """All skips of the round, with a bounded number of names."""
+    """Returns all skips of the round, with a bounded number of names."""
     first = (*assessment.screened.skips, *assessment.drained.skips, *assessment.shedding.skips)
     return bounded(
         (*first, *(skip for skips in refused for skip in skips)),
@@ -204,7 +206,7 @@ def _skips(
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """A decision and the action of its command."""
+    """A decision, the action of its command, and the arguments of that action."""
 
     action: Literal["unload", "transfer", "split", "throttle"]
     decision: Decision
@@ -221,7 +223,7 @@ def _advice(
     *,
     usage: Mapping[str, float],
 ) -> list[_Order]:
-    """The dispatch limits that the round advises."""
+    """Returns the dispatch limits that the round advises."""
     busy = {order.decision.source for order in orders} | {
         move.source for move in round_input.under_way.values()
     }
@@ -263,7 +265,7 @@ def _move(decision: Decision) -> _Order:
 
 
 def _bundle_counter(view: ClusterView) -> Callable[[str], int]:
-    """Returns the number of bundles of a namespace; all are counted at the first call."""
+    """Returns a function namespace → number of its bundles, which counts all at its first call."""
 
     @cache
     def counts() -> Counter[str]:
@@ -282,13 +284,13 @@ def _shed(view: ClusterView, memory: Memory, shedder: Shedder) -> Shedding:
 
 
 def _refuse_outside_windows(round_input: RoundInput, rules: Rules) -> Refusal | None:
-    """Refuses all bundles outside of the windows; None while they may leave."""
+    """Returns the refusal of all bundles outside of `limits.windows`; None while they may leave."""
     opened = is_open(rules.windows, round_input.now_ms, rules.limits.utc_offset_minutes)
     return None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
 
 
 def _refuse_while_yielding(round_input: RoundInput) -> Refusal | None:
-    """Refuses the strategy's bundles while something else moves bundles; drains go on."""
+    """Returns the refusal of the strategy's bundles while rounds yield; drains go on."""
     if round_input.state.rivals.yielding_ms is None:
         return None
     return Refusal("rounds-yield", f"would be moved, but {_YIELDS}")
@@ -353,8 +355,8 @@ def _number_command(
 
 
 def command_id(cluster: str, epoch: int, round_: int, action: str, bundle: str) -> str:
-    """32 hex digits derived from the content alone, so that a repeated publication carries the same
-    id.
+    """Returns 32 hex digits that depend on the content only, so that every publication of a command
+    has the same id.
     """
     return blake2b(
         "\x1f".join((cluster, str(epoch), str(round_), action, bundle)).encode(), digest_size=16

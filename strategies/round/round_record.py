@@ -1,4 +1,4 @@
-"""The record of a round: its digest, and the reasons that it names."""
+"""Makes the record of a round: its digest, and the skips that it names."""
 
 import json
 from collections import Counter
@@ -19,8 +19,8 @@ from strategies.figures.estimate import spread
 from strategies.round.round_input import RoundInput, RoundResult, Rules
 from strategies.shedding.registry import SHEDDERS
 
-#: Number of bundles left alone that a round names: a fixed number, plus some per broker. The others
-#: are counted.
+#: Number of skipped bundles that a round names: a fixed number, and one per broker. It counts the
+#: others.
 _NAMED, _NAMED_PER_BROKER = 1_000, 20
 
 #: Maximum characters of a sentence; names of brokers and bundles have at most 512.
@@ -28,7 +28,7 @@ _LONGEST_TEXT = 2_000
 
 
 def begun_record(round_input: RoundInput, rules: Rules) -> Round:
-    """The record of a round before anything is judged: no brokers and no commands."""
+    """Returns the record of a round that has not decided anything: no brokers, no commands."""
     nothing = spread([])
     return Round(
         cluster=round_input.cluster,
@@ -52,8 +52,8 @@ def begun_record(round_input: RoundInput, rules: Rules) -> Round:
 
 
 def undecided(round_input: RoundInput, rules: Rules, code: str, text: str) -> RoundResult:
-    """The result of a round that is set aside: no command, and the memory as it was, so that the
-    next round tries again. `code`, `text`: why, as its skip.
+    """Returns the result of a round that is set aside: no command, and the memory as it was, so
+    that the next round tries again. `code`, `text`: of the skip that gives the reason.
     """
     skip = Skip("cluster", (round_input.cluster,), code, text)
     brokers = [broker.broker for broker in round_input.brokers]
@@ -69,7 +69,7 @@ def undecided(round_input: RoundInput, rules: Rules, code: str, text: str) -> Ro
 
 
 def _digest(round_input: RoundInput, cool_down_ms: int) -> str:
-    """Digest of the whole input of the round: two rounds with the same digest had the same
+    """Returns the digest of the whole input of the round: rounds with the same digest had the same
     input.
     """
     brokers = [
@@ -110,11 +110,11 @@ def _digest(round_input: RoundInput, cool_down_ms: int) -> str:
 
 
 def bounded(skips: Iterable[Skip], cluster: str, brokers: int) -> tuple[Skip, ...]:
-    """The skips in their order, with at most as many names of bundles as a round of this number of
-    brokers may hold.
+    """Returns the skips in their order, with a bounded number of names of bundles. `brokers`:
+    number of brokers, on which the bound depends.
 
-    The evidence of a shortened skip has the number of removed names (`unnamed`); a last skip counts
-    those without any name left, by code.
+    The evidence of a shortened skip has the number of removed names (`unnamed`). One more skip at
+    the end counts the bundles of skips that have no name left, by code.
     """
     room = _NAMED + _NAMED_PER_BROKER * brokers
     named_skips, counts = list[Skip](), Counter[str]()
@@ -152,18 +152,17 @@ def bounded(skips: Iterable[Skip], cluster: str, brokers: int) -> tuple[Skip, ..
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Statements of a round's record about the round itself. `advice`: skips that say what helps
-    where moving bundles cannot.
-    """
+    """Statements of a round's record about the quality of the round's decisions."""
 
     certificate: Certificate | None
     forecast: Forecast | None
+    #: Skips that say what helps where moves of bundles do not.
     advice: tuple[Skip, ...]
 
 
 def proof_of(record: Round) -> Proof:
-    """Collects the statements of a round's record about itself; a strategy of another version gives
-    no advice.
+    """Collects the statements of a round's record about its decisions. A strategy that this version
+    does not know gives no advice.
     """
     strategy = SHEDDERS.get(record.strategy.partition("/")[0])
     codes = strategy.advice if strategy else frozenset[str]()

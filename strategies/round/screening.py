@@ -1,5 +1,5 @@
-"""Selects the brokers of a round and builds the strategies' view of the cluster: valid figures,
-moves under way counted as done.
+"""Selects the brokers of a round, and builds the strategy's view of the cluster: valid figures,
+with moves under way counted as done.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -41,19 +41,19 @@ MEANINGS = (
     Meaning("clock-ahead"),
     Meaning("clock-behind"),
 )
-#: Those about the policies of a cluster, which may be why a bundle stays.
+#: Codes about the policies of a cluster, which may be the reason why a bundle stays.
 ABOUT_POLICIES = frozenset({"unreadable-policies", "isolation-unmatched"})
-#: Those whose sentence says what is missing and what to do, whatever the state is.
+#: Codes whose sentence names a gap in the reports and its remedy, in every state of a round.
 TO_MEND = frozenset(
     {"resource-not-measured", "nothing-measured", "figures-left-out", "reports-rejected"}
 )
 
-#: Why a broker without an accepted report is named.
+#: Second part of the reason for a broker without an accepted report.
 _LISTED = "the newest sweep lists it, so look at the rejected topic for its reports"
 #: Maximum characters of a collector's reason for a broker that did not answer.
 _LONGEST_REASON = 300
-#: Policy snapshots up to this many characters are cached together, larger ones one at a time:
-#: parsed, each needs its size many times over.
+#: Policy snapshots up to this number of characters are cached together, and of larger ones only the
+#: last: parsed, a snapshot takes many times its size.
 _SMALL_SNAPSHOT = 2**16
 #: Maximum number of policies with patterns that match no broker that a round names.
 _POLICIES_NAMED = 10
@@ -61,20 +61,21 @@ _POLICIES_NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """Brokers that take part, with the figures by which they are compared; brokers whose figures
-    are too old or say nothing, with the reason; and other skips. `left_out`, `nothing`: see
-    `CommonFigures`.
-    """
+    """The result of screening."""
 
+    #: Brokers that take part, with the figures by which they are compared.
     live: tuple[BrokerState, ...]
+    #: Broker whose figures are too old or not usable → the reason.
     stale: dict[str, str]
+    #: Skips about brokers, clocks, policies and rivals.
     skips: tuple[Skip, ...]
+    #: See `CommonFigures`.
     left_out: tuple[str, ...] = ()
     nothing: bool = False
 
 
 def screen(round_input: RoundInput, rules: Rules) -> Screened:
-    """Selects the brokers with valid figures, without those that the operator excludes."""
+    """Selects the brokers with valid figures, except those that `limits.excluded_brokers` names."""
     live, stale, excluded, clocks = list[BrokerState](), dict[str, str](), list[str](), list[Skip]()
     tolerance, few = tolerance_of(rules.round), len(round_input.brokers) == 2
     is_excluded = matcher(rules.limits.excluded_brokers)
@@ -154,8 +155,8 @@ def _policy_skips(round_input: RoundInput, rules: Rules) -> Iterator[Skip]:
 def _find_unaccepted(
     round_input: RoundInput, stale: Mapping[str, str], is_excluded: Callable[[str], bool]
 ) -> dict[str, str]:
-    """The brokers that answered in the sweep of this round and that nothing is known of, or nothing
-    new, with the reason: their reports reached the topic, and none was accepted.
+    """Returns broker → reason of the brokers with figures in the sweep of this round, but without
+    an accepted report, or without a fresh one: their reports reached the topic and were rejected.
     """
     names = {broker.broker for broker in round_input.brokers}
     reasons = {
@@ -176,7 +177,7 @@ def _unaccepted_skips(refused: Mapping[str, str]) -> list[Skip]:
 
 
 def _left_out_skips(live: Sequence[BrokerState]) -> list[Skip]:
-    """Names the parts of the brokers' newest reports that could not be used."""
+    """Returns skips for the parts of the brokers' newest reports that could not be used."""
     complaints = {
         broker.broker: "; ".join((*broker.left_out, *broker.left_out_of_table)) for broker in live
     }
@@ -184,13 +185,13 @@ def _left_out_skips(live: Sequence[BrokerState]) -> list[Skip]:
 
 
 def _with_common_figures(broker: BrokerState, common: CommonFigures) -> BrokerState:
-    """A broker with the figures by which it is compared."""
+    """Returns a broker with the figures by which it is compared."""
     figures = common.figures[broker.broker]
     return broker if figures is broker.figures else replace(broker, figures=figures)
 
 
 def _clock_skip(producer: str, lead_ms: int, few: bool, cluster: str = "") -> Skip:
-    """The skip for a producer whose clock is not believed, with its name and the distance."""
+    """Returns the skip for a producer whose clock is not believed."""
     code, evidence = ("clock-ahead" if lead_ms > 0 else "clock-behind"), {"lead_ms": lead_ms}
     if producer in (COLLECTOR, EXECUTOR):
         return Skip(
@@ -204,7 +205,7 @@ def _clock_skip(producer: str, lead_ms: int, few: bool, cluster: str = "") -> Sk
 
 
 def _clock_text(lead_ms: int, few: bool) -> str:
-    """`few`: there are two brokers only, so neither has a majority."""
+    """Describes a wrong clock. `few`: there are two brokers only, so neither has a majority."""
     where = "ahead of" if lead_ms > 0 else "behind"
     text = f"its clock is {abs(lead_ms) / 1000:.0f} s {where} the cluster's time: check it"
     return (
@@ -215,7 +216,7 @@ def _clock_text(lead_ms: int, few: bool) -> str:
 
 
 def policies_of(round_input: RoundInput) -> PoliciesView:
-    """The cluster's policies; the same text is parsed once."""
+    """Returns the cluster's policies; equal texts are parsed once."""
     return _parse_policies(round_input.state.policies)
 
 
@@ -228,8 +229,8 @@ def _is_small(text: str | None) -> bool:
 
 
 def _unmatched_patterns(round_input: RoundInput, rules: Rules) -> tuple[str, ...]:
-    """A sentence for each isolation policy with patterns that match no live broker; brokers without
-    figures are live, too. The same policies and brokers are compared once.
+    """Returns a sentence for each isolation policy with patterns that match no broker, those
+    without figures included. Equal policies and brokers are compared once.
     """
     if round_input.state.policies is None or not policies_of(round_input).isolation:
         return ()
@@ -257,8 +258,8 @@ def view_of(
     leaving: Mapping[str, InFlight] = MappingProxyType({}),
     draining: Collection[str] = (),
 ) -> ClusterView:
-    """The cluster as input of the strategies, without draining brokers. `leaving`: bundles that
-    leave these in this round, counted as the moves under way are.
+    """Builds the cluster as input of the strategies, without the `draining` brokers. `leaving`:
+    bundles that leave these in this round; they count like the moves under way.
     """
     moves = {**round_input.under_way, **leaving}
     in_flight = moves if rules.by_mode.counts_moves else {}
@@ -303,12 +304,12 @@ def on_the_way(
     rules: Rules,
     leaving: Mapping[str, InFlight] = MappingProxyType({}),
 ) -> list[CountedMove]:
-    """The moves under way. The figures already include them; the lists of bundles and topics do
-    not. `view`: with all brokers; `leaving`: see `view_of`.
+    """Returns the moves under way, for the placement: the figures already include them, the lists
+    of bundles and topics do not. `view`: with all brokers; `leaving`: see `view_of`.
     """
     ledger = Ledger(view.brokers, rules.destinations.weights)
     moves = []
-    # By name: rates are summed in this order, and outcomes change the order of the moves under way.
+    # By name, because rates are summed in this order, and outcomes change the order of `under_way`.
     for bundle, move in sorted({**round_input.under_way, **leaving}.items()):
         averages = ledger.averages(bundle, move.source)
         if averages is UNKNOWN and bundle in round_input.state.departed:
@@ -349,11 +350,11 @@ def _count_bundles(round_input: RoundInput, broker: str, namespace: str) -> int:
 def _count_moves_as_done(
     figures: dict[str, Figures], in_flight: Mapping[str, InFlight]
 ) -> dict[str, Figures]:
-    """Figures with every commanded move that no report shows yet counted as done. Acting twice on
-    one imbalance would unload too much.
+    """Counts every commanded move that no report shows yet as done in the figures, because two
+    rounds that act on one imbalance would unload too much.
     """
     result = dict(figures)
-    # By name: the order in which outcomes arrived must not change the last bits.
+    # By name, because the order in which outcomes arrived must not change the last bits.
     for _, move in sorted(in_flight.items()):
         source = figures.get(move.source)
         if source is None:

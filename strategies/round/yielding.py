@@ -1,4 +1,4 @@
-"""Decides whether a round yields to something else that moves bundles, and says so."""
+"""Lets rounds yield to something else that moves bundles (a rival), and makes their skips."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,16 +22,16 @@ MEANINGS = (
     Meaning("moved-by-others", "waiting", 660, NEXT_ROUNDS),
 )
 
-#: Number of rounds within an hour with moves against the rebalancer's that make it yield.
+#: Number of rounds within an hour with moves against the rebalancer's from which on rounds yield.
 _UNDONE_ROUNDS = 2
-#: The calm time doubles at most so often.
+#: Maximum number of doublings of the calm time.
 _MOST_AGAIN = 3
-#: Maximum number of moves that are kept, and of pairs of brokers that a sentence names.
+#: Maximum number of foreign moves in a state, and of pairs of brokers that a sentence names.
 _KEPT, _NAMED = 1_000, 3
 
 
 def update_yielding(rivals: Rivals, now_ms: int, settings: RivalSettings, rest_ms: int) -> Rivals:
-    """Starts or ends yielding when a round closes. `rest_ms`: how long moved bundles rest."""
+    """Starts or ends yielding when a round closes. `rest_ms`: `round.cool_down_ms`."""
     oldest = now_ms - max(HOUR_MS, rest_ms)
     moves = tuple(move for move in (*rivals.moves, *rivals.news) if move.ts >= oldest)[-_KEPT:]
     against = [now_ms] if any(move.against for move in rivals.news) else []
@@ -54,15 +54,15 @@ def update_yielding(rivals: Rivals, now_ms: int, settings: RivalSettings, rest_m
 
 
 def calm_ms(rivals: Rivals, settings: RivalSettings) -> int:
-    """Time without foreign moves after which rounds act again. Doubles with every relapse, because
-    a rival that only reverts our moves is silent while rounds yield.
+    """Returns the time (ms) without foreign moves after which rounds act again. It doubles with
+    every relapse, because a rival that only reverts our moves is silent while rounds yield.
     """
     return settings.calm_ms << rivals.again
 
 
 def _has_rival(rivals: Rivals, now_ms: int, settings: RivalSettings) -> bool:
-    """True if foreign moves are too many, or undo the rebalancer's; of a rival that it knows, once
-    is enough.
+    """True if there are too many foreign moves, or enough rounds with moves that undo the
+    rebalancer's. Within an hour after rounds ended yielding, one such round is enough.
     """
     undone = 1 if _is_just_back(rivals, now_ms) else _UNDONE_ROUNDS
     return (
@@ -76,13 +76,13 @@ def _is_just_back(rivals: Rivals, now_ms: int) -> bool:
 
 
 def _foreign_moves(rivals: Rivals, now_ms: int) -> Sequence[ForeignMove]:
-    """The foreign moves of the last hour to which rounds have not yielded yet."""
+    """Returns the foreign moves of the last hour to which rounds have not yielded yet."""
     since_ms = max(now_ms - HOUR_MS, rivals.settled_ms)
     return [move for move in rivals.moves if move.ts > since_ms]
 
 
 def who(rivals: Rivals) -> str:
-    """Says who moves bundles, as far as the newest sweep shows it."""
+    """Returns a phrase about the rival, as far as the newest sweep shows who it is."""
     if rivals.leader is None or rivals.shedding is None:
         return "the collector could not read at the leader whether Pulsar's own shedder is on"
     if rivals.shedding:
@@ -96,7 +96,7 @@ def who(rivals: Rivals) -> str:
 def skips(
     rivals: Rivals, cluster: str, now_ms: int, settings: RivalSettings, rest_ms: int
 ) -> tuple[Skip, ...]:
-    """Returns the skips for foreign moves: the bundles that rest, and the reason to yield."""
+    """Returns the skips about foreign moves: the bundles that rest, and the reason to yield."""
     if not rivals.moves:
         return ()
     rest = of_foreign_moves(rivals, now_ms, rest_ms)
@@ -141,7 +141,7 @@ def _yielding_skip(rivals: Rivals, cluster: str, now_ms: int, settings: RivalSet
 
 
 def _paths(moves: Sequence[ForeignMove]) -> str:
-    """From where to where, the most frequent first."""
+    """Returns the pairs of brokers of the moves as a phrase, the most frequent first."""
     counts = Counter((move.source, move.destination) for move in moves)
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ways = [f"{count} from {source} to {to}" for (source, to), count in ranked[:_NAMED]]
