@@ -1,10 +1,10 @@
 """Keeps the files of a job on this machine bounded: Spark's log and the progress file, which it
 appends to for months, and its temporary folder, which the next job deletes after a kill.
 
-Java and Spark's Python workers write to an open file, which they would go on writing to after it
-was renamed. So a file is copied, and cut once the copy has its place, as logrotate's `copytruncate`
-does; a line written in between is lost. Log4j's own rotation would leave out what no logger writes:
-the errors of Java itself and of Python workers. Imports no Spark.
+Java and Spark's Python workers keep their file open, and would go on writing to it after it was
+renamed. So a file is copied, and cut when the copy is complete, as logrotate's `copytruncate` does;
+a line written in between is lost. Log4j's own rotation would leave out the errors of Java itself
+and of Python workers, which no logger writes. Imports no Spark.
 """
 
 import fcntl
@@ -28,13 +28,13 @@ _LOCK = ".lock"
 
 
 def older_names(name: str) -> list[str]:
-    """The names of the older files, the newest first, and of a copy that is not complete."""
+    """Returns the names of the older files, newest first, and of a copy that is not complete."""
     return [f"{name}.1", f"{name}.2", f"{name}.3", f"{name}.part"]
 
 
 def cut(file: Path, most_bytes: int) -> None:
-    """Moves the content of a regular file that others have open, in append mode, to an older file,
-    once it has `most_bytes`. Raises OSError.
+    """Moves the content of a regular file that other processes have open in append mode to an older
+    file, if it has at least `most_bytes`. Raises OSError.
     """
     if not file.is_file() or file.stat().st_size < most_bytes:
         return
@@ -48,7 +48,9 @@ def cut(file: Path, most_bytes: int) -> None:
 
 @contextmanager
 def kept_short(file: Path, most_bytes: int, every_s: float = _EVERY_S) -> Iterator[None]:
-    """Cuts the file while the context lasts, in a thread: the work may be waiting for a server."""
+    """Cuts the file again and again while the context lasts, in a thread of its own, because the
+    caller may be waiting for a server.
+    """
 
     def cut_if_long(_: threading.Event) -> None:
         with suppress(OSError):  # no room, or no file yet: the next time
@@ -60,24 +62,24 @@ def kept_short(file: Path, most_bytes: int, every_s: float = _EVERY_S) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class Temporary:
-    """`lock`: file descriptor; the folder is in use until its last copy is closed, in a child
-    process too.
-    """
+    """A folder for temporary files, and its lock."""
 
     folder: Path
+    #: File descriptor. The folder is in use until all copies of it are closed, also those of child
+    #: processes.
     lock: int
 
 
 @contextmanager
 def temporary_folder(parent: Path | None = None) -> Iterator[Temporary]:
-    """A new folder of this process for Spark's copy of the state and Java's native libraries,
-    deleted at the end. First deletes those in `parent` (by default
-    the machine's folder for temporary files) that no process uses any more. Raises SettingsError.
+    """Makes a folder for Spark's copy of the state and Java's native libraries, and deletes it at
+    the end. First deletes such folders in `parent` (by default the machine's folder for temporary
+    files) that no process uses any more. Raises SettingsError.
     """
     try:
         parent = parent or Path(tempfile.gettempdir())
-        for left in parent.glob(f"{_PREFIX}*"):
-            _delete_unused(left)
+        for older in parent.glob(f"{_PREFIX}*"):
+            _delete_unused(older)
         # Another job that starts now sees the folder only when it is locked.
         unseen = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=parent))
         lock = os.open(unseen / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -113,7 +115,7 @@ def _delete_unused(folder: Path) -> None:
 
 
 def _delete(folder: Path) -> None:
-    """The lock goes last: what cannot be deleted now is left to the next job."""
+    """Deletes a folder, its lock last, so that the next job finds what cannot be deleted now."""
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)

@@ -1,5 +1,5 @@
-"""Converts a failed streaming query to an error of ours: the cause, the next step, no stack trace.
-No other module does this.
+"""Converts the error of a failed streaming query to one of ours, with the cause and the next step
+and without a stack trace. No other module does this.
 """
 
 import os
@@ -23,7 +23,7 @@ E = TypeVar("E", bound=BaseException)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 #: Spark could not connect to its Python workers; on a busy machine the next attempt often succeeds.
 _NO_CONNECTION = "failed to connect back"
-#: Part of the text of a transient failure → what happened.
+#: Part of the text of a transient failure → the cause.
 _PASSING = {
     _NO_CONNECTION: "Spark's Python workers did not connect within its 10 seconds",
     "CANNOT_OPEN_SOCKET": "Spark opened no connection to its Python workers",
@@ -114,17 +114,17 @@ class JobError(RebalancerError):
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether a retry is likely to help."""
+    """True if a retry is likely to help."""
     return any(sign in str(error) for sign in _PASSING)
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether Kafka did not answer."""
+    """True if the servers of the topics did not answer."""
     return any(sign in str(error) for sign in _AWAY)
 
 
 def is_unknown_topic(error: BaseException) -> bool:
-    """Whether Kafka reported an unknown topic."""
+    """True if Kafka reported an unknown topic."""
     return _UNKNOWN_TOPIC in str(error) and _DATA_LOSS not in str(error)
 
 
@@ -134,11 +134,12 @@ def retry_after_outages(
     check_topics: Callable[[], None],
     outage: RetryBackoff,
 ) -> E | None:
-    """Restarts a query from its checkpoint after an outage. `check_topics` requests the topics and
-    raises SinkError with their names.
+    """Restarts a query from its checkpoint after each outage. Returns the error that ended the
+    query, or None. Raises the error of `check_topics` if it is not retryable or the outage exceeds
+    its limit.
 
-    Returns the error that ended the query, or None. Raises that of `check_topics` if it is not
-    retryable or the outage exceeds its limit.
+    `attempt`: runs the query and returns its error. `published`: number of committed micro-batches.
+    `check_topics`: requests the topics, and raises SinkError with their names.
     """
     while True:
         before = published()
@@ -166,7 +167,7 @@ def _wait_for(check_topics: Callable[[], None], outage: RetryBackoff) -> None:
 
 
 def machine_load() -> str:
-    """The load of this machine and its number of cores, as a phrase."""
+    """Returns the load of this machine and its number of cores, as a phrase."""
     return f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
 
 
@@ -210,8 +211,8 @@ def retry_transient(
 
 
 def explain(error: BaseException, spark_log: Path) -> RebalancerError:
-    """The error to raise for a failed query: the worker's own, if it is one of ours, otherwise a
-    JobError.
+    """Returns the error to raise for a failed query: the worker's own, if it is one of ours,
+    otherwise a JobError. `spark_log`: the file that the message names.
     """
     if isinstance(error, PublishRejected):
         return error
@@ -261,8 +262,8 @@ def explain(error: BaseException, spark_log: Path) -> RebalancerError:
 
 
 def java_died(code: int, spark_log: Path) -> JobError:
-    """The error to raise after Spark's Java process has ended. `code`: its exit code, or the
-    negative number of a signal.
+    """Returns the error to raise after Spark's Java process has ended. `code`: its exit code, or
+    the negative number of a signal.
     """
     how = f"ended with exit code {code}" if code >= 0 else f"was killed by {_signal_name(-code)}"
     return JobError(
@@ -274,13 +275,15 @@ def java_died(code: int, spark_log: Path) -> JobError:
 
 
 def _signal_name(number: int) -> str:
-    return next((one.name for one in signal.Signals if one == number), f"signal {number}")
+    return next((kind.name for kind in signal.Signals if kind == number), f"signal {number}")
 
 
 def _cause(text: str) -> tuple[str, str]:
-    """Name and text of the innermost Python error in Spark's text; otherwise its first line."""
-    found = list(_PYTHON_ERROR.finditer(text))
-    theirs = [match for match in found if not match[1].startswith(_WRAPPERS)] or found
+    """Returns name and text of the innermost Python error in Spark's text; without one, an empty
+    name and the first line.
+    """
+    errors_in = list(_PYTHON_ERROR.finditer(text))
+    theirs = [match for match in errors_in if not match[1].startswith(_WRAPPERS)] or errors_in
     if theirs:
         path, name, sentence = theirs[-1].groups()
         return name, sentence if path.startswith("strategies.") else f"{name}: {sentence}"
@@ -288,7 +291,7 @@ def _cause(text: str) -> tuple[str, str]:
 
 
 def first_line(text: str) -> str:
-    """The first line of an error that says something: py4j puts one of its own before it."""
+    """Returns the first line of an error's text, without the line that py4j puts before it."""
     lines = (
         line.removeprefix(": ")
         for line in text.strip().splitlines()

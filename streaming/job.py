@@ -1,8 +1,7 @@
 """The streaming job: reads telemetry, publishes commands, rounds and rejected records, with one
 Spark query.
 
-It stops gracefully: the running micro-batch is finished and committed, the next one is left for the
-next start.
+A stop lets the running micro-batch finish and commit, and leaves the next one to the next start.
 """
 
 import threading
@@ -59,11 +58,11 @@ _JOB_TOPICS = ("telemetry", *KINDS)
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """How a run ended. `stopped_by`: `drained`, `stop` (the caller's event) or the name of a
-    signal; `written`: published records.
-    """
+    """The end of a run."""
 
+    #: `drained`, `stop` (the caller's event) or the name of a signal.
     stopped_by: str
+    #: Numbers of published records.
     written: Written
 
 
@@ -130,7 +129,9 @@ def run_job(
 
 
 def _polling(stop: threading.Event, on_poll: Callable[[], None]) -> Callable[[float], bool]:
-    """Waits for these seconds, after a call of `on_poll`; whether the job ends."""
+    """Returns a function that calls `on_poll`, waits for a number of seconds, and returns True if
+    the job ends.
+    """
 
     def wait(seconds: float) -> bool:
         on_poll()
@@ -140,8 +141,8 @@ def _polling(stop: threading.Event, on_poll: Callable[[], None]) -> Callable[[fl
 
 
 def check_job(job: JobSettings, engine: EngineSettings) -> KafkaAccess:
-    """Checks the settings without starting anything; returns what it has read of the access to
-    Kafka. Raises SettingsError with all complaints.
+    """Checks the settings without starting anything. Returns the access to Kafka, with the secrets
+    that it has read. Raises SettingsError with all complaints.
     """
     Engine(engine)
     used = job.connections
@@ -168,9 +169,9 @@ def _check_topics_exist(used: Connections, kafka: KafkaAccess) -> None:
     """Checks the topics before anything starts: an error takes seconds here, and minutes as a stack
     trace of Spark.
     """
-    named = _job_topics(used.topics)
-    missing = missing_topics([topic for topic in named if topic.scheme == "kafka"], kafka)
-    for topic in named:
+    topics = _job_topics(used.topics)
+    missing = missing_topics([topic for topic in topics if topic.scheme == "kafka"], kafka)
+    for topic in topics:
         if topic.scheme == "pulsar":
             with closing(PulsarLink(topic, used.pulsar)) as link:
                 link.partitions()
@@ -187,16 +188,16 @@ def _job_topics(topics: Topics) -> list[TopicUri]:
 
 def _topic_complaints(topics: Topics) -> list[str]:
     complaints: list[str] = []
-    known: dict[str, str] = {}
+    names: dict[str, str] = {}
     places = set()
     for name in _JOB_TOPICS:
         topic: TopicUri = getattr(topics, name)
-        if str(topic) in known:
+        if str(topic) in names:
             complaints.append(
-                f"topics.{name}: is the same topic as topics.{known[str(topic)]}; every topic "
+                f"topics.{name}: is the same topic as topics.{names[str(topic)]}; every topic "
                 "needs its own"
             )
-        known.setdefault(str(topic), name)
+        names.setdefault(str(topic), name)
         if name != "telemetry":
             places.add((topic.scheme, topic.servers))
     if len(places) > 1 and not complaints:
@@ -281,8 +282,8 @@ def _run_with_restarts(
 
 
 def _until(run: Run, log: Callable[[str], None]) -> Callable[[str | None], bool] | None:
-    """Ends the warm start with the micro-batch that passes its end, and says whether this is one;
-    None without a warm start.
+    """Returns a function that ends the warm start with the micro-batch that passes its end, and
+    returns True then; None without a warm start.
     """
     warm = run.warm
     if warm is None:
@@ -303,7 +304,7 @@ def _until(run: Run, log: Callable[[str], None]) -> Callable[[str | None], bool]
 
 
 def _reports(job: JobSettings, on_progress: OnProgress | None) -> OnProgress:
-    """Where the progress of micro-batches goes."""
+    """Returns a function that passes the progress of micro-batches to the caller and the file."""
     targets = [on_progress] if on_progress is not None else []
     if job.progress_file:
         targets.append(progress_file(Path(job.progress_file), job.log_bytes))
