@@ -35,8 +35,8 @@ def moved_aside(
 def _free(
     folder: Path, formats: Mapping[str, int], guard: str, text: str, names: Collection[str]
 ) -> Path:
-    """The first place without another checkpoint; one that a killed start has begun to fill is
-    free.
+    """Returns the first place without another checkpoint; one that a killed start has begun to fill
+    is free.
     """
 
     def is_taken(place: Path) -> bool:
@@ -72,8 +72,8 @@ def name_schemas(files: Path, folder: Path) -> None:
 
 
 def committed_batch(folder: Path) -> int | None:
-    """The last micro-batch of a checkpoint, -1 before the first; None if one was begun and not
-    committed: it will be repeated.
+    """Returns the last micro-batch of a checkpoint, -1 before the first; None if one was begun and
+    not committed: it will be repeated.
 
     Read from Spark's logs: a file in `offsets` when a micro-batch begins, one in `commits` when it
     ends.

@@ -78,7 +78,7 @@ class CheckpointState:
 
 
 def read_state(checkpoint: str | Path, *, session: SparkSession | None = None) -> CheckpointState:
-    """The state as of the last committed micro-batch; empty before the first.
+    """Returns the state as of the last committed micro-batch; empty before the first.
 
     Raises StateVersionError for a folder that is no checkpoint of this program and version,
     SparkStartError.
@@ -110,7 +110,7 @@ def read_state(checkpoint: str | Path, *, session: SparkSession | None = None) -
 
 
 def state_of(clusters: Mapping[str, SparkStore]) -> CheckpointState:
-    """The rows of these clusters."""
+    """Returns the rows of these clusters."""
     states = {name: clusters[name].get_cluster() for name in sorted(clusters)}
     brokers = [
         _row(name, state, broker)
@@ -183,8 +183,8 @@ def spark_for(folder: Path, session: SparkSession | None) -> Iterator[SparkSessi
 
 
 def read_shards(spark: SparkSession, folder: Path, *, tables: bool = True) -> Shards:
-    """The rows as of the last committed micro-batch. `tables`: also those of bundles, which are
-    most of them. Raises PySparkException.
+    """Returns the rows as of the last committed micro-batch. `tables`: also those of bundles, which
+    are most of them. Raises PySparkException.
     """
     # Accessing `streams` starts Spark's state coordinator, which the state reader needs but does
     # not start itself.
@@ -202,8 +202,8 @@ def read_shards(spark: SparkSession, folder: Path, *, tables: bool = True) -> Sh
 
 
 def clusters_of(shards: Shards, *, tables: bool = True) -> dict[str, SparkStore]:
-    """The state of every cluster. `tables`: see `read_shards`. Raises StateVersionError for rows
-    that are not whole.
+    """Returns the state of every cluster. `tables`: see `read_shards`. Raises StateVersionError for
+    rows that are not whole.
     """
     found: dict[str, SparkStore] = {}
     for variable in shards.values():

@@ -123,7 +123,7 @@ def _last_batch(folder: Path) -> int:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Two folders get each other's name at once, so that no start finds none. Raises
+    """Gives two folders each other's name at once, so that no start finds none. Raises
     StateVersionError on file systems that cannot do this.
     """
     libc = ctypes.CDLL(None, use_errno=True)
@@ -135,7 +135,7 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def checked(folder: Path, partitions: int, to: Path | None) -> Guard:
-    """The guard of a checkpoint that can be copied. Raises StateVersionError."""
+    """Returns the guard of a checkpoint that can be copied. Raises StateVersionError."""
     guard = read_guard(folder)
     if guard.state != STATE_FORMAT:
         raise StateVersionError(
@@ -194,7 +194,7 @@ def _write(spark: SparkSession, rows: str, partitions: int, to: Path) -> None:
 
 
 def _continue_from(folder: Path, batch: int, to: Path) -> None:
-    """The new checkpoint's only micro-batch ends where the old one's last one ended."""
+    """Makes the new checkpoint's only micro-batch end where the old one's last one ended."""
     (only,) = (to / "offsets").glob("[0-9]*")
     version, mine, *_ = only.read_text("utf-8").splitlines()
     other, _, *places = (folder / "offsets" / str(batch)).read_text("utf-8").splitlines()
@@ -230,7 +230,7 @@ class RowWriter(StatefulProcessor):
 
 
 def distributed(clusters: Mapping[str, SparkStore], partitions: int) -> Shards:
-    """The rows of the same clusters in the shards of another number of partitions."""
+    """Returns the rows of the same clusters in the shards of another number of partitions."""
     stores: defaultdict[int, ShardStore] = defaultdict(ShardStore)
     for name, store in clusters.items():
         store.copy_to(stores[shard_of(name, partitions)].cluster(name))
@@ -241,7 +241,7 @@ def distributed(clusters: Mapping[str, SparkStore], partitions: int) -> Shards:
 
 
 def content(clusters: Mapping[str, SparkStore]) -> dict[str, object]:
-    """All that is to be equal: every cluster's bytes, brokers and tables."""
+    """Returns all that is to be equal: every cluster's bytes, brokers and tables."""
     return {
         name: (
             to_bytes(store.get_cluster()),

@@ -115,8 +115,8 @@ def check_environment(file: Path) -> None:
 
 
 def read_manifest(file: Path) -> Manifest:
-    """The manifest of an archive. Raises SettingsError for a file that `rebalancer ship` did not
-    write.
+    """Returns the manifest of an archive. Raises SettingsError for a file that `rebalancer ship`
+    did not write.
     """
     try:
         with tarfile.open(file, "r:gz") as archive:
@@ -140,12 +140,12 @@ def read_manifest(file: Path) -> Manifest:
 
 
 def python_name() -> str:
-    """The name of Python on workers that get their packages from an archive."""
+    """Returns the name of Python on workers that get their packages from an archive."""
     return f"python{_python()}"
 
 
 def needed_distributions() -> dict[str, metadata.Distribution]:
-    """The job's dependencies by name, without our package and Spark. Requirements for other
+    """Returns the job's dependencies by name, without our package and Spark. Requirements for other
     platforms are not installed here.
     """
     found: dict[str, metadata.Distribution] = {}
@@ -176,7 +176,7 @@ def _requirements(distribution: metadata.Distribution, extra: str = "") -> list[
 
 
 def packed_files(distributions: Iterable[metadata.Distribution]) -> Iterator[tuple[Path, str]]:
-    """Each installed file and its name in the archive; without commands, which are in other
+    """Yields each installed file and its name in the archive, without commands, which are in other
     folders, and compiled bytecode.
     """
     for distribution in distributions:
@@ -243,12 +243,12 @@ class Application:
     jars: tuple[str, ...]
 
     def files(self) -> list[Path]:
-        """All files."""
+        """Returns all files."""
         named = (LAUNCHER, STANDALONE, ENVIRONMENT, *(f"jars/{jar}" for jar in self.jars))
         return [self.folder / name for name in named]
 
     def uri(self, name: str) -> str:
-        """A file as Spark reads it in lists: blanks, # and % are escaped."""
+        """Returns a file as Spark reads it in lists: blanks, # and % are escaped."""
         return (self.folder / name).as_uri()
 
 
@@ -284,13 +284,13 @@ def write_application(folder: Path, job: JobSettings) -> Application:
 
 
 def client_words(made: Application, job: JobSettings, arguments: Sequence[str]) -> list[str]:
-    """The command line for client mode. `arguments`: of `rebalancer`."""
+    """Returns the command line for client mode. `arguments`: of `rebalancer`."""
     return ["spark-submit", *_options(made, job), made.uri(LAUNCHER), *arguments]
 
 
 def cluster_words(made: Application, job: JobSettings, arguments: Sequence[str]) -> list[str]:
-    """The command line for cluster mode on a standalone master, which accepts only Java programs:
-    one of Spark's own starts Python.
+    """Returns the command line for cluster mode on a standalone master, which accepts only Java
+    programs: one of Spark's own starts Python.
     """
     runner = ["--class", "org.apache.spark.deploy.PythonRunner"]
     jar = [made.uri(STANDALONE), STANDALONE, ""]

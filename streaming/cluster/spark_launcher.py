@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def is_submitted() -> bool:
-    """Whether `spark-submit` started this process."""
+    """True if `spark-submit` started this process."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -69,8 +69,8 @@ def connect() -> Any:
 
 
 def shipped_archive(archives: str) -> str:
-    """The archive of packages among `archives` (spark.archives), without its folder's name; empty
-    if there is none.
+    """Returns the archive of packages among `archives` (spark.archives), without its folder's name;
+    empty if there is none.
     """
     for archive in archives.split(","):
         place, _, folder = archive.partition("#")
@@ -80,8 +80,8 @@ def shipped_archive(archives: str) -> str:
 
 
 def with_those_of_spark(words: Sequence[str], master: str, archive: str) -> list[str]:
-    """The words of `rebalancer`; those of `run` end with the master and the archive (empty: none)
-    of Spark, so that all others have no effect.
+    """Returns the words of `rebalancer`; those of `run` end with the master and the archive (empty:
+    none) of Spark, so that all others have no effect.
     """
     if next((word for word in words if not word.startswith("-")), "") != "run":
         return [*words]
@@ -142,7 +142,7 @@ def _why_missing(archive: str) -> str:
 
 
 def _path(archive: str) -> str:
-    """The path of a local archive; empty for one that is elsewhere."""
+    """Returns the path of a local archive; empty for one that is elsewhere."""
     parts = urlsplit(archive)
     if parts.scheme not in ("", "file", "local"):
         return ""

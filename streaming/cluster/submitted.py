@@ -92,7 +92,7 @@ class _Forward:
         self._asked = False
 
     def handle(self, _signal: Any) -> None:
-        """Called by Java."""
+        """Handles a signal; Java calls it."""
         if self._asked:
             os._exit(128 + signal.SIGTERM)
         self._asked = True

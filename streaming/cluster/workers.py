@@ -44,7 +44,7 @@ _MASTER_ANSWERS_S = 10.0
 
 
 def is_local(master: str) -> bool:
-    """Whether the workers are threads and processes of this machine."""
+    """True if the workers are threads and processes of this machine."""
     return master.startswith("local")
 
 
@@ -79,7 +79,7 @@ def worker_settings(job: JobSettings) -> Mapping[str, str]:
 def worker_environment(
     job: JobSettings, outer: Mapping[str, str] = os.environ
 ) -> Mapping[str, str]:
-    """Environment of the driver's Java process, which selects the workers' Python.
+    """Returns the environment of the driver's Java process, which selects the workers' Python.
 
     Local: this Python. Remote: PYSPARK_PYTHON; without it python3.x on the worker's PATH if
     packages come in an archive, otherwise this Python's path. The driver uses the same name, so it
@@ -156,7 +156,7 @@ def check_workers(
 
 
 def _refusal(address: str) -> str:
-    """The reason why host:port cannot be reached; empty if it can."""
+    """Returns the reason why host:port cannot be reached; empty if it can."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _MASTER_ANSWERS_S).close()

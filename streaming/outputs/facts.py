@@ -169,7 +169,7 @@ class BatchTally:
         self._vanished += clusters
 
     def value(self) -> bytes:
-        """The facts as compact JSON."""
+        """Returns the facts as compact JSON."""
         return msgspec.json.encode(BatchFacts(self._rejected, self._clusters, self._vanished))
 
     def _round(self, value: bytes) -> _RoundFields:
@@ -219,8 +219,8 @@ class Written:
 
 
 def counted(rows: DataFrame, *, with_facts: bool = False) -> DataFrame:
-    """The same rows, with the counts of each kind added to the progress event of the micro-batch
-    (`observed`).
+    """Returns the same rows, with the counts of each kind added to the progress event of the
+    micro-batch (`observed`).
 
     `with_facts`: the rows contain facts; these are added to the event too, and removed.
     """

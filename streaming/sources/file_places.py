@@ -24,9 +24,9 @@ class _Timed(msgspec.Struct):
 
 
 def offset_since(folder: Path, ms: int) -> Offset:
-    """A place before the records of `ms` (of their own time, since the epoch) and later, and after
-    most others. Reads some records of about twenty places, however long the topic is. Raises
-    SinkError.
+    """Returns a place before the records of `ms` (of their own time, since the epoch) and later,
+    and after most others. Reads some records of about twenty places, however long the topic is.
+    Raises SinkError.
     """
     reader = FileTopicReader(folder)
     numbers = segments(folder)
@@ -45,7 +45,7 @@ def offset_since(folder: Path, ms: int) -> Offset:
 
 
 def _time_at(reader: FileTopicReader, place: Offset) -> int:
-    """The middle time of the next records; the latest one where none has a time."""
+    """Returns the middle time of the next records; the latest one where none has a time."""
     records, _ = reader.read(place, _RECORDS)
     times = []
     for record in records:

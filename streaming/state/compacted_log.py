@@ -46,7 +46,7 @@ class CompactedLog(Generic[V]):
         return list(self._names)
 
     def of(self, cluster: str) -> Mapping[str, V]:
-        """The newest values of a cluster by name."""
+        """Returns the newest values of a cluster by name."""
         return self.values.get(cluster, {})
 
     def follow(self, entries: Sequence[int], read: Callable[[int], LogEntry[V]]) -> bool:

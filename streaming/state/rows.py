@@ -62,18 +62,18 @@ _BYTES = msgspec.msgpack.Decoder(dict[str, dict[str, bytes | None]])
 
 
 def row_name(part: str, entry: int = 0) -> str:
-    """Name of a row."""
+    """Returns the name of a row."""
     return f"{part}/{entry}"
 
 
 def pack(head: Head) -> bytes:
-    """The head as bytes."""
+    """Returns the head as bytes."""
     return _compact(msgspec.msgpack.encode(head))
 
 
 def pack_entry(entry: Mapping[str, Mapping[str, BrokerState | bytes | None]]) -> bytes:
-    """An entry of the clusters' fields, of the brokers or of the tables as bytes (cluster → name →
-    value); None marks a removed one.
+    """Returns an entry of the clusters' fields, of the brokers or of the tables as bytes (cluster →
+    name → value); None marks a removed one.
     """
     return _compact(msgspec.msgpack.encode(entry))
 
@@ -106,8 +106,8 @@ def unpack_bytes(packed: bytes) -> dict[str, dict[str, bytes | None]]:
 
 
 def to_bytes(state: ClusterState) -> dict[str, bytes]:
-    """Name → bytes of each field that is not empty. Equal states whose maps have the same order
-    give equal bytes.
+    """Returns name → bytes of each field that is not empty. Equal states whose maps have the
+    same order give equal bytes.
     """
     found = changed_bytes(ClusterState(), state, {})
     return {name: packed for name, packed in found.items() if packed is not None}
@@ -116,8 +116,8 @@ def to_bytes(state: ClusterState) -> dict[str, bytes]:
 def changed_bytes(
     before: ClusterState, state: ClusterState, known: Mapping[str, bytes]
 ) -> dict[str, bytes | None]:
-    """The fields whose bytes differ, None for those that are empty now. `known`: the bytes of
-    `before`.
+    """Returns the fields whose bytes differ, None for those that are empty now. `known`: the bytes
+    of `before`.
     """
     old, new = _items(before), _items(state)
     found: dict[str, bytes | None] = dict.fromkeys(known.keys() - new.keys())
@@ -131,8 +131,8 @@ def changed_bytes(
 
 
 def _items(state: ClusterState) -> dict[str, Any]:
-    """What is written as one value: each field, and each record from the log's start, because these
-    come one by one and stay until the first round.
+    """Returns name → value of everything that is written as one value: each field, and each record
+    from the log's start, because these come one by one and stay until the first round.
     """
     if not state.early:
         return vars(state)

@@ -27,7 +27,7 @@ def shard_keys(partitions: int) -> tuple[int, ...]:
 
 
 def shard_of(cluster: str, partitions: int) -> int:
-    """The key of a cluster's shard, which depends on nothing but the name and the number."""
+    """Returns the key of a cluster's shard, which depends on the name and the number only."""
     digest = blake2b(cluster.encode(), digest_size=8).digest()
     return shard_keys(partitions)[int.from_bytes(digest, "big") % partitions]
 
