@@ -97,7 +97,7 @@ class IntentStatus:
     id: str
     action: IntentAction
     state: IntentStateCode
-    #: A sentence, with a reason code in brackets where something stands in the way.
+    #: A sentence, with a reason code in brackets if the intent cannot go on.
     text: str
     #: The operator's next step, as a sentence.
     advice: str

@@ -91,17 +91,19 @@ def _plain(packed: bytes) -> bytes:
 
 
 def unpack_head(packed: bytes) -> Head:
-    """Inverse of `pack`."""
+    """Unpacks a head: the inverse of `pack`."""
     return _HEAD.decode(_plain(packed))
 
 
 def unpack_brokers(packed: bytes) -> dict[str, dict[str, BrokerState | None]]:
-    """Inverse of `pack_entry`; fields of type float are floats, even if integers were packed."""
+    """Unpacks brokers: the inverse of `pack_entry`. Fields of type float are floats, even if
+    integers were packed.
+    """
     return _BROKERS.decode(_plain(packed))
 
 
 def unpack_bytes(packed: bytes) -> dict[str, dict[str, bytes | None]]:
-    """Inverse of `pack_entry` for fields of clusters, and for tables."""
+    """Unpacks fields of clusters, and tables: the inverse of `pack_entry`."""
     return _BYTES.decode(_plain(packed))
 
 
@@ -141,7 +143,9 @@ def _items(state: ClusterState) -> dict[str, Any]:
 
 
 def from_bytes(packed: Mapping[str, bytes]) -> ClusterState:
-    """Inverse of `to_bytes`. Raises StateVersionError for bytes that are damaged."""
+    """Unpacks a state: the inverse of `to_bytes`. Raises StateVersionError for bytes that are
+    damaged.
+    """
     early = sorted(name for name in packed if name.startswith("early/"))
     try:
         values: dict[str, Any] = {

@@ -33,7 +33,7 @@ def shard_of(cluster: str, partitions: int) -> int:
 
 
 def spark_hash(key: int) -> int:
-    """Spark's hash of an integer column (Murmur3 of 32 bits, signed)."""
+    """Returns Spark's hash of an integer column (Murmur3 of 32 bits, signed)."""
     mixed = _times(_rotated(_times(key, 0xCC9E2D51), 15), 0x1B873593)
     hashed = (_times(_rotated(_SEED ^ mixed, 13), 5) + 0xE6546B64) & _WORD
     hashed ^= 4  # the number of bytes
