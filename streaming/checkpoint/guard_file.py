@@ -222,8 +222,8 @@ def read_guard(folder: Path) -> Guard:
         tree = json.loads(path.read_bytes())
         version, digest = tree["format"], tree["digest"]
         changes = tuple(
-            Change(int(one["batch"]), int(one["epoch"]), dict(one["settings"]))
-            for one in tree.get("changes", ())
+            Change(int(change["batch"]), int(change["epoch"]), dict(change["settings"]))
+            for change in tree.get("changes", ())
         )
         warm = msgspec.convert(tree.get("warm_start"), WarmStart | None, str_keys=True)
         guard = Guard(

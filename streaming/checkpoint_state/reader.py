@@ -193,19 +193,19 @@ def read_shards(spark: SparkSession, folder: Path, *, tables: bool = True) -> Sh
     rows = state.option("stateVarName", "state").load()
     if not tables:
         rows = rows.where(~F.col("user_map_key.name").startswith(f"{TABLES}/"))
-    found: defaultdict[int, MemoryVariable] = defaultdict(MemoryVariable)
+    shards: defaultdict[int, MemoryVariable] = defaultdict(MemoryVariable)
     for row in rows.toLocalIterator():
-        found[row.key.shard].updateValue(
+        shards[row.key.shard].updateValue(
             (row.user_map_key.name,), (bytes(row.user_map_value.packed),)
         )
-    return found
+    return shards
 
 
 def clusters_of(shards: Shards, *, tables: bool = True) -> dict[str, SparkStore]:
     """Returns the state of every cluster. `tables`: see `read_shards`. Raises StateVersionError for
     rows that are not whole.
     """
-    found: dict[str, SparkStore] = {}
+    stores: dict[str, SparkStore] = {}
     for variable in shards.values():
         (packed,) = variable.rows[row_name(HEAD),]
         head = unpack_head(packed)
@@ -213,5 +213,5 @@ def clusters_of(shards: Shards, *, tables: bool = True) -> dict[str, SparkStore]
             head = head._replace(tables=())
         store = ShardStore()
         store.follow(head, Rows(variable))
-        found |= {name: store.cluster(name) for name in store.clusters()}
-    return found
+        stores |= {name: store.cluster(name) for name in store.clusters()}
+    return stores

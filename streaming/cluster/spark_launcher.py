@@ -36,19 +36,19 @@ def main() -> None:
         )
     properties = connect().java.lang.System
     archive = shipped_archive(properties.getProperty("spark.archives") or "")
-    here = _path(archive) or archive
+    place = _path(archive) or archive
     try:
-        _find_packages(archive, Path(here))
+        _find_packages(archive, Path(place))
     except _UNREADABLE as error:
-        sys.exit(f"error: {here} cannot be unpacked into {tempfile.gettempdir()}: {error}")
+        sys.exit(f"error: {place} cannot be unpacked into {tempfile.gettempdir()}: {error}")
     try:
         _check_spark()
         (program,) = metadata.entry_points(group="console_scripts", name="rebalancer")
         run = program.load()
     except (ImportError, ValueError) as error:
-        sys.exit(f"error: {error}: {_why_missing(here)}")
+        sys.exit(f"error: {error}: {_why_missing(place)}")
     master = properties.getProperty("spark.master")
-    sys.argv[1:] = with_those_of_spark(sys.argv[1:], master, here)
+    sys.argv[1:] = with_those_of_spark(sys.argv[1:], master, place)
     run()
 
 
@@ -108,11 +108,11 @@ def _find_packages(archive: str, file: Path) -> None:
 
 
 def _check_python(wanted: str, archive: Path) -> None:
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if wanted != here:
+    ours = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if wanted != ours:
         sys.exit(
             f"error: {archive} has packages for Python {wanted}, and {sys.executable} is "
-            f"python{here}: submit with --conf spark.pyspark.python=python{wanted}"
+            f"python{ours}: submit with --conf spark.pyspark.python=python{wanted}"
         )
 
 

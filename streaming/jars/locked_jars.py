@@ -58,8 +58,8 @@ class Jar:
 def read_lock(file: Path) -> tuple[Jar, ...]:
     """Returns the jars of a lock, in its order."""
     return tuple(
-        Jar(tuple(one["jar"].split(":")), one["bytes"], one["sha256"])
-        for one in json.loads(file.read_text("utf-8"))["jars"]
+        Jar(tuple(entry["jar"].split(":")), entry["bytes"], entry["sha256"])
+        for entry in json.loads(file.read_text("utf-8"))["jars"]
     )
 
 

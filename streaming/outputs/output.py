@@ -124,9 +124,9 @@ class KafkaOutput:
             return None
         facts = {topic.name: topic_facts(topic, self._access) for topic in self._topics.values()}
         takes = sorted(
-            (int(found.configs["max.message.bytes"]), name)
-            for name, found in facts.items()
-            if found is not None
+            (int(limits.configs["max.message.bytes"]), name)
+            for name, limits in facts.items()
+            if limits is not None
         )
         return PublishRejected(
             f"a record is larger than its topic allows: raise the topic's max.message.bytes "

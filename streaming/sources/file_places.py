@@ -73,11 +73,11 @@ def _count(path: Path, begin: int, end: int | None) -> int:
     try:
         with path.open("rb") as file:
             file.seek(begin)
-            left = (path.stat().st_size if end is None else end) - begin
+            rest = (path.stat().st_size if end is None else end) - begin
             lines = 0
-            while left > 0 and (block := file.read(min(left, _BLOCK))):
+            while rest > 0 and (block := file.read(min(rest, _BLOCK))):
                 lines += block.count(b"\n")
-                left -= len(block)
+                rest -= len(block)
             return lines
     except FileNotFoundError:
         return 0

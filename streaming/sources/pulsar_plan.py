@@ -84,13 +84,13 @@ class PulsarPlanner:
         if start == "earliest":
             return {}
         since_ms = start_ms(start)
-        found = {
+        places = {
             number: self._start_after(name, since_ms)
             for number, name in enumerate(self._partitions())
         }
         return {
             str(number): PulsarPlace(after).offset()
-            for number, after in found.items()
+            for number, after in places.items()
             if after is not None
         }
 
@@ -201,13 +201,13 @@ class PulsarPlanner:
             if (
                 not capacity.any
                 or self._at_end(number)
-                or (found := reader.read(_LOOK_EVERY_S)) is None
+                or (message := reader.read(_LOOK_EVERY_S)) is None
             ):
                 return
-            self._ahead[number].append(SeenMessage(found.id, found.record.size))
-            self._read_to[number] = found.id
+            self._ahead[number].append(SeenMessage(message.id, message.record.size))
+            self._read_to[number] = message.id
             capacity.records -= 1
-            capacity.bytes -= found.record.size
+            capacity.bytes -= message.record.size
 
     def _check_connections(self) -> None:
         """Raises PublishTimeout if a partition has had no broker for too long: the client would
@@ -260,28 +260,28 @@ def kept_begin(file: Path, begin: Callable[[], Offsets]) -> Offsets:
     """
     if not file.exists():
         write_durably(file, json.dumps(begin()), f"{file.name}.draft")
-    found: Offsets = json.loads(file.read_bytes())
-    return found
+    offsets: Offsets = json.loads(file.read_bytes())
+    return offsets
 
 
 def place_of(offsets: Mapping[str, Any], number: int) -> PulsarPlace:
     """Returns the place of one partition; the beginning if none is stored."""
-    found = offsets.get(str(number))
-    if found is None:
+    place = offsets.get(str(number))
+    if place is None:
         return PulsarPlace()
-    ledger, entry, batch, count = found
+    ledger, entry, batch, count = place
     return PulsarPlace(None if ledger < 0 else MessageId(ledger, entry, batch), count)
 
 
 def _cuts(
     seen: list[SeenMessage], start: PulsarPlace, end: PulsarPlace, tasks: int
 ) -> Iterator[tuple[MessageId, int]]:
-    """Returns the last message of each slice, and the number of records taken up to it; each of at
+    """Yields the last message of each slice, and the number of records taken up to it; each of at
     most `tasks` slices is worth a task.
     """
     assert end.after is not None
     if seen and seen[-1].id == end.after and len(seen) == end.taken - start.taken:
-        slices = min(tasks, len(seen), sum(one.size for one in seen) // WORTH_A_TASK)
+        slices = min(tasks, len(seen), sum(message.size for message in seen) // WORTH_A_TASK)
         for i in range(1, slices):
             upto = len(seen) * i // slices
             yield seen[upto - 1].id, start.taken + upto

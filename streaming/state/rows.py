@@ -111,25 +111,25 @@ def to_bytes(state: ClusterState) -> dict[str, bytes]:
     """Returns name → bytes of each field that is not empty. Equal states whose maps have the
     same order give equal bytes.
     """
-    found = changed_bytes(ClusterState(), state, {})
-    return {name: packed for name, packed in found.items() if packed is not None}
+    changed = changed_bytes(ClusterState(), state, {})
+    return {name: packed for name, packed in changed.items() if packed is not None}
 
 
 def changed_bytes(
-    before: ClusterState, state: ClusterState, known: Mapping[str, bytes]
+    before: ClusterState, state: ClusterState, packed_before: Mapping[str, bytes]
 ) -> dict[str, bytes | None]:
-    """Returns the fields whose bytes differ, None for those that are empty now. `known`: the bytes
-    of `before`.
+    """Returns the fields whose bytes differ, None for those that are empty now. `packed_before`:
+    the bytes of `before`.
     """
     old, new = _items(before), _items(state)
-    found: dict[str, bytes | None] = dict.fromkeys(known.keys() - new.keys())
+    changed: dict[str, bytes | None] = dict.fromkeys(packed_before.keys() - new.keys())
     for name, value in new.items():
         if name not in old or value is not old[name]:
             encoded = _ENCODER.encode(value)
             packed = None if encoded == _EMPTY.get(name) else encoded
-            if packed != known.get(name):
-                found[name] = packed
-    return found
+            if packed != packed_before.get(name):
+                changed[name] = packed
+    return changed
 
 
 def _items(state: ClusterState) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _items(state: ClusterState) -> dict[str, Any]:
     """
     if not state.early:
         return vars(state)
-    first = {f"early/{at:04}": one for at, one in enumerate(state.early)}
+    first = {f"early/{at:04}": record for at, record in enumerate(state.early)}
     return {name: value for name, value in vars(state).items() if name != "early"} | first
 
 

@@ -18,11 +18,11 @@ def shard_keys(partitions: int) -> tuple[int, ...]:
     """Keys of the shards in Spark, in the order of the partitions to which Spark sends them: the
     smallest number that Spark's hash maps to each.
     """
-    found: dict[int, int] = {}
+    keys: dict[int, int] = {}
     for key in count():
-        found.setdefault(spark_hash(key) % partitions, key)
-        if len(found) == partitions:
-            return tuple(found[partition] for partition in range(partitions))
+        keys.setdefault(spark_hash(key) % partitions, key)
+        if len(keys) == partitions:
+            return tuple(keys[partition] for partition in range(partitions))
     raise AssertionError  # `count` has no end
 
 
@@ -43,8 +43,8 @@ def spark_hash(key: int) -> int:
     return hashed - 2**32 if hashed >= 2**31 else hashed
 
 
-def _times(one: int, other: int) -> int:
-    return (one * other) & _WORD
+def _times(word: int, factor: int) -> int:
+    return (word * factor) & _WORD
 
 
 def _rotated(word: int, bits: int) -> int:

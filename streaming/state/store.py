@@ -100,11 +100,11 @@ class SparkStore:
         self.changed_brokers: dict[str, BrokerState | None] = {}
         self.changed_tables: dict[str, bytes | None] = {}
 
-    def changed_fields(self, known: Mapping[str, bytes]) -> dict[str, bytes | None]:
-        """Returns the bytes of the fields of the cluster's state that changed. `known`: those
-        before.
+    def changed_fields(self, packed_before: Mapping[str, bytes]) -> dict[str, bytes | None]:
+        """Returns the bytes of the fields of the cluster's state that changed. `packed_before`:
+        those before.
         """
-        return changed_bytes(self._before, self._cluster, known)
+        return changed_bytes(self._before, self._cluster, packed_before)
 
     def get_broker(self, broker: str) -> BrokerState | None:
         if broker in self.changed_brokers:
@@ -297,13 +297,13 @@ class StoreCache:
 
     def open(self, shard: int, rows: Rows) -> ShardStore:
         """Returns the store of a shard, up to date with Spark's state. Raises StateVersionError."""
-        kept = self._take(shard)
+        cached = self._take(shard)
         packed = rows.get(HEAD)
         if packed is None:
             return ShardStore()
         head = unpack_head(packed)
-        if kept is not None and kept.follow(head, rows):
-            return kept
+        if cached is not None and cached.follow(head, rows):
+            return cached
         store = ShardStore()
         store.follow(head, rows)
         return store
