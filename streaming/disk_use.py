@@ -47,7 +47,7 @@ def cut(file: Path, most_bytes: int) -> None:
 
 
 @contextmanager
-def kept_short(file: Path, most_bytes: int, every_s: float = _EVERY_S) -> Iterator[None]:
+def keep_short(file: Path, most_bytes: int, every_s: float = _EVERY_S) -> Iterator[None]:
     """Cuts the file again and again while the context lasts, in a thread of its own, because the
     caller may be waiting for a server.
     """

@@ -261,7 +261,7 @@ def explain(error: BaseException, spark_log: Path) -> RebalancerError:
     )
 
 
-def java_died(code: int, spark_log: Path) -> JobError:
+def java_end_error(code: int, spark_log: Path) -> JobError:
     """Returns the error to raise after Spark's Java process has ended. `code`: its exit code, or
     the negative number of a signal.
     """

@@ -37,7 +37,7 @@ def release_in(written: Guard) -> PulsarRelease:
     return release
 
 
-def resolved_release(
+def resolve_release(
     job: JobSettings,
     written: Guard | None,
     log: Callable[[str], None] = lambda _: None,

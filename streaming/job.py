@@ -33,9 +33,9 @@ from streaming.checkpoint.guard_file import guard_of, written_guard
 from streaming.cluster.spark_launcher import is_submitted
 from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
-from streaming.disk_use import kept_short, temporary_folder
-from streaming.failures import explain, java_died, retry_after_outages, retry_transient
-from streaming.first_start import resolved_release, with_partitions
+from streaming.disk_use import keep_short, temporary_folder
+from streaming.failures import explain, java_end_error, retry_after_outages, retry_transient
+from streaming.first_start import resolve_release, with_partitions
 from streaming.outputs.facts import KINDS, Written
 from streaming.outputs.output import open_output
 from streaming.progress import (
@@ -49,7 +49,7 @@ from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_sessi
 from streaming.settings import JobSettings
 from streaming.starting import StartLines, start_lines
 from streaming.state.vanished import ForgetPolicy
-from streaming.warm_start import in_words, warmed_up, warming
+from streaming.warm_start import end_warm_start, in_words, warming
 
 T = TypeVar("T")
 #: Topics that the job reads or writes.
@@ -98,7 +98,7 @@ def run_job(
     stop = stop or Stop()
     if in_release is not None:
         ended = None if drain else _polling(stop, on_poll)
-        release = resolved_release(job, written, log, ended=ended)
+        release = resolve_release(job, written, log, ended=ended)
         if release is None:
             return JobResult(stop.by or "stop", Written())
         engine = in_release(release)
@@ -296,7 +296,7 @@ def _until(run: Run, log: Callable[[str], None]) -> Callable[[str | None], bool]
     def ended(end: str | None) -> bool:
         if not warm.passed(end):
             return False
-        warmed_up(run.folder, run.guard)
+        end_warm_start(run.folder, run.guard)
         log("warm start: done; from here on, rounds and commands are published")
         return True
 
@@ -331,7 +331,7 @@ def _running(run: Run, lock: int, log: Callable[[str], None]) -> Iterator[SparkS
             log=log,
         )
         try:
-            with kept_short(spark_log, run.job.log_bytes):
+            with keep_short(spark_log, run.job.log_bytes):
                 yield session
         except (SettingsError, SinkError):
             raise
@@ -339,7 +339,7 @@ def _running(run: Run, lock: int, log: Callable[[str], None]) -> Iterator[SparkS
             code = java_end(JAVA_ENDS_S)
             if code is None:
                 raise
-            raise java_died(code, spark_log) from error
+            raise java_end_error(code, spark_log) from error
         finally:
             stop_session(session)
 

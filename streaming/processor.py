@@ -21,8 +21,8 @@ from sinks.wire.signing import SigningKey, SigningSettings, signing_key
 from strategies.cluster.model import LoadReport, TelemetryRecord
 from strategies.cluster.store import StateStore
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.fold.outcomes import without_unseen
-from strategies.fold.time_jumps import forget_ms
+from strategies.fold.outcomes import drop_unseen_moves
+from strategies.fold.time_jumps import forget_after_ms
 from streaming.decode import ReadRows, Unread
 from streaming.outputs.facts import FACTS, BatchTally
 from streaming.state.store import STATE_KEY, STATE_VALUE, Rows, ShardStore, StoreCache
@@ -76,7 +76,7 @@ class ClusterProcessor(StatefulProcessor):
         self._read_rows = read_rows
         self._stores = stores
         self._metrics = metrics
-        self._forget_policy = replace(forget_policy, after_ms=forget_ms(settings.round))
+        self._forget_policy = replace(forget_policy, after_ms=forget_after_ms(settings.round))
         self._clock_ms = clock_ms
         self._until = until
 
@@ -180,7 +180,7 @@ def end_of_window(store: StateStore) -> None:
     """
     state = store.get_cluster()
     if state.dropped:
-        store.put_cluster(without_unseen(state))
+        store.put_cluster(drop_unseen_moves(state))
 
 
 def _rows(

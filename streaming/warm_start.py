@@ -19,7 +19,7 @@ from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.codec import cluster_of
 from strategies.cluster.intent_contract import LASTING
 from strategies.fold.engine import EngineSettings
-from strategies.fold.time_jumps import forget_ms
+from strategies.fold.time_jumps import forget_after_ms
 from strategies.fold.warm_start import warm_window_ms
 from streaming.checkpoint.guard_file import (
     GUARD,
@@ -96,7 +96,7 @@ def warming(
 ) -> Warming:
     """Returns the rules by which a new checkpoint begins under these settings. If they name a start
     position (not the default), there is no warm start. `clock_ms`: ms since the epoch; `on_record`:
-    see `used_before`.
+    see `read_job_before`.
     """
     minutes = window_minutes(job, engine)
     explicit = _named_start(job.connections)
@@ -104,7 +104,7 @@ def warming(
         return replace(NO_WARMING, decide=lambda: _not_warm(explicit, log) if minutes else None)
 
     def decide() -> WarmStart | None:
-        rounds_before = used_before(job.connections.topics.rounds, job.connections, on_record)
+        rounds_before = read_job_before(job.connections.topics.rounds, job.connections, on_record)
         return (
             None if rounds_before is None else _decided(job, engine, rounds_before, log, clock_ms())
         )
@@ -134,7 +134,7 @@ def in_words(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def warmed_up(folder: Path, guard: Guard) -> None:
+def end_warm_start(folder: Path, guard: Guard) -> None:
     """Records in the guard file of a checkpoint that its warm start has ended, after which all rows
     are published. Raises OSError.
     """
@@ -142,7 +142,7 @@ def warmed_up(folder: Path, guard: Guard) -> None:
         write_guard(folder / GUARD, replace(guard, warm=replace(guard.warm, done=True)))
 
 
-def used_before(
+def read_job_before(
     topic: TopicUri, used: Connections, on_record: Callable[[], None] = lambda: None
 ) -> Used | None:
     """Reads the facts about the job before from the rounds topic; None without rounds. `on_record`:
@@ -171,7 +171,7 @@ def _decided(
 ) -> WarmStart | None:
     used, minutes = job.connections, window_minutes(job, engine)
     since_ms, lasting = rounds_before.since(
-        now_ms, minutes * _MINUTE_MS, engine.round.max_clock_jump_ms, forget_ms(engine.round)
+        now_ms, minutes * _MINUTE_MS, engine.round.max_clock_jump_ms, forget_after_ms(engine.round)
     )
     until = ends(used.topics.telemetry, used.access)
     if not _is_known(used, since_ms, rounds_before.rounds):

@@ -29,14 +29,14 @@ class Spent:
     throughput: float
 
 
-def within_the_hour(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
+def entries_of_last_hour(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
     """Returns the entries of the last hour, without that of a round exactly an hour ago."""
     return tuple(entry for entry in spent if entry.ts > now_ms - HOUR_MS)
 
 
-def no_later(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
+def merge_later_entries(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
     """Returns the entries after the cluster's time went back to `now_ms`: those of later times
-    become one entry of now, because `given_back` finds an entry by its time.
+    become one entry of now, because `give_back` finds an entry by its time.
     """
     later = [entry for entry in spent if entry.ts >= now_ms]
     if not later:
@@ -48,7 +48,7 @@ def no_later(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
     return (*(entry for entry in spent if entry.ts < now_ms), Spent(now_ms, bundles, throughput))
 
 
-def given_back(spent: Sequence[Spent], ts: int, throughput: float) -> tuple[Spent, ...]:
+def give_back(spent: Sequence[Spent], ts: int, throughput: float) -> tuple[Spent, ...]:
     """Returns the entries without one bundle of the round at `ts`, of this throughput (bytes/s),
     that does not move after all.
     """
@@ -72,7 +72,7 @@ class Budget:
     def __init__(self, settings: LimitSettings, spent: Sequence[Spent], now_ms: int) -> None:
         """`spent`: the entries of earlier rounds."""
         self._settings, self._now_ms = settings, now_ms
-        earlier = within_the_hour(spent, now_ms)
+        earlier = entries_of_last_hour(spent, now_ms)
         self._earlier = (
             ordered_sum(entry.bundles for entry in earlier),
             ordered_sum(entry.throughput for entry in earlier),

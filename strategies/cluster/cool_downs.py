@@ -11,7 +11,7 @@ from strategies.cluster.rival_state import Rivals
 from strategies.cluster.state import ClusterState, InFlight
 
 
-def begun(cooling: Mapping[str, int], commands: Iterable[Command], now_ms: int) -> dict[str, int]:
+def begin(cooling: Mapping[str, int], commands: Iterable[Command], now_ms: int) -> dict[str, int]:
     """Returns the cool-downs after a round's commands. Bundles with advice only do not rest, nor do
     those that leave a drained broker: the operator moves them, and the strategy may have to move
     them on to balance the load.
@@ -24,12 +24,12 @@ def begun(cooling: Mapping[str, int], commands: Iterable[Command], now_ms: int) 
     return {**cooling, **dict.fromkeys(bundles, now_ms)}
 
 
-def resumed(cooling: Mapping[str, int], bundle: str, since_ms: int) -> dict[str, int]:
+def resume(cooling: Mapping[str, int], bundle: str, since_ms: int) -> dict[str, int]:
     """Returns the cool-downs with that of a bundle that moved after a dry run had ended it."""
     return {**cooling, bundle: max(since_ms, cooling.get(bundle, 0))}
 
 
-def unexpired(cooling: Mapping[str, int], now_ms: int, cool_down_ms: int) -> dict[str, int]:
+def drop_expired(cooling: Mapping[str, int], now_ms: int, cool_down_ms: int) -> dict[str, int]:
     """Returns the cool-downs that last. A bundle that moved exactly `cool_down_ms` ago still rests,
     as in Pulsar's ModularLoadManagerImpl.
     """
@@ -46,7 +46,7 @@ def of_all_moves(state: ClusterState, now_ms: int, cool_down_ms: int) -> dict[st
     return {**of_foreign_moves(state.rivals, now_ms, cool_down_ms), **state.cooling}
 
 
-def resting(
+def bundles_at_rest(
     cooling: Collection[str], in_flight: Collection[str], leaving: Mapping[str, InFlight]
 ) -> frozenset[str]:
     """Returns the bundles that a strategy must not select. Those on their way are among them,

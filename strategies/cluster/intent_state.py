@@ -128,7 +128,7 @@ class Intents:
 NO_INTENTS = Intents()
 
 
-def forget_old(intents: Intents, now_ms: int, believed_ms: int) -> Intents:
+def forget_old_intents(intents: Intents, now_ms: int, believed_ms: int) -> Intents:
     """Removes the statuses of intents that ended an hour ago, and the ids of records that would not
     be believed if they came again. `believed_ms`: largest distance of a believed record from the
     cluster's time.
@@ -140,7 +140,7 @@ def forget_old(intents: Intents, now_ms: int, believed_ms: int) -> Intents:
     return replace(intents, ended=ended[-_SHOWN:], seen=seen)
 
 
-def at_time(intents: Intents, now_ms: int) -> Intents:
+def move_intents_back(intents: Intents, now_ms: int) -> Intents:
     """Returns the intents after the cluster's time went back to `now_ms`: later times become now,
     and the measurements behind estimates go.
     """
@@ -157,7 +157,7 @@ def at_time(intents: Intents, now_ms: int) -> Intents:
     return replace(intents, drains=drains, roll=roll, ended=ended)
 
 
-def without_drain(
+def finish_drain(
     intents: Intents, broker: str, now_ms: int, *, how: str, done: bool | None = None
 ) -> Intents:
     """Ends the drain of a broker, as done or as cancelled. `how`: a sentence without a full stop.
@@ -244,7 +244,7 @@ def statuses(intents: Intents) -> tuple[IntentStatus, ...]:
     return (*roll, *drains, *intents.ended)
 
 
-def from_statuses(round_statuses: tuple[IntentStatus, ...]) -> Intents:
+def intents_of_statuses(round_statuses: tuple[IntentStatus, ...]) -> Intents:
     """Rebuilds the intents from a round's statuses, as far as `accept` needs them: a command
     checks its record with them before it writes it. The record of a round does not have the roll's
     limit, so `max_unavailable` is 1,000, which refuses nothing.

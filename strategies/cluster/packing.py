@@ -23,7 +23,7 @@ from strategies.errors import ContractError
 _LENGTH = struct.Struct("<I")
 #: Maximum number of records that a cluster's state keeps before the first round; then the time near
 #: most of them counts.
-LONGEST_LOG_START = 256
+MOST_EARLY_RECORDS = 256
 
 _RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 _NUMBERS = attrgetter(

@@ -113,14 +113,14 @@ class Rivals:
 NO_RIVALS = Rivals()
 
 
-def used_by_rounds(rivals: Rivals) -> list[Any]:
+def values_for_digest(rivals: Rivals) -> list[Any]:
     """Returns the part on which rounds depend, as JSON values for their digest."""
     moves = [(move.bundle, move.source, move.destination, move.ts) for move in rivals.moves]
     rest = (rivals.yielding_ms, rivals.settled_ms, rivals.again, rivals.leader, rivals.shedding)
     return [moves, *rest]
 
 
-def at_another_time(rivals: Rivals, now_ms: int) -> Rivals:
+def move_rivals_back(rivals: Rivals, now_ms: int) -> Rivals:
     """Returns what stays valid after the cluster's time went back to `now_ms`: the leader, and
     yielding, which begins again now. Everything else has times of the old clock.
     """
@@ -136,7 +136,7 @@ def at_another_time(rivals: Rivals, now_ms: int) -> Rivals:
     )
 
 
-def without_old_commands(rivals: Rivals, now_ms: int) -> Rivals:
+def forget_old_commands(rivals: Rivals, now_ms: int) -> Rivals:
     """Removes the commands of bundles whose newest one is more than an hour old."""
     ours = {
         bundle: commands

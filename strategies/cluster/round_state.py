@@ -141,11 +141,11 @@ def _state_with_planned_moves(under_way: int, reason: str) -> RoundState:
     """Returns the state while commanded moves count as done: the cluster may need nothing more
     after them, but no report shows them yet.
     """
-    text = f"{_LEADS['waiting']}: {counted_as_done(under_way)}; with them, {reason}"
+    text = f"{_LEADS['waiting']}: {describe_planned_moves(under_way)}; with them, {reason}"
     return RoundState("waiting", text, _UNDER_WAY)
 
 
-def counted_as_done(moves: int) -> str:
+def describe_planned_moves(moves: int) -> str:
     """Returns `2 commanded moves count as done, and reports do not show them yet`."""
     if moves == 1:
         return "1 commanded move counts as done, and reports do not show it yet"

@@ -198,7 +198,7 @@ class ClusterState:
     #: The quota of its records.
     bulkhead: Bulkhead = EMPTY
     #: A warm start decided on commands that were not published, and the state still holds their
-    #: moves (`without_unseen` removes them); only with strategies that judge their moves.
+    #: moves (`drop_unseen_moves` removes them); only with strategies that judge their moves.
     dropped: bool = False
 
     @property

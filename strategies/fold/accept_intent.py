@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus, RollPhase
-from strategies.cluster.intent_state import Drain, Intents, Roll, status_of_roll, without_drain
+from strategies.cluster.intent_state import Drain, Intents, Roll, finish_drain, status_of_roll
 from strategies.figures.describe import age
 
 #: Maximum number of records about one cluster whose ids are remembered (`Intents.seen`); persons
@@ -51,10 +51,10 @@ class IntentRefusal:
         return f"{self.text} [{self.code}]. {self.advice}"
 
 
-Judgement = Intents | IntentRefusal
+Answer = Intents | IntentRefusal
 
 
-def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
     """Returns the intents after a record, or its refusal. `now_ms`: the cluster's time (ms)."""
     if len(intents.seen) >= _MOST_RECORDS:
         return IntentRefusal(
@@ -73,7 +73,7 @@ def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) ->
     return answer
 
 
-def refused(intents: Intents, intent: Intent, why: IntentRefusal, now_ms: int) -> Intents:
+def add_refusal(intents: Intents, intent: Intent, why: IntentRefusal, now_ms: int) -> Intents:
     """Adds the status of a refused record to the intents."""
     status = IntentStatus(
         intent.id,
@@ -92,7 +92,7 @@ def refused(intents: Intents, intent: Intent, why: IntentRefusal, now_ms: int) -
     return replace(intents, ended=(*intents.ended, status))
 
 
-def _accept_drain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+def _accept_drain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
     broker = intent.broker or ""
     why = (
         _refuse_unfit(broker, fleet)
@@ -220,7 +220,7 @@ def _refuse_last_broker(intents: Intents, fleet: IntentFleet, broker: str) -> In
     )
 
 
-def _accept_undrain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+def _accept_undrain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
     broker = intent.broker or ""
     drain = intents.drains.get(broker)
     if drain is None:
@@ -237,13 +237,13 @@ def _accept_undrain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms
             f"{broker} belongs to the roll of {roll.by} ({roll.reason})",
             _ROLL_WAITS,
         )
-    after = without_drain(intents, broker, now_ms, how=f"{intent.by} ended it: {intent.reason}")
+    after = finish_drain(intents, broker, now_ms, how=f"{intent.by} ended it: {intent.reason}")
     if roll is not None and drain.roll == roll.id:
         return _set_phase(after, roll, broker, "waiting")
     return after
 
 
-def _accept_roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+def _accept_roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
     roll = intents.roll
     if roll is not None:
         return IntentRefusal(
@@ -281,7 +281,7 @@ def _accept_roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: i
     return replace(intents, roll=began)
 
 
-def _accept_restarting(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+def _accept_restarting(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Answer:
     broker = intent.broker or ""
     why = _refuse_if_halted(roll) or _refuse_wrong_phase(roll, broker, "drained", "restarting")
     if why is not None:
@@ -294,31 +294,31 @@ def _accept_restarting(intents: Intents, roll: Roll, intent: Intent, now_ms: int
     return _set_phase(intents, roll, broker, "restarting")
 
 
-def _accept_restarted(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+def _accept_restarted(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Answer:
     broker = intent.broker or ""
     why = _refuse_wrong_phase(roll, broker, "restarting")
     if why is not None:
         return why
     if broker in intents.drains:
         how = "the broker has restarted"
-        intents = without_drain(intents, broker, now_ms, how=how, done=True)
+        intents = finish_drain(intents, broker, now_ms, how=how, done=True)
     return _set_phase(intents, roll, broker, "restarted")
 
 
-def _accept_halt(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+def _accept_halt(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Answer:
     return replace(intents, roll=replace(roll, halted=intent.reason, since_ms=now_ms))
 
 
-def _accept_resume(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+def _accept_resume(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Answer:
     since_ms = roll.since_ms if roll.halted is None else now_ms
     return replace(intents, roll=replace(roll, halted=None, since_ms=since_ms))
 
 
-def _accept_end(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+def _accept_end(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Answer:
     for broker in sorted(intents.drains):
         if intents.drains[broker].roll == roll.id:
             how = f"the roll has ended: {intent.reason}"
-            intents = without_drain(intents, broker, now_ms, how=how)
+            intents = finish_drain(intents, broker, now_ms, how=how)
     done = all(phase == "restarted" for phase in roll.phases.values())
     status = replace(
         status_of_roll(replace(roll, record=intent.id)),
@@ -376,13 +376,13 @@ def _set_phase(intents: Intents, roll: Roll, broker: str, phase: RollPhase) -> I
     return replace(intents, roll=replace(roll, phases={**roll.phases, broker: phase}))
 
 
-_RULES: Mapping[IntentAction, Callable[[Intents, IntentFleet, Intent, int], Judgement]] = {
+_RULES: Mapping[IntentAction, Callable[[Intents, IntentFleet, Intent, int], Answer]] = {
     "drain": _accept_drain,
     "undrain": _accept_undrain,
     "roll": _accept_roll,
 }
 #: Rules of records about the active roll.
-_OF_ROLL: Mapping[IntentAction, Callable[[Intents, Roll, Intent, int], Judgement]] = {
+_OF_ROLL: Mapping[IntentAction, Callable[[Intents, Roll, Intent, int], Answer]] = {
     "restarting": _accept_restarting,
     "restarted": _accept_restarted,
     "halt": _accept_halt,

@@ -6,22 +6,22 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from strategies.cluster import cool_downs
-from strategies.cluster.budget import within_the_hour
-from strategies.cluster.intent_state import forget_old
+from strategies.cluster.budget import entries_of_last_hour
+from strategies.cluster.intent_state import forget_old_intents
 from strategies.cluster.memory import NO_MEMORY, Memory
 from strategies.cluster.model import Event
 from strategies.cluster.quota import OVER_QUOTA
 from strategies.cluster.state import ClusterState
 from strategies.cluster.store import BrokerState, StateStore
-from strategies.fold.intents_and_notes import forget_owned, owned_by
-from strategies.fold.outcomes import after_commands, without_settled
-from strategies.fold.producer_votes import with_voters
+from strategies.fold.intents_and_notes import forget_notes, notes_about
+from strategies.fold.outcomes import apply_commands, drop_finished_orders
+from strategies.fold.producer_votes import count_voters
 from strategies.fold.reports import depart
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, check_plain
-from strategies.round.drain_progress import without_passed
+from strategies.round.drain_progress import end_passed_drains
 from strategies.round.round import run_round
 from strategies.round.round_input import ClosedBy, RoundInput, RoundResult, Rules
-from strategies.round.round_record import undecided
+from strategies.round.round_record import set_aside_round
 from strategies.round.yielding import update_yielding
 from strategies.settings import RoundSettings
 from strategies.shedding.contract import Shedder
@@ -66,13 +66,13 @@ class RoundCloser:
         for name in leavers:
             state = depart(name, state, store)
         listed = None if sweep is None else sweep.listed
-        state, noted = forget_owned(state, listed, store)
+        state, noted = forget_notes(state, listed, store)
         state = _drop_expired(state, now_ms, self.rules, noted)
         if leavers:  # averages of bundles may have moved from these brokers to others
             brokers = _sorted_brokers(store)
-        state = with_voters(state, brokers, now_ms, settings)
-        state = replace(state, intents=without_passed(state.intents, now_ms))
-        owned = owned_by(state.intents.drains, store)
+        state = count_voters(state, brokers, now_ms, settings)
+        state = replace(state, intents=end_passed_drains(state.intents, now_ms))
+        owned = notes_about(state.intents.drains, store)
         round_input = RoundInput(
             cluster, state, now_ms, closed_by, brokers, store.get_table, owned, listed
         )
@@ -85,7 +85,7 @@ class RoundCloser:
         left_out = round_input.state.bulkhead.left_out
         if left_out:
             text = f"records beyond its quota since the last round: {left_out:,}"
-            return undecided(round_input, self.rules, OVER_QUOTA, text)
+            return set_aside_round(round_input, self.rules, OVER_QUOTA, text)
         try:
             result = run_round(round_input, self.shedder, self.rules)
             check_plain(result)
@@ -94,7 +94,7 @@ class RoundCloser:
             raise
         except Exception as error:  # the next round tries again
             text = f"a rule failed: {self.raised(error)}"
-            return undecided(round_input, self.rules, RAISED, text)
+            return set_aside_round(round_input, self.rules, RAISED, text)
 
 
 def _sorted_brokers(store: StateStore) -> tuple[BrokerState, ...]:
@@ -145,12 +145,12 @@ def _drop_expired(
             for bundle, move in state.in_flight.items()
             if now_ms < move.expires_at_ms or move.issued_at_ms >= now_ms - settings.cool_down_ms
         },
-        cooling=cool_downs.unexpired(state.cooling, now_ms, settings.cool_down_ms),
+        cooling=cool_downs.drop_expired(state.cooling, now_ms, settings.cool_down_ms),
         departed={
             bundle: entry for bundle, entry in state.departed.items() if entry.round > oldest
         },
         gained={bundle: gain for bundle, gain in state.gained.items() if gain.round > oldest},
-        spent=within_the_hour(state.spent, now_ms),
+        spent=entries_of_last_hour(state.spent, now_ms),
         advised={
             bundle: since
             for bundle, since in state.advised.items()
@@ -162,20 +162,20 @@ def _drop_expired(
             for broker, ts in state.gone.items()
             if ts >= now_ms - settings.max_clock_jump_ms or broker in noted
         },
-        intents=forget_old(state.intents, now_ms, settings.max_clock_jump_ms),
+        intents=forget_old_intents(state.intents, now_ms, settings.max_clock_jump_ms),
         rivals=update_yielding(state.rivals, now_ms, rules.rivals, settings.cool_down_ms),
     )
-    return without_settled(state, now_ms)
+    return drop_finished_orders(state, now_ms)
 
 
 def _apply_result(round_input: RoundInput, result: RoundResult) -> ClusterState:
     state = round_input.state
     live = len(result.round.brokers)
-    if not result.decided:
+    if not result.is_decided:
         # A round that was set aside counts no brokers, but the next quota depends on their number.
         live = max(state.live, len(round_input.brokers) if state.bulkhead.left_out else 0)
     return replace(
-        after_commands(state, result, round_input.now_ms),
+        apply_commands(state, result, round_input.now_ms),
         round=round_input.number,
         round_at_ms=round_input.now_ms,
         live=live,

@@ -35,7 +35,7 @@ from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.fold.close_round import RoundCloser, SweepOfRound
 from strategies.fold.foreign_moves import accept_sweep
-from strategies.fold.intents_and_notes import fold_early, fold_intent, keep_owned
+from strategies.fold.intents_and_notes import fold_early, fold_intent, keep_note
 from strategies.fold.meanings import meanings_of
 from strategies.fold.outcomes import learn_outcome
 from strategies.fold.producer_votes import check_time
@@ -235,7 +235,7 @@ class Engine:
         if isinstance(record, Intent):
             return [*fold_intent(record, store, self._rules)]
         if isinstance(record, Owned):
-            keep_owned(record, store, self._rules.round.max_clock_jump_ms)
+            keep_note(record, store, self._rules.round.max_clock_jump_ms)
             return []
         early = store.get_cluster().early
         if early is None:

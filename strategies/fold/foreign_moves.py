@@ -20,7 +20,7 @@ from strategies.cluster.rival_state import (
     Rivals,
     Sighting,
     Suspect,
-    without_old_commands,
+    forget_old_commands,
 )
 from strategies.cluster.state import ClusterState, newest_entries
 from strategies.cluster.store import StateStore
@@ -229,13 +229,13 @@ def accept_sweep(sweep: Sweep, store: StateStore) -> Rejection | None:
             sweep_at_ms=sweep.ts,
             sweep=sweep.sweep,
             missing=dict(sweep.missing),
-            rivals=census(state.rivals, sweep, state.sweep_at_ms, brokers),
+            rivals=learn_sweep(state.rivals, sweep, state.sweep_at_ms, brokers),
         )
     )
     return None
 
 
-def census(rivals: Rivals, sweep: Sweep, last_ms: int, brokers: Collection[str]) -> Rivals:
+def learn_sweep(rivals: Rivals, sweep: Sweep, last_ms: int, brokers: Collection[str]) -> Rivals:
     """Returns the evidence after a sweep. `last_ms`: time of the sweep before, -1 without one;
     `brokers`: all brokers that have reported.
     """
@@ -282,7 +282,7 @@ def is_calm(rivals: Rivals, now_ms: int) -> bool:
     return not any((*evidence, *findings)) and rivals.yielding_ms is None and open_until < now_ms
 
 
-def after_calm(rivals: Rivals, last_ms: int, times_ms: Iterable[int], last: Sweep) -> Rivals:
+def learn_calm_sweeps(rivals: Rivals, last_ms: int, times_ms: Iterable[int], last: Sweep) -> Rivals:
     """Returns the evidence after such sweeps, each of which closed a round. `last_ms`: time of the
     sweep before them; `times_ms`: of all of them; `last`: the newest one.
     """
@@ -291,9 +291,7 @@ def after_calm(rivals: Rivals, last_ms: int, times_ms: Iterable[int], last: Swee
         if _is_gap(passed, rivals.pass_ms):
             rivals = replace(rivals, watching_ms=ts)
         rivals = replace(rivals, pass_ms=_usual_pause(passed, rivals.pass_ms))
-    return without_old_commands(
-        replace(rivals, leader=last.leader, shedding=last.shedding), last_ms
-    )
+    return forget_old_commands(replace(rivals, leader=last.leader, shedding=last.shedding), last_ms)
 
 
 def _usual_pause(passed_ms: int, usual_ms: int) -> int:

@@ -14,17 +14,17 @@ from strategies.cluster.intent_contract import Intent
 from strategies.cluster.intent_state import Intents
 from strategies.cluster.model import Owned, Rejection
 from strategies.cluster.packing import (
-    LONGEST_LOG_START,
+    MOST_EARLY_RECORDS,
     EarlyRecord,
     compress_record,
     decompress_record,
 )
 from strategies.cluster.state import ClusterState, tolerance_of
 from strategies.cluster.store import BrokerState, StateStore
-from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, refused
+from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, add_refusal
 from strategies.fold.foreign_moves import Listing, learn_list
 from strategies.limits import matcher
-from strategies.round.drain_progress import by_notes_only
+from strategies.round.drain_progress import count_noted_bundles
 from strategies.round.round_input import Rules
 
 
@@ -56,7 +56,7 @@ def fold_early(store: StateStore, rules: Rules) -> list[Rejection]:
     for early in state.intents.early:
         record = early.record
         if isinstance(record, Owned):
-            keep_owned(record, store, rules.round.max_clock_jump_ms)
+            keep_note(record, store, rules.round.max_clock_jump_ms)
             continue
         assert isinstance(record, Intent)
         rejections += _accept_or_refuse(record, store.get_cluster(), state.now_ms, store, rules)
@@ -74,14 +74,14 @@ def _accept_or_refuse(
         store.put_cluster(replace(state, intents=answer))
         return []
     if answer.code != TOO_MANY:  # of a flood the state remembers nothing
-        intents = refused(intents, record, answer, now_ms)
+        intents = add_refusal(intents, record, answer, now_ms)
         store.put_cluster(replace(state, intents=intents))
     return [Rejection("intent-refused", answer.line, record)]
 
 
 def _add_early(record: Intent | Owned, intents: Intents) -> Intents | None:
     """Adds a record that waits for the first round; returns None if too many wait."""
-    if len(intents.early) >= LONGEST_LOG_START:
+    if len(intents.early) >= MOST_EARLY_RECORDS:
         return None
     return replace(intents, early=(*intents.early, EarlyRecord.of(record, far=False)))
 
@@ -109,7 +109,7 @@ def fleet_of(brokers: Iterable[BrokerState], now_ms: int, rules: Rules) -> Inten
     return IntentFleet([*reported_ms], live, [*filter(is_excluded, reported_ms)])
 
 
-def read_owned(broker: str, store: StateStore) -> Owned | None:
+def read_note(broker: str, store: StateStore) -> Owned | None:
     """Returns the newest note about a broker; None without one."""
     packed = store.get_owned(broker)
     if packed is None:
@@ -119,13 +119,13 @@ def read_owned(broker: str, store: StateStore) -> Owned | None:
     return record
 
 
-def owned_by(brokers: Iterable[str], store: StateStore) -> dict[str, Owned]:
+def notes_about(brokers: Iterable[str], store: StateStore) -> dict[str, Owned]:
     """Returns broker → newest note of those of these brokers that have one."""
-    notes = ((broker, read_owned(broker, store)) for broker in brokers)
+    notes = ((broker, read_note(broker, store)) for broker in brokers)
     return {broker: note for broker, note in notes if note is not None}
 
 
-def keep_owned(record: Owned, store: StateStore, jump_ms: int) -> None:
+def keep_note(record: Owned, store: StateStore, jump_ms: int) -> None:
     """Stores a note and compares its list with the one before; before the first round it waits.
 
     Ignores notes about unknown brokers, late notes, and notes further than `jump_ms` from the
@@ -142,7 +142,7 @@ def keep_owned(record: Owned, store: StateStore, jump_ms: int) -> None:
     is_known = broker is not None or record.broker in state.gone
     if not is_known or abs(record.ts - state.clock.now_ms) > jump_ms:
         return
-    before = read_owned(record.broker, store)
+    before = read_note(record.broker, store)
     if before is not None and record.ts <= before.ts:
         return
     if before is None or record.bundles != before.bundles or record.ts - before.ts > jump_ms:
@@ -153,7 +153,7 @@ def keep_owned(record: Owned, store: StateStore, jump_ms: int) -> None:
     store.put_cluster(replace(state, rivals=rivals))
 
 
-def forget_owned(
+def forget_notes(
     state: ClusterState, listed: Collection[str] | None, store: StateStore
 ) -> tuple[ClusterState, set[str]]:
     """Removes the notes about brokers that have left and that the sweep of a round does not list.
@@ -165,16 +165,16 @@ def forget_owned(
     for broker in unlisted:
         store.remove_owned(broker)
     if unlisted and state.intents.drains:
-        state = replace(state, intents=by_notes_only(state.intents))
+        state = replace(state, intents=count_noted_bundles(state.intents))
     return state, noted_brokers - unlisted
 
 
-def not_from_the_future(brokers: Iterable[str], store: StateStore, now_ms: int) -> None:
+def move_notes_back(brokers: Iterable[str], store: StateStore, now_ms: int) -> None:
     """Moves the times of notes before `now_ms` after the cluster's time went back to it, so that
     newer notes count.
     """
     for broker in brokers:
-        record = read_owned(broker, store)
+        record = read_note(broker, store)
         if record is not None and record.ts >= now_ms:
             store.put_owned(broker, compress_record(replace(record, ts=now_ms - 1)))
 

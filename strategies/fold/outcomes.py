@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from strategies.cluster import cool_downs
-from strategies.cluster.budget import Spent, given_back
+from strategies.cluster.budget import Spent, give_back
 from strategies.cluster.intent_state import Answers, Intents
 from strategies.cluster.model import Command, Outcome, OutcomeReport
 from strategies.cluster.move_cost import MeasuredPause, MoveCost
@@ -133,7 +133,7 @@ def add_pause(
     return tuple(sorted({*pauses, pause})[-_REMEMBERED:])
 
 
-def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
+def apply_commands(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
     """Returns the state after a round's commands."""
     in_flight, advised, orders = dict(state.in_flight), dict(state.advised), dict(state.orders)
     for command in result.commands:
@@ -150,7 +150,7 @@ def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> Clu
     return replace(
         state,
         in_flight=in_flight,
-        cooling=cool_downs.begun(state.cooling, result.commands, now_ms),
+        cooling=cool_downs.begin(state.cooling, result.commands, now_ms),
         advised=advised,
         orders=orders,
         spent=spent,
@@ -175,7 +175,7 @@ def note_commands(rivals: Rivals, commands: Iterable[Command]) -> Rivals:
     return replace(rivals, ours=newest_entries(ours, MOST))
 
 
-def without_unseen(state: ClusterState) -> ClusterState:
+def drop_unseen_moves(state: ClusterState) -> ClusterState:
     """Drops the moves that neither an outcome nor a report shows. At the end of a warm start no
     executor has their commands: their bundles no longer rest, and the budget gets their part back.
     """
@@ -186,7 +186,7 @@ def without_unseen(state: ClusterState) -> ClusterState:
     for bundle, move in unseen.items():
         order = state.orders.get(bundle)
         if order is not None and order.command_id == move.command_id:
-            spent = given_back(spent, order.issued_at_ms, order.throughput or 0.0)
+            spent = give_back(spent, order.issued_at_ms, order.throughput or 0.0)
     return replace(
         state,
         in_flight=_without_keys(unseen, state.in_flight),
@@ -197,7 +197,7 @@ def without_unseen(state: ClusterState) -> ClusterState:
     )
 
 
-def without_settled(state: ClusterState, now_ms: int) -> ClusterState:
+def drop_finished_orders(state: ClusterState, now_ms: int) -> ClusterState:
     """Drops orders whose commands have expired and whose bundles neither rest nor move, and dry
     runs of commands that no executor can carry out in time any more.
     """
@@ -231,7 +231,7 @@ def _apply_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
         flight = state.in_flight.get(bundle)
         if flight is None or flight.command_id != order.command_id or flight.left:
             return state
-        state = replace(state, spent=given_back(state.spent, order.issued_at_ms, order.throughput))
+        state = replace(state, spent=give_back(state.spent, order.issued_at_ms, order.throughput))
         state = replace(state, in_flight=_without_keys({bundle}, state.in_flight))
     return replace(
         state,
@@ -263,7 +263,7 @@ def _undo_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
         )
     return replace(
         state,
-        cooling=cool_downs.resumed(state.cooling, rehearsal.bundle, rehearsal.order.issued_at_ms),
+        cooling=cool_downs.resume(state.cooling, rehearsal.bundle, rehearsal.order.issued_at_ms),
         orders=_without_keys({rehearsal.bundle}, state.orders),
         rehearsed=_without_keys({outcome.command_id}, state.rehearsed),
     )

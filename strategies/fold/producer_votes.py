@@ -37,9 +37,9 @@ from strategies.cluster.state import (
 from strategies.cluster.store import BrokerState, StateStore
 from strategies.fold.time_jumps import (
     begin_again_if_away,
-    begin_nothing_later,
     forget_everything_timed,
-    untimed,
+    forget_report_times,
+    set_later_times_to_now,
 )
 from strategies.settings import RoundSettings
 
@@ -271,7 +271,7 @@ def _drop_stray(record: TelemetryRecord, state: ClusterState, store: StateStore)
         return state
     broker = store.get_broker(name)
     if broker is not None and stray.used and stray.lead_ms > 0 and _newest_ms(broker) >= record.ts:
-        store.put_broker(untimed(broker))
+        store.put_broker(forget_report_times(broker))
     return replace(
         state, strays={other: entry for other, entry in state.strays.items() if other != name}
     )
@@ -290,7 +290,7 @@ def _remove_lead(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
             return record
 
 
-def with_voters(
+def count_voters(
     state: ClusterState, brokers: Iterable[BrokerState], now_ms: int, settings: RoundSettings
 ) -> ClusterState:
     """Counts, when a round closes, the brokers that have a vote until the next one."""
@@ -324,7 +324,7 @@ def _accept_set_back(
             missing=dict(record.missing),
         )
     )
-    begin_nothing_later(store)
+    set_later_times_to_now(store)
     text = (
         f"pass {record.sweep} is stamped {record.ts}, {back_ms / 1000:.0f} s before the "
         f"cluster's time, and pass {record.sweep - 1} was not: "

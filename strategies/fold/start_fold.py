@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from strategies.cluster.model import Event, Rejection, Sweep, TelemetryRecord
-from strategies.cluster.packing import LONGEST_LOG_START, EarlyRecord
+from strategies.cluster.packing import MOST_EARLY_RECORDS, EarlyRecord
 from strategies.cluster.state import Clock, ClusterState
 from strategies.cluster.store import StateStore
 from strategies.fold.producer_votes import clock_rejection
@@ -82,7 +82,7 @@ class StartFold:
         refused = any(isinstance(event, Rejection) for event in events)
         early = state.early if refused else (*state.early, EarlyRecord.of(record, far))
         state = store.get_cluster()
-        if state.round == 0 and len(early) < LONGEST_LOG_START:
+        if state.round == 0 and len(early) < MOST_EARLY_RECORDS:
             store.put_cluster(replace(state, early=early))
             return events
         store.put_cluster(replace(state, early=None))

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from strategies.cluster.budget import no_later
-from strategies.cluster.intent_state import NO_INTENTS, Answers, Drain, Intents, at_time
+from strategies.cluster.budget import merge_later_entries
+from strategies.cluster.intent_state import NO_INTENTS, Answers, Drain, Intents, move_intents_back
 from strategies.cluster.memory import NO_EPISODE
-from strategies.cluster.rival_state import at_another_time
+from strategies.cluster.rival_state import move_rivals_back
 from strategies.cluster.state import ClusterState, InFlight, Order
 from strategies.cluster.store import BrokerState, StateStore
 from strategies.executor.admission import MOST_AHEAD_MS
-from strategies.fold.intents_and_notes import not_from_the_future
+from strategies.fold.intents_and_notes import move_notes_back
 from strategies.settings import RoundSettings
 
 DAY_MS = 86_400_000
@@ -44,38 +44,38 @@ def forget_everything_timed(store: StateStore) -> None:
             joined=state.joined,
             voters=max(state.voters, state.live),
             policies=state.policies,
-            intents=at_time(state.intents, now_ms),
+            intents=move_intents_back(state.intents, now_ms),
             # The hourly budget is a guarantee. The age of these moves is unknown, so they count as
             # moves of now.
             spent=tuple(replace(entry, ts=now_ms) for entry in state.spent),
-            rivals=at_another_time(state.rivals, now_ms),
+            rivals=move_rivals_back(state.rivals, now_ms),
             bulkhead=state.bulkhead,
         )
     )
 
 
-def begin_nothing_later(store: StateStore) -> None:
+def set_later_times_to_now(store: StateStore) -> None:
     """Sets, after the collector's clock has gone back, all later times in the state to now."""
     state = store.get_cluster()
     now_ms = state.now_ms
     for broker in store.brokers():
         store.put_broker(_broker_at(broker, now_ms))
-    not_from_the_future([broker.broker for broker in store.brokers()], store, now_ms)
+    move_notes_back([broker.broker for broker in store.brokers()], store, now_ms)
     store.put_cluster(
         replace(
             _moves_at(state, now_ms),
             strays={},
             trailing={},
             overtaken={},
-            intents=at_time(state.intents, now_ms),
+            intents=move_intents_back(state.intents, now_ms),
             gone=_times_at(state.gone, now_ms),
-            rivals=at_another_time(state.rivals, now_ms),
+            rivals=move_rivals_back(state.rivals, now_ms),
             pauses=(),
         )
     )
 
 
-def untimed(broker: BrokerState) -> BrokerState:
+def forget_report_times(broker: BrokerState) -> BrokerState:
     """Removes the times of a broker's reports, so that its next report counts as new, whatever time
     it has.
     """
@@ -90,7 +90,7 @@ def _broker_at(broker: BrokerState, now_ms: int) -> BrokerState:
     """
     memory, gave_at_ms = broker.memory, broker.memory.gave_at_ms
     return replace(
-        untimed(broker),
+        forget_report_times(broker),
         judged_after_ms=min(broker.judged_after_ms, now_ms),
         memory=replace(
             memory, gave_at_ms=None if gave_at_ms is None else min(gave_at_ms, now_ms), history=None
@@ -116,7 +116,7 @@ def _moves_at(state: ClusterState, now_ms: int) -> ClusterState:
             )
             for id_, rehearsal in state.rehearsed.items()
         },
-        spent=no_later(state.spent, now_ms),
+        spent=merge_later_entries(state.spent, now_ms),
         memory=replace(state.memory, moves=(), episode=NO_EPISODE),
     )
 
@@ -137,7 +137,7 @@ def _command_at(command: _Command, now_ms: int) -> _Command:
     )
 
 
-def forget_ms(settings: RoundSettings) -> int:
+def forget_after_ms(settings: RoundSettings) -> int:
     """Returns the time without records (ms) after which a cluster is forgotten; 0 = never."""
     return settings.forget_cluster_after_days * DAY_MS
 
@@ -196,7 +196,7 @@ def begin_again_if_away(last_ms: int, store: StateStore, settings: RoundSettings
     """Forgets a cluster that has come back after more than the setting. `last_ms`: its time before.
     Until the next round counts its brokers, a majority of as many as it had moves the time.
     """
-    state, after_ms = store.get_cluster(), forget_ms(settings)
+    state, after_ms = store.get_cluster(), forget_after_ms(settings)
     if after_ms > 0 and state.now_ms - last_ms > after_ms:
         rest = forget(state, store)
         rest = replace(rest, round_at_ms=state.now_ms, voters=rest.live, live=0)

@@ -22,7 +22,7 @@ _MARGIN = 1.4
 MOST_SAMPLES = 1_440
 
 
-def faded_after(weight: float) -> int:
+def samples_until_faded(weight: float) -> int:
     """Returns the number of samples after which an average no longer depends on its first value, at
     most MOST_SAMPLES. `weight`: of the past, 0–1; an average of weight 1 never fades.
     """
@@ -39,7 +39,9 @@ def warm_window_ms(settings: EngineSettings) -> int:
     """
     rounds = settings.round
     memory = settings.entry.memory(settings.chosen)
-    samples = max(faded_after(_SHORT_AVERAGE), faded_after(memory.weight), memory.samples)
+    samples = max(
+        samples_until_faded(_SHORT_AVERAGE), samples_until_faded(memory.weight), memory.samples
+    )
     averages_ms = max(samples * rounds.interval_ms, memory.learned_ms)
     # First the averages fade, from when on all decisions are equal; then the memory of decisions.
     decisions_ms = max(

@@ -14,14 +14,14 @@ from strategies.cluster.intent_state import (
     DrainState,
     Intents,
     end_drain,
-    without_drain,
+    finish_drain,
 )
 from strategies.cluster.store import BrokerState
 from strategies.ordered_sum import ordered_sum
 from strategies.reason_codes import NOTHING, Meaning, Meanings, Refusal
 from strategies.round.drain_step import WAITS, DrainStep, Evacuation
 from strategies.round.round_input import RoundInput, Rules
-from strategies.round.screening import Screened
+from strategies.round.screening import Screening
 
 #: Number of rounds in an estimate of the time left, and its minimum number of steps between them.
 _ROUNDS, _FEWEST = 10, 2
@@ -70,16 +70,16 @@ class _Step:
     advice: str = _WAIT
 
 
-def without_passed(intents: Intents, now_ms: int) -> Intents:
+def end_passed_drains(intents: Intents, now_ms: int) -> Intents:
     """Ends the drains whose time has passed."""
     for broker in sorted(intents.drains):
         until_ms = intents.drains[broker].until_ms
         if until_ms is not None and until_ms <= now_ms:
-            intents = without_drain(intents, broker, now_ms, how="its time has passed")
+            intents = finish_drain(intents, broker, now_ms, how="its time has passed")
     return _update_phases(intents)
 
 
-def by_notes_only(intents: Intents) -> Intents:
+def count_noted_bundles(intents: Intents) -> Intents:
     """Counts all bundles of the notes as being on the drained brokers again, after a broker has
     left that took some of them: Pulsar may have placed a bundle back where it came from. If the
     collector did not list the bundles in between, no new note shows that. A bundle stops counting
@@ -89,15 +89,15 @@ def by_notes_only(intents: Intents) -> Intents:
     return replace(intents, drains=drains)
 
 
-def after_step(
-    round_input: RoundInput, screened: Screened, step: DrainStep, rules: Rules
+def update_intents(
+    round_input: RoundInput, screening: Screening, step: DrainStep, rules: Rules
 ) -> Intents:
     """Returns the intents after a round, with the states of drains and the phases of the roll."""
     intents = round_input.state.intents
     if not intents.drains:
         return intents
     leavers = _find_leavers(round_input, rules.round.stale_after_ms)
-    facts = DrainFacts(round_input, screened.stale, leavers, rules.meanings)
+    facts = DrainFacts(round_input, screening.stale, leavers, rules.meanings)
     for broker in sorted(intents.drains):
         if broker in step.evacuation.forbidden:
             intents = _refuse(
@@ -171,7 +171,7 @@ def _count_left(drain: Drain, remaining: int, facts: DrainFacts) -> Drain:
     expired = max(answers.expired, facts.unanswered.get(drain.broker, 0))
     answers = replace(answers, expired=expired)
     seen = (*(entry for entry in drain.seen if entry[0] < now_ms), (now_ms, remaining))
-    left_ms, error_ms = time_left(seen[-_ROUNDS:])
+    left_ms, error_ms = estimate_time_left(seen[-_ROUNDS:])
     return replace(
         drain,
         left=remaining,
@@ -183,7 +183,7 @@ def _count_left(drain: Drain, remaining: int, facts: DrainFacts) -> Drain:
     )
 
 
-def time_left(seen: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
+def estimate_time_left(seen: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
     """Estimates the time (ms) until no bundle is left, and the error of the estimate (ms), by the
     rate at which bundles have left. Returns None, None without enough rounds, or if none has left.
     `seen`: (time, bundles left) of the last rounds.

@@ -25,7 +25,7 @@ from strategies.placement.answers import BEING_DRAINED
 from strategies.placement.destinations import Destinations
 from strategies.reason_codes import Meaning, Refusal
 from strategies.round.round_input import RoundInput, Rules
-from strategies.round.screening import Screened, on_the_way, view_of
+from strategies.round.screening import Screening, moves_on_the_way, view_of
 from strategies.settings import MODE_RULES
 
 #: Code of bundles that wait until others have arrived, or for a later round.
@@ -90,7 +90,7 @@ class DrainStep:
 
 def drain_step(
     round_input: RoundInput,
-    screened: Screened,
+    screening: Screening,
     rules: Rules,
     budget: Budget,
     closed: Refusal | None,
@@ -99,20 +99,20 @@ def drain_step(
     leave. Spends the budget.
     """
     refusals = _drain_refusals(round_input.state.intents)
-    draining = tuple(broker.broker for broker in screened.live if broker.broker in refusals)
+    draining = tuple(broker.broker for broker in screening.live if broker.broker in refusals)
     if not draining:
         return DrainStep()
     # Moves under way count in every mode, so that a drain commands no bundle twice and overloads no
     # broker.
     counting = replace(rules, by_mode=MODE_RULES["fixed"])
-    view = view_of(round_input, screened.live, counting)
+    view = view_of(round_input, screening.live, counting)
     destinations = Destinations(
         view,
         round_input.number,
         rules.destinations,
         policies=view.policies,
         memory=round_input.memory,
-        on_the_way=on_the_way(round_input, view, rules),
+        on_the_way=moves_on_the_way(round_input, view, rules),
         closed=refusals,
     )
     brokers = {broker.broker: broker for broker in view.brokers if broker.broker in refusals}

@@ -64,7 +64,7 @@ class CommonFigures:
     nothing: bool = False
 
 
-def compared(
+def compare_figures(
     reported: Mapping[str, Figures], weights: Weights, capacities: "Capacities", cluster: str
 ) -> CommonFigures:
     """Finds the resources that all of these brokers measure, and their figures of these.
@@ -73,7 +73,7 @@ def compared(
     """
     if capacities:
         reported = {
-            name: capacities.applied(name, broker_figures)
+            name: capacities.apply(name, broker_figures)
             for name, broker_figures in reported.items()
         }
     counting = [name for name in RESOURCES if getattr(weights, name) > 0]
@@ -120,7 +120,7 @@ def compared(
     )
 
 
-def begun_again(memory: Memory, left_out: tuple[str, ...]) -> Memory:
+def forget_usages(memory: Memory, left_out: tuple[str, ...]) -> Memory:
     """Removes from the memory everything that depends on the resources by which usage is
     computed.
     """
@@ -136,7 +136,7 @@ def begun_again(memory: Memory, left_out: tuple[str, ...]) -> Memory:
     return Memory(brokers, cluster)
 
 
-def comparable(memory: Memory, left_out: tuple[str, ...]) -> tuple[Memory, bool]:
+def adapt_memory(memory: Memory, left_out: tuple[str, ...]) -> tuple[Memory, bool]:
     """Returns the memory with which a round goes on that leaves out these resources, and True if
     the round has to wait. Averages and samples of other resources are forgotten only in the second
     such round in a row, because a figure may be missing once by chance.
@@ -146,7 +146,7 @@ def comparable(memory: Memory, left_out: tuple[str, ...]) -> tuple[Memory, bool]
         if not cluster_memory.others_measured:
             return memory, False
         return replace(memory, cluster=replace(cluster_memory, others_measured=False)), False
-    cleared = begun_again(memory, left_out)
+    cleared = forget_usages(memory, left_out)
     if cluster_memory.others_measured or cleared == Memory(
         memory.brokers, replace(cluster_memory, left_out=left_out)
     ):
@@ -154,7 +154,7 @@ def comparable(memory: Memory, left_out: tuple[str, ...]) -> tuple[Memory, bool]
     return replace(memory, cluster=replace(cluster_memory, others_measured=True)), True
 
 
-def waits(cluster: str, left_out: Sequence[str]) -> Skip:
+def waiting_skip(cluster: str, left_out: Sequence[str]) -> Skip:
     """Returns the skip of a round that waits because other resources are measured than before."""
     by = f"all but {_names(left_out)}" if left_out else "all resources"
     text = (
@@ -258,7 +258,7 @@ class Capacities:
     def __bool__(self) -> bool:
         return bool(self.nic_gbps or self.cores)
 
-    def applied(self, broker: str, figures: Figures) -> Figures:
+    def apply(self, broker: str, figures: Figures) -> Figures:
         """Returns the figures of a broker with the operator's limits."""
         cpu, _, bandwidth, _ = self._limits(broker)
         if not (cpu or bandwidth):
@@ -272,7 +272,7 @@ class Capacities:
         )
 
     def limits(self, brokers: Sequence[str], used: Floats, limit: Floats) -> Floats:
-        """Does for columns what `applied` does for one broker: returns the limits. `used`, `limit`:
+        """Does for columns what `apply` does for one broker: returns the limits. `used`, `limit`:
         float64[rounds, brokers, 4] of CPU, direct memory, bandwidth in and out.
         """
         own = np.array([self._limits(broker) for broker in brokers]).reshape(-1, 4)

@@ -32,12 +32,12 @@ from strategies.limits import is_open
 from strategies.placement.destinations import Destinations
 from strategies.reason_codes import Meaning, Meanings, Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
-from strategies.round.drain_progress import after_step
+from strategies.round.drain_progress import update_intents
 from strategies.round.drain_step import DrainStep, drain_step
-from strategies.round.measured import comparable, waits
+from strategies.round.measured import adapt_memory, waiting_skip
 from strategies.round.round_input import RoundInput, RoundResult, Rules
-from strategies.round.round_record import begun_record, bounded
-from strategies.round.screening import Screened, on_the_way, screen, view_of
+from strategies.round.round_record import bounded, empty_record
+from strategies.round.screening import Screening, moves_on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder, Shedding
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
 from strategies.splitting.when_modular import bundles_per_namespace
@@ -58,13 +58,13 @@ _YIELDS = "rounds yield to something else that moves bundles"
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Assessment:
     """The first half of a round, up to the strategy's result."""
 
     #: The brokers that take part.
-    screened: Screened
+    screening: Screening
     #: The bundles that leave draining brokers.
-    drained: DrainStep
+    drains: DrainStep
     #: The cluster with draining brokers, and without them.
     whole: ClusterView
     view: ClusterView
@@ -78,49 +78,53 @@ class Judged:
     closed: Refusal | None
 
 
-def judge_cluster(round_input: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
+def assess_cluster(round_input: RoundInput, shedder: Shedder, rules: Rules) -> Assessment:
     """Runs the first half of a round: screens, drains, sheds. It reads a bundle table only where a
     bundle may be selected, so a round that reads no table decides nothing.
     """
-    screened = screen(round_input, rules)
+    screening = screen(round_input, rules)
     before = memory = round_input.memory
     changed = False
-    if len(screened.live) > 1:  # one broker alone is compared with no other
-        memory, changed = comparable(before, screened.left_out)
+    if len(screening.live) > 1:  # one broker alone is compared with no other
+        memory, changed = adapt_memory(before, screening.left_out)
     if memory is not before:
         round_input = round_input.with_memory(memory)
     budget, closed = (
         Budget(rules.limits, round_input.state.spent, round_input.now_ms),
         _refuse_outside_windows(round_input, rules),
     )
-    drained = drain_step(round_input, screened, rules, budget, closed)
+    drained = drain_step(round_input, screening, rules, budget, closed)
     moves, draining = drained.moves, drained.draining
-    whole = view = view_of(round_input, screened.live, rules)
+    whole = view = view_of(round_input, screening.live, rules)
     if draining:
-        view = view_of(round_input, screened.live, rules, moves, draining)
+        view = view_of(round_input, screening.live, rules, moves, draining)
     destinations = Destinations(
         view,
         round_input.number,
         rules.destinations,
         policies=view.policies,
         memory=drained.memory or memory,
-        on_the_way=on_the_way(round_input, whole, rules, moves),
+        on_the_way=moves_on_the_way(round_input, whole, rules, moves),
         opened=drained.memory is not None,
     )
     view = replace(view, takers=destinations.takers, even=destinations.even)
-    if screened.nothing or changed:
-        skips = () if screened.nothing else (waits(round_input.cluster, screened.left_out),)
+    if screening.nothing or changed:
+        skips = (
+            () if screening.nothing else (waiting_skip(round_input.cluster, screening.left_out),)
+        )
         shedding = Shedding((), skips, memory)
     else:
         shedding = _shed(view, destinations.memory, shedder)
     under_way = len(round_input.under_way) if rules.by_mode.counts_moves else 0
-    return Judged(screened, drained, whole, view, destinations, shedding, under_way, budget, closed)
+    return Assessment(
+        screening, drained, whole, view, destinations, shedding, under_way, budget, closed
+    )
 
 
 def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     """Runs one round. Deterministic; never raises on valid input."""
-    assessment = judge_cluster(round_input, shedder, rules)
-    view, drained = assessment.view, assessment.drained.evacuation.leaving
+    assessment = assess_cluster(round_input, shedder, rules)
+    view, drained = assessment.view, assessment.drains.evacuation.leaving
     leaving = _clear_bundles(round_input, assessment, rules)
     bundles_in = _bundle_counter(view)
     splits = due_splits(
@@ -143,11 +147,11 @@ def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundR
     if rules.throttling.advise and rules.by_mode.advises and not yields:
         orders += _advice(assessment, round_input, orders, bundles_in, rules, usage=usage)
     commands = tuple(_number_command(order, estimate, round_input, rules) for order in orders)
-    intents = after_step(round_input, assessment.screened, assessment.drained, rules)
+    intents = update_intents(round_input, assessment.screening, assessment.drains, rules)
     record = replace(
-        begun_record(round_input, rules),
+        empty_record(round_input, rules),
         brokers=tuple(usage),
-        stale=assessment.screened.stale,
+        stale=assessment.screening.stale,
         usage=usage,
         usage_after=usage | estimate.changed_usages(),
         commands=tuple(command.id for command in commands),
@@ -167,20 +171,20 @@ def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundR
         Memory(leaving.memory.brokers, replace(leaving.memory.cluster, split_hits=splits.hits)),
         estimate.loads,
         assessment.budget.spent,
-        {**assessment.drained.evacuation.throughputs, **leaving.throughputs},
+        {**assessment.drains.evacuation.throughputs, **leaving.throughputs},
         intents,
     )
 
 
 def _changed_usages(
-    assessment: Judged, usage: Mapping[str, float], rules: Rules
+    assessment: Assessment, usage: Mapping[str, float], rules: Rules
 ) -> dict[str, float]:
     """Returns the reported usage of the brokers for which commanded moves change it."""
-    reported = {broker.broker: rules.usage(broker.figures) for broker in assessment.screened.live}
+    reported = {broker.broker: rules.usage(broker.figures) for broker in assessment.screening.live}
     return {name: fraction for name, fraction in reported.items() if fraction != usage[name]}
 
 
-def _with_spreads(record: Round, assessment: Judged) -> Round:
+def _with_spreads(record: Round, assessment: Assessment) -> Round:
     """Adds the spreads of the brokers that are not being drained to the record."""
     names = [broker.broker for broker in assessment.view.brokers]
     throughputs = [broker.figures.traffic.msg_throughput for broker in assessment.view.brokers]
@@ -193,10 +197,10 @@ def _with_spreads(record: Round, assessment: Judged) -> Round:
 
 
 def _skips(
-    round_input: RoundInput, assessment: Judged, *refused: Sequence[Skip]
+    round_input: RoundInput, assessment: Assessment, *refused: Sequence[Skip]
 ) -> tuple[Skip, ...]:
     """Returns all skips of the round, with a bounded number of names."""
-    first = (*assessment.screened.skips, *assessment.drained.skips, *assessment.shedding.skips)
+    first = (*assessment.screening.skips, *assessment.drains.skips, *assessment.shedding.skips)
     return bounded(
         (*first, *(skip for skips in refused for skip in skips)),
         round_input.cluster,
@@ -215,7 +219,7 @@ class _Order:
 
 
 def _advice(
-    assessment: Judged,
+    assessment: Assessment,
     round_input: RoundInput,
     orders: Sequence[_Order],
     bundles_in: Callable[[str], int],
@@ -241,7 +245,7 @@ def _advice(
 
 
 def _derive_state(
-    assessment: Judged,
+    assessment: Assessment,
     orders: Sequence[_Order],
     usage: Mapping[str, float],
     refused: Sequence[Skip],
@@ -250,9 +254,9 @@ def _derive_state(
     facts = RoundFacts(
         actions=[order.action for order in orders],
         brokers=[broker.broker for broker in assessment.view.brokers],
-        stale=assessment.screened.stale,
+        stale=assessment.screening.stale,
         usage={broker.broker: usage[broker.broker] for broker in assessment.view.brokers},
-        skips=(*assessment.screened.skips, *assessment.shedding.skips),
+        skips=(*assessment.screening.skips, *assessment.shedding.skips),
         meanings=meanings,
         refused=refused,
         under_way=assessment.under_way,
@@ -296,10 +300,10 @@ def _refuse_while_yielding(round_input: RoundInput) -> Refusal | None:
     return Refusal("rounds-yield", f"would be moved, but {_YIELDS}")
 
 
-def _clear_bundles(round_input: RoundInput, assessment: Judged, rules: Rules) -> Leaving:
+def _clear_bundles(round_input: RoundInput, assessment: Assessment, rules: Rules) -> Leaving:
     elsewhere = {
         bundle: Gained(move.source, round_input.number)
-        for bundle, move in assessment.drained.moves.items()
+        for bundle, move in assessment.drains.moves.items()
     }
     refusals = LeavingRules(
         rules.by_mode.keeps_due,

@@ -117,4 +117,4 @@ class RoundResult:
     #: The intents with the progress of drains.
     intents: Intents = NO_INTENTS
     #: False if a rule raised an error, or if records were over the quota.
-    decided: bool = True
+    is_decided: bool = True

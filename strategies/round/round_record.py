@@ -12,7 +12,7 @@ from strategies.cluster.cool_downs import of_all_moves
 from strategies.cluster.intent_state import NO_INTENTS, statuses
 from strategies.cluster.model import Round, Skip
 from strategies.cluster.packing import figures_to_list
-from strategies.cluster.rival_state import used_by_rounds
+from strategies.cluster.rival_state import values_for_digest
 from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.figures.estimate import spread
@@ -27,7 +27,7 @@ _NAMED, _NAMED_PER_BROKER = 1_000, 20
 _LONGEST_TEXT = 2_000
 
 
-def begun_record(round_input: RoundInput, rules: Rules) -> Round:
+def empty_record(round_input: RoundInput, rules: Rules) -> Round:
     """Returns the record of a round that has not decided anything: no brokers, no commands."""
     nothing = spread([])
     return Round(
@@ -51,20 +51,20 @@ def begun_record(round_input: RoundInput, rules: Rules) -> Round:
     )
 
 
-def undecided(round_input: RoundInput, rules: Rules, code: str, text: str) -> RoundResult:
+def set_aside_round(round_input: RoundInput, rules: Rules, code: str, text: str) -> RoundResult:
     """Returns the result of a round that is set aside: no command, and the memory as it was, so
     that the next round tries again. `code`, `text`: of the skip that gives the reason.
     """
     skip = Skip("cluster", (round_input.cluster,), code, text)
     brokers = [broker.broker for broker in round_input.brokers]
     record = replace(
-        begun_record(round_input, rules),
+        empty_record(round_input, rules),
         skips=(skip,),
         state=state_of(RoundFacts((), brokers, {}, {}, (skip,), rules.meanings)),
         intents=statuses(round_input.state.intents),
     )
     return RoundResult(
-        (), record, round_input.memory, {}, intents=round_input.state.intents, decided=False
+        (), record, round_input.memory, {}, intents=round_input.state.intents, is_decided=False
     )
 
 
@@ -96,7 +96,7 @@ def _digest(round_input: RoundInput, cool_down_ms: int) -> str:
             [asdict(intents), {name: note.bundles for name, note in round_input.owned.items()}]
         )
     if round_input.state.rivals.moves:
-        inputs.append(used_by_rounds(round_input.state.rivals))
+        inputs.append(values_for_digest(round_input.state.rivals))
     # Only the pace of drains uses the pauses.
     if round_input.state.intents.drains and round_input.state.pauses:
         inputs.append(round_input.state.pauses)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from strategies.averages.bundle_averages import bundles_of, unpack_history
 from strategies.bundles import BundleLoads, no_bundles
-from strategies.cluster.cool_downs import of_all_moves, resting
+from strategies.cluster.cool_downs import bundles_at_rest, of_all_moves
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Skip
 from strategies.cluster.state import COLLECTOR, EXECUTOR, Departed, InFlight, tolerance_of
 from strategies.cluster.store import BrokerState
@@ -21,9 +21,9 @@ from strategies.limits import matcher, of_namespaces
 from strategies.placement.contract import UNKNOWN, Averages
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.reason_codes import Meaning
-from strategies.round.measured import CommonFigures, compared
+from strategies.round.measured import CommonFigures, compare_figures
 from strategies.round.round_input import RoundInput, Rules
-from strategies.round.yielding import skips as rival_skips
+from strategies.round.yielding import rival_skips
 from strategies.shedding.reason_texts import by_reason
 
 #: The reason codes of this module.
@@ -60,7 +60,7 @@ _POLICIES_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Screened:
+class Screening:
     """The result of screening."""
 
     #: Brokers that take part, with the figures by which they are compared.
@@ -74,7 +74,7 @@ class Screened:
     nothing: bool = False
 
 
-def screen(round_input: RoundInput, rules: Rules) -> Screened:
+def screen(round_input: RoundInput, rules: Rules) -> Screening:
     """Selects the brokers with valid figures, except those that `limits.excluded_brokers` names."""
     live, stale, excluded, clocks = list[BrokerState](), dict[str, str](), list[str](), list[Skip]()
     tolerance, few = tolerance_of(rules.round), len(round_input.brokers) == 2
@@ -124,8 +124,8 @@ def screen(round_input: RoundInput, rules: Rules) -> Screened:
     common = CommonFigures({broker.broker: broker.figures for broker in live})
     if rules.by_mode.compares_measured:
         weights = rules.destinations.weights
-        common = compared(common.figures, weights, rules.capacities, round_input.cluster)
-    return Screened(
+        common = compare_figures(common.figures, weights, rules.capacities, round_input.cluster)
+    return Screening(
         tuple(
             _with_common_figures(broker, common)
             for broker in live
@@ -289,7 +289,7 @@ def view_of(
         round_input.cluster,
         round_input.now_ms,
         brokers,
-        resting(cooling, in_flight, leaving),
+        bundles_at_rest(cooling, in_flight, leaving),
         cool_down_ms=rules.round.cool_down_ms,
         is_excluded=of_namespaces(rules.limits.excluded_namespaces),
         policies=policies,
@@ -298,7 +298,7 @@ def view_of(
     )
 
 
-def on_the_way(
+def moves_on_the_way(
     round_input: RoundInput,
     view: ClusterView,
     rules: Rules,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from strategies.cluster.budget import HOUR_MS
 from strategies.cluster.cool_downs import of_foreign_moves
 from strategies.cluster.model import Skip
-from strategies.cluster.rival_state import ForeignMove, Rivals, without_old_commands
+from strategies.cluster.rival_state import ForeignMove, Rivals, forget_old_commands
 from strategies.cluster.rule_settings import RivalSettings
 from strategies.reason_codes import NEXT_ROUNDS, Meaning
 
@@ -41,7 +41,7 @@ def update_yielding(rivals: Rivals, now_ms: int, settings: RivalSettings, rest_m
         moves=moves,
         against_ms=(*(ts for ts in rivals.against_ms if ts >= now_ms - HOUR_MS), *against),
     )
-    rivals = without_old_commands(rivals, now_ms)
+    rivals = forget_old_commands(rivals, now_ms)
     if rivals.yielding_ms is not None:
         newest = max((move.ts for move in moves), default=-1)
         calm = newest <= now_ms - calm_ms(rivals, settings) or settings.moves_per_hour == 0
@@ -81,7 +81,7 @@ def _foreign_moves(rivals: Rivals, now_ms: int) -> Sequence[ForeignMove]:
     return [move for move in rivals.moves if move.ts > since_ms]
 
 
-def who(rivals: Rivals) -> str:
+def describe_rival(rivals: Rivals) -> str:
     """Returns a phrase about the rival, as far as the newest sweep shows who it is."""
     if rivals.leader is None or rivals.shedding is None:
         return "the collector could not read at the leader whether Pulsar's own shedder is on"
@@ -93,7 +93,7 @@ def who(rivals: Rivals) -> str:
     )
 
 
-def skips(
+def rival_skips(
     rivals: Rivals, cluster: str, now_ms: int, settings: RivalSettings, rest_ms: int
 ) -> tuple[Skip, ...]:
     """Returns the skips about foreign moves: the bundles that rest, and the reason to yield."""
@@ -105,7 +105,7 @@ def skips(
         recent = [move for move in rivals.moves if move.ts >= now_ms - rest_ms]
         text = (
             f"something else moved {_number(len(recent), 'bundle')} ({_paths(recent)}); "
-            f"{who(rivals)}; "
+            f"{describe_rival(rivals)}; "
             f"each rests for round.cool_down_ms = {rest_ms}"
         )
         reasons.append(
@@ -123,7 +123,7 @@ def _yielding_skip(rivals: Rivals, cluster: str, now_ms: int, settings: RivalSet
     text = (
         f"something else has moved {_number(len(moves), 'bundle')} in "
         f"{_minutes(now_ms - since_ms)} ({_paths(moves)}), the last one "
-        f"{_minutes(now_ms - last_ms)} ago; {who(rivals)}; rounds act again after "
+        f"{_minutes(now_ms - last_ms)} ago; {describe_rival(rivals)}; rounds act again after "
         f"{_minutes(calm_ms(rivals, settings))} (rivals.calm_ms) without such a move"
     )
     return Skip(

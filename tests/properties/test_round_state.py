@@ -16,7 +16,7 @@ from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import EngineSettings, rules_of
 from strategies.fold.meanings import meanings_of
 from strategies.reason_codes import STATES
-from strategies.round.round import judge_cluster, run_round
+from strategies.round.round import assess_cluster, run_round
 from strategies.round.round_input import RoundInput
 from strategies.settings import Mode
 from strategies.shedding.registry import SHEDDERS
@@ -85,7 +85,7 @@ def test_a_round_has_one_state_and_it_is_that_of_its_decisions(
     assert done.counted == (len(given_.under_way) if mode == "fixed" else 0)
     assert {*done.measured} <= {*done.brokers}
     if state.code == "not-allowed":
-        selected = judge_cluster(given_, rule, rules).shedding.decisions
+        selected = assess_cluster(given_, rule, rules).shedding.decisions
         assert selected or decisive[-1] in UNSELECTED or chosen.splitting.enabled
 
     read = decode_round(encode_round(done))
