@@ -126,20 +126,9 @@ def screen(round_input: RoundInput, rules: Rules) -> Screening:
         weights = rules.destinations.weights
         common = compare_figures(common.figures, weights, rules.capacities, round_input.cluster)
     return Screening(
-        tuple(
-            _with_common_figures(broker, common)
-            for broker in live
-            if broker.broker in common.figures
-        ),
+        tuple(_with_common(broker, common) for broker in live if broker.broker in common.figures),
         {**stale, **refused, **common.blind},
-        (
-            *skips,
-            *clocks,
-            *_left_out_skips(live),
-            *_unaccepted_skips(refused),
-            *others,
-            *common.skips,
-        ),
+        (*skips, *clocks, *_left_out_skips(live), *_rejections(refused), *others, *common.skips),
         common.left_out,
         common.nothing,
     )
@@ -171,7 +160,7 @@ def _find_unaccepted(
     return {name: f"{why}; {_LISTED}" for name, why in reasons.items()}
 
 
-def _unaccepted_skips(refused: Mapping[str, str]) -> list[Skip]:
+def _rejections(refused: Mapping[str, str]) -> list[Skip]:
     text = f"no report of it was accepted lately; {_LISTED}"
     return by_reason("reports-rejected", dict.fromkeys(refused, text))
 
@@ -184,7 +173,7 @@ def _left_out_skips(live: Sequence[BrokerState]) -> list[Skip]:
     return by_reason("figures-left-out", {name: text for name, text in complaints.items() if text})
 
 
-def _with_common_figures(broker: BrokerState, common: CommonFigures) -> BrokerState:
+def _with_common(broker: BrokerState, common: CommonFigures) -> BrokerState:
     """Returns a broker with the figures by which it is compared."""
     figures = common.figures[broker.broker]
     return broker if figures is broker.figures else replace(broker, figures=figures)
