@@ -1,7 +1,8 @@
 """Reads telemetry rows in the stateful stage, and decodes their records one at a time.
 
-A glance finds a record's cluster and time. The record is decoded when it is the next one in topic
-order and its cluster's quota admits it (`processor.fold`). Until then a large one waits in a file.
+`peek` reads a record's cluster and time from its first bytes. The record is decoded when it is the
+next one in topic order and its cluster's quota admits it (`processor.fold`). Until then a large one
+waits in a file.
 
 With one state partition there is one stage: rows reach the stateful task as they are in the topic
 (`reading`). With several partitions, each record must first reach the partition of its cluster's
@@ -42,37 +43,40 @@ _AROUND = ("key", "headers", "ts")
 
 
 class ReadingRules(NamedTuple):
-    """How a task reads records. `key`: of intents; `side_by_side`: see `reading`."""
+    """The rules and helpers by which a task reads records."""
 
     limits: WireLimits
+    #: The key of intents; None if they are not signed.
     key: SigningKey | None
+    #: See `reading`.
     side_by_side: bool
     large: LargeRecords
 
 
 class Unread(NamedTuple):
-    """A record that is not decoded yet.
-
-    `ts`: its time if the partitions of the topic grow at the same time; 0 if it is unknown or one
-    partition follows the other. `cluster`: empty if it is unknown. `has_quota`: whether the
-    cluster's quota decides on `arrival`. `value`: the original bytes, or less: then they are read
-    from the topic, or from the file of large records; `readable`: in the form of the wire; `size`:
-    bytes of the whole record.
-    """
+    """A record that is not decoded yet."""
 
     partition: int
     offset: int
+    #: Its time (ms since the epoch) if the partitions of the topic grow at the same time; 0 if it
+    #: is unknown, or if one partition follows the other.
     ts: int
+    #: Empty if it is unknown.
     cluster: str
+    #: The cluster's quota decides whether `arrival` is decoded.
     has_quota: bool
     arrival: UnreadRecord
+    #: The original bytes; if there are fewer than `arrival.size`, they are read from the file of
+    #: large records or from the topic.
     value: bytes
+    #: The bytes in the form of the wire.
     readable: bytes
+    #: Bytes of the whole record.
     size: int
     rules: ReadingRules
 
     def decoded(self) -> TelemetryRecord | OutputRow:
-        """The record, or the row for the rejected topic."""
+        """Decodes the record. Returns the row for the rejected topic if it is not valid."""
         place, value, readable = Position(*self.arrival.place), self.value, self.readable
         if len(value) < self.arrival.size:
             value, readable = self.rules.large.read(place, self.arrival.size)
@@ -89,12 +93,14 @@ ReadRows = Callable[[Iterable[Any]], Iterator[Unread]]
 
 
 class PackedRecord(NamedTuple):
-    """A record on its way to the stateful task. `readable`: None if it is the value itself."""
+    """A record on its way to the stateful task."""
 
     place: Position
     peeked: Peeked
     value: bytes
+    #: The form of the wire; None if it is the value itself.
     readable: bytes | None
+    #: Bytes of the whole record.
     size: int
 
 
@@ -154,8 +160,8 @@ def packer(
         for batch in batches:
             rows = [
                 (shard, packed)
-                for shard, some in _by_shard(batch, partitions, source).items()
-                for packed in pack_records(some)
+                for shard, records in _by_shard(batch, partitions, source).items()
+                for packed in pack_records(records)
             ]
             if rows:
                 yield pa.record_batch(
@@ -166,17 +172,17 @@ def packer(
 
 
 def pack_records(records: Iterable[PackedRecord]) -> Iterator[bytes]:
-    """Values of the column `packed`, each complete as soon as it is large enough."""
-    some: list[PackedRecord] = []
+    """Yields values of the column `packed`, each as soon as it has `_ROW_BYTES`."""
+    pending: list[PackedRecord] = []
     size = 0
     for record in records:
-        some.append(record)
+        pending.append(record)
         size += len(record.value) + len(record.readable or b"")
         if size >= _ROW_BYTES:
-            yield msgspec.msgpack.encode(some)
-            some, size = [], 0
-    if some:
-        yield msgspec.msgpack.encode(some)
+            yield msgspec.msgpack.encode(pending)
+            pending, size = [], 0
+    if pending:
+        yield msgspec.msgpack.encode(pending)
 
 
 def _by_shard(batch: Any, partitions: int, source: SourceSettings) -> dict[int, list[PackedRecord]]:
@@ -187,7 +193,7 @@ def _by_shard(batch: Any, partitions: int, source: SourceSettings) -> dict[int, 
         else batch.column(name).to_pylist()
         for name in (*_COLUMNS, *(_AROUND if raw else ()))
     )
-    found: defaultdict[int, list[PackedRecord]] = defaultdict(list)
+    records_of: defaultdict[int, list[PackedRecord]] = defaultdict(list)
     for topic, partition, offset, value, size, *around in zip(*columns, strict=True):
         readable = _enveloped(source, value, *around) if raw else None
         if readable is value:
@@ -195,15 +201,15 @@ def _by_shard(batch: Any, partitions: int, source: SourceSettings) -> dict[int, 
         peeked = peek(value or b"" if readable is None else readable)
         place = Position(topic, partition, offset)
         record = PackedRecord(place, peeked, value or b"", readable, size)
-        found[shard_of(peeked.cluster, partitions)].append(record)
-    return found
+        records_of[shard_of(peeked.cluster, partitions)].append(record)
+    return records_of
 
 
 def _unread(record: PackedRecord, rules: ReadingRules) -> Unread:
-    """The record that is to be decoded; a large one is put into the file of large records."""
+    """Returns a record to decode; moves the bytes of a large one to the file of large records."""
     place, (cluster, ts, has_quota), value, readable, size = record
     readable = value if readable is None else readable
-    # What a reader decodes or keeps, even if the source has passed on less.
+    # Bytes that a task decodes or keeps; the source may have passed on fewer.
     read = len(value) if size > rules.limits.max_record_bytes else size
     if len(readable) > LARGE_BYTES:
         rules.large.keep(place, value, readable)
@@ -211,7 +217,7 @@ def _unread(record: PackedRecord, rules: ReadingRules) -> Unread:
     return Unread(
         place.partition,
         place.offset,
-        # An intent is stamped by a person's machine: its time has no vote, here neither.
+        # An intent has the time of a person's machine, which does not affect the order of records.
         ts if has_quota and rules.side_by_side else 0,
         cluster,
         has_quota,
@@ -226,8 +232,8 @@ def _unread(record: PackedRecord, rules: ReadingRules) -> Unread:
 def _enveloped(
     source: SourceSettings, value: bytes | None, key: bytes | None, headers: Any, ts: int
 ) -> bytes:
-    """`headers`: None, or entries with `key` and `value`; the last of a name counts."""
-    named = {header["key"]: bytes(header["value"] or b"") for header in headers or ()}
-    return enveloped(
-        None if value is None else bytes(value), RecordMetadata(key, named, ts), source
-    )
+    """Returns a broker's own record in the envelope of the wire. `headers`: None, or entries with
+    `key` and `value`; the last one of a name counts.
+    """
+    last = {header["key"]: bytes(header["value"] or b"") for header in headers or ()}
+    return enveloped(None if value is None else bytes(value), RecordMetadata(key, last, ts), source)

@@ -1,5 +1,5 @@
-"""Converts a failed streaming query to an error of ours: the cause, the next step, no stack trace.
-No other module does this.
+"""Converts the error of a failed streaming query to one of ours, with the cause and the next step
+and without a stack trace. No other module does this.
 """
 
 import re
@@ -92,8 +92,8 @@ class JobError(RebalancerError):
 
 
 def explain(error: BaseException, spark_log: Path) -> RebalancerError:
-    """The error to raise for a failed query: the worker's own, if it is one of ours, otherwise a
-    JobError.
+    """Returns the error to raise for a failed query: the worker's own, if it is one of ours,
+    otherwise a JobError. `spark_log`: the file that the message names.
     """
     if isinstance(error, PublishRejected):
         return error
@@ -142,9 +142,9 @@ def explain(error: BaseException, spark_log: Path) -> RebalancerError:
     )
 
 
-def java_died(code: int, spark_log: Path) -> JobError:
-    """The error to raise after Spark's Java process has ended. `code`: its exit code, or the
-    negative number of a signal.
+def java_end_error(code: int, spark_log: Path) -> JobError:
+    """Returns the error to raise after Spark's Java process has ended. `code`: its exit code, or
+    the negative number of a signal.
     """
     how = f"ended with exit code {code}" if code >= 0 else f"was killed by {_signal_name(-code)}"
     return JobError(
@@ -156,13 +156,15 @@ def java_died(code: int, spark_log: Path) -> JobError:
 
 
 def _signal_name(number: int) -> str:
-    return next((one.name for one in signal.Signals if one == number), f"signal {number}")
+    return next((kind.name for kind in signal.Signals if kind == number), f"signal {number}")
 
 
 def _cause(text: str) -> tuple[str, str]:
-    """Name and text of the innermost Python error in Spark's text; otherwise its first line."""
-    found = list(_PYTHON_ERROR.finditer(text))
-    theirs = [match for match in found if not match[1].startswith(_WRAPPERS)] or found
+    """Returns name and text of the innermost Python error in Spark's text; without one, an empty
+    name and the first line.
+    """
+    errors_in = list(_PYTHON_ERROR.finditer(text))
+    theirs = [match for match in errors_in if not match[1].startswith(_WRAPPERS)] or errors_in
     if theirs:
         path, name, sentence = theirs[-1].groups()
         return name, sentence if path.startswith("strategies.") else f"{name}: {sentence}"
@@ -170,7 +172,7 @@ def _cause(text: str) -> tuple[str, str]:
 
 
 def first_line(text: str) -> str:
-    """The first line of an error that says something: py4j puts one of its own before it."""
+    """Returns the first line of an error's text, without the line that py4j puts before it."""
     lines = (
         line.removeprefix(": ")
         for line in text.strip().splitlines()

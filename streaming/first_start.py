@@ -1,6 +1,6 @@
-"""Resolves settings of value `auto` at the first start of a checkpoint, which keeps them: the
-Pulsar release whose rules the job follows, by the brokers in the telemetry, and the number of state
-partitions. Imports no Spark.
+"""Resolves settings of value `auto` at the first start of a checkpoint, which keeps their values:
+the Pulsar release whose rules the job follows (by the versions of brokers in the telemetry), and
+the number of state partitions. Imports no Spark.
 """
 
 import os
@@ -18,13 +18,13 @@ from strategies.java.pulsar_releases import PULSAR_VERSION, PulsarRelease, relea
 from streaming.checkpoint.guard_file import PARTITIONS, Guard
 from streaming.settings import JobSettings
 
-#: How much of the newest telemetry is read: a collector publishes the brokers' versions at least
-#: every 15 minutes, modular brokers report theirs every minute.
+#: Age (ms) of the oldest telemetry in which versions are looked for: a collector publishes the
+#: brokers' versions at least every 15 minutes, modular brokers report theirs every minute.
 _VERSIONS_MS = 20 * 60_000
-#: Between two looks at a telemetry topic on which no broker has reported.
+#: Pause between two reads of a telemetry topic on which no broker has reported.
 _LOOK_S = 2.0
 _MOST_RECORDS, _MOST_BYTES = 20_000, 64 * 2**20
-#: How much of the newest telemetry is read to find its clusters: every broker reports at least
+#: Age (ms) of the oldest telemetry in which clusters are looked for: every broker reports at least
 #: every few minutes.
 _CLUSTERS_MS = 10 * 60_000
 #: More partitions than this have no benefit on one machine.
@@ -32,24 +32,24 @@ _MOST_PARTITIONS = 1_000
 
 
 def release_in(written: Guard) -> PulsarRelease:
-    """The release of a checkpoint."""
+    """Returns the release of a checkpoint."""
     release: PulsarRelease = written.settings[PULSAR_VERSION]
     return release
 
 
-def resolved_release(
+def resolve_release(
     job: JobSettings,
     written: Guard | None,
     log: Callable[[str], None] = lambda _: None,
     *,
     ended: Callable[[float], bool] | None,
 ) -> PulsarRelease | None:
-    """What `auto` means for this job; logs it at its first start, which waits until a broker has
-    reported: the checkpoint keeps the release. None if the job ends before.
+    """Returns the release that `auto` stands for. A new checkpoint waits until a broker has
+    reported, logs the release, and keeps it; None if the job ends before.
 
-    `written`: the guard of the checkpoint, None for a new one; `ended`: waits for these seconds,
-    and says whether the job ends; None for a job that ends with the present records. Raises
-    SinkError.
+    `written`: the guard of the checkpoint, None for a new one. `ended`: waits for a number of
+    seconds and returns True if the job ends; None for a job that processes the present records
+    only. Raises SinkError.
     """
     if written is not None:
         return release_in(written)
@@ -63,20 +63,20 @@ def resolved_release(
             if ended(_LOOK_S):
                 return None
             seen = versions_seen(job.connections)
-    found = release_of(seen or {})
+    release = release_of(seen or {})
     log(
-        f"{PULSAR_VERSION}: {found.release} (auto, by the telemetry: {found.why}); fixed in the "
-        "checkpoint from now on"
+        f"{PULSAR_VERSION}: {release.release} (auto, by the telemetry: {release.why}); fixed in "
+        "the checkpoint from now on"
     )
-    for remark in found.remarks:
+    for remark in release.remarks:
         log(f"{PULSAR_VERSION}: {remark}")
-    return found.release
+    return release.release
 
 
 def versions_seen(used: Connections, now_ms: int | None = None) -> dict[str, str] | None:
-    """Broker → the version that its newest record names, by records of the last 20 minutes; if
-    they name none, by the oldest ones, with which a new checkpoint begins. None if no broker has
-    reported. Reads at most 20,000 records or 64 MiB of each. Raises SinkError.
+    """Returns broker → the version in its newest record, from the records of the last 20 minutes;
+    if these name no version, from the oldest ones, with which a new checkpoint begins. None if no
+    broker has reported. Reads at most 20,000 records or 64 MiB at each end. Raises SinkError.
 
     `now_ms`: the end of these minutes (ms since the epoch), by default the present.
     """
@@ -89,7 +89,7 @@ def versions_seen(used: Connections, now_ms: int | None = None) -> dict[str, str
 
 
 def _read(used: Connections, since_ms: int | None) -> dict[str, str] | None:
-    found: dict[str, str] | None = None
+    versions: dict[str, str] | None = None
     size = 0
     collected = used.source.format == "envelope"
     records = records_of(used.topics.telemetry, used.access, since_ms, used.source)
@@ -97,10 +97,10 @@ def _read(used: Connections, since_ms: int | None) -> dict[str, str] | None:
         size += len(record.value)
         seen = brokers_in(record.value, collected=collected)
         if seen is not None:
-            found = {**(found or {}), **seen}
+            versions = {**(versions or {}), **seen}
         if size >= _MOST_BYTES:
             break
-    return found
+    return versions
 
 
 def with_partitions(
@@ -110,33 +110,33 @@ def with_partitions(
     *,
     clusters: Callable[[Connections], int] | None = None,
 ) -> JobSettings:
-    """Resolves `job.shuffle_partitions = "auto"`: the number of the checkpoint, for a new one that
-    of its first start.
+    """Resolves `job.shuffle_partitions = "auto"`: to the number of the checkpoint; for a new one,
+    to the number by cores and clusters.
 
-    `written`: the guard of the checkpoint, None for a new one; `clusters`: replaces the look at the
-    telemetry topic. Raises SinkError.
+    `written`: the guard of the checkpoint, None for a new one. `clusters`: replaces
+    `clusters_seen`. Raises SinkError.
     """
     if job.shuffle_partitions != "auto":
         return job
     if written is not None:
         return replace(job, shuffle_partitions=int(written.settings[PARTITIONS]))
-    found, cores = (clusters or clusters_seen)(job.connections), cores_of(job)
-    partitions = first_partitions(cores, found)
+    number, cores = (clusters or clusters_seen)(job.connections), cores_of(job)
+    partitions = first_partitions(cores, number)
     log(
-        f"job.shuffle_partitions: {partitions} (auto: {cores} cores, {found} clusters in the newest"
-        " telemetry); fixed in the checkpoint from now on"
+        f"job.shuffle_partitions: {partitions} (auto: {cores} cores, {number} clusters in the "
+        "newest telemetry); fixed in the checkpoint from now on"
     )
     return replace(job, shuffle_partitions=partitions)
 
 
 def first_partitions(cores: int, clusters: int) -> int:
-    """As many as can work side by side, and no more than there are clusters; at least one."""
+    """Returns the number of state partitions: one per core, at most one per cluster, at least 1."""
     return max(1, min(cores, clusters, _MOST_PARTITIONS))
 
 
 def cores_of(job: JobSettings) -> int:
-    """Tasks that can run at the same time. Those of a cluster of workers are known only later:
-    `job.read_tasks` stands for them.
+    """Returns the number of tasks that can run at the same time. That of a cluster of workers is
+    known only after Spark's start: `job.read_tasks` stands for it.
     """
     local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", job.master)
     if local is None:
@@ -146,8 +146,8 @@ def cores_of(job: JobSettings) -> int:
 
 
 def clusters_seen(used: Connections) -> int:
-    """Number of clusters that records of the last ten minutes name, of at most 20,000 records.
-    Raises SinkError.
+    """Returns the number of clusters that records of the last ten minutes name; reads at most
+    20,000 of these. Raises SinkError.
     """
     since_ms = wall_clock_ms() - _CLUSTERS_MS
     records = records_of(used.topics.telemetry, used.access, since_ms, used.source)

@@ -1,12 +1,12 @@
-"""Options and classes of Spark's Java process: memory that it and Python's workers no longer need,
-and Hadoop's local file system without a process for every new file.
+"""Sets options and classes of Spark's Java process, so that it and Python's workers return freed
+memory, and so that Hadoop's local file system starts no process for each new file.
 
-By default Java and Python keep freed memory: measured with 2,000 hostile records (69 MB, five of
-8 MB each) on Kafka, driver_memory 1g (docs/decisions/0210).
+By default Java and Python keep freed memory. The figures in the comments were measured with 2,000
+hostile records (69 MB, five of 8 MB each) on Kafka, driver_memory 1g (docs/decisions/0210).
 
 Hadoop sets the mode of a file with the program `chmod` wherever its native library is missing, and
 PySpark has no such library. A micro-batch makes three files with a checksum file each, so it starts
-six processes: 20 to 25 ms of CPU, and more time than that. Java itself sets modes as well.
+six processes: 20 to 25 ms of CPU, and more time than that. Java can set modes without a process.
 """
 
 import re
@@ -15,8 +15,8 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 
-#: Above this heap (bytes), Java picks its collector and sizes itself: a full collection by one
-#: thread would take seconds.
+#: Largest heap (bytes) with the serial collector; with larger ones Java chooses collector and
+#: sizes, because a full collection by one thread would take seconds.
 _SERIAL_UP_TO = 2 * 2**30
 #: G1, Java's own choice, takes 70 MiB for itself and 130 MiB more for large arrays, each in regions
 #: of its own. With less free memory, a micro-batch with 17 MB of state takes full collections
@@ -33,7 +33,7 @@ _SMALL_HEAP = (
 #: What the compilers free stays in pieces between what lives: 60 of 700 MiB after 2,000
 #: micro-batches (docs/decisions/0257). Java 17 knows this option since 17.0.9.
 _TRIM = ("-XX:+IgnoreUnrecognizedVMOptions", "-XX:TrimNativeHeapInterval=60000")
-#: In which users give Java options.
+#: Environment variables in which users set Java options.
 JAVA_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 _OTHER_COLLECTOR = re.compile(r"-XX:\+Use(?!Serial)\w+GC\b")
 _SIZE = re.compile(r"(\d+)([kmgt]?)", re.IGNORECASE)
@@ -89,8 +89,8 @@ public class LocalFiles extends LocalFileSystem {
 
 
 def java_memory_options(driver_memory: str, outer: Mapping[str, str]) -> tuple[str, ...]:
-    """Java's options with a heap of `driver_memory` (as Java writes it). The heap has options
-    unless it is large or `outer` names another collector.
+    """Returns Java's options for a heap of `driver_memory` (in Java's format): those of the heap
+    only if it is small and no variable of `outer` names another collector.
     """
     return (*_TRIM, *_heap_options(driver_memory, outer))
 
@@ -105,8 +105,8 @@ def _heap_options(driver_memory: str, outer: Mapping[str, str]) -> tuple[str, ..
 
 
 def allocator_environment(outer: Mapping[str, str]) -> Mapping[str, str]:
-    """Variables of the driver's Java, which its Python workers inherit; those that `outer` sets are
-    left as they are.
+    """Returns environment variables of the driver's Java, which its Python workers inherit, except
+    those that `outer` sets.
     """
     return {name: value for name, value in _RETURN_MEMORY.items() if name not in outer}
 
@@ -125,7 +125,7 @@ def use_local_files(gateway: Any) -> None:
         configuration.setClassLoader(compiler.getClassLoader())
         configuration.set("fs.file.impl", LOCAL_FILES)
         systems, local = java.org.apache.hadoop.fs.FileSystem, java.java.net.URI.create("file:///")
-        # Hadoop keeps the first one it makes, and Spark has looked at its jars with one already.
+        # Hadoop keeps the first file system of a kind, and Spark has made one for its jars already.
         systems.get(local, java.org.apache.hadoop.conf.Configuration()).close()
         systems.get(local, configuration)
     except (Py4JError, TypeError):

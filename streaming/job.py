@@ -1,8 +1,7 @@
 """The streaming job: reads telemetry, publishes commands, rounds and rejected records, with one
 Spark query.
 
-It stops gracefully: the running micro-batch is finished and committed, the next one is left for the
-next start.
+A stop lets the running micro-batch finish and commit, and leaves the next one to the next start.
 """
 
 import threading
@@ -34,9 +33,9 @@ from streaming.checkpoint.guard_file import guard_of, written_guard
 from streaming.cluster.spark_launcher import is_submitted
 from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
-from streaming.disk_use import kept_short, temporary_folder
-from streaming.failures import explain, java_died
-from streaming.first_start import resolved_release, with_partitions
+from streaming.disk_use import keep_short
+from streaming.failures import explain, java_end_error
+from streaming.first_start import resolve_release, with_partitions
 from streaming.outputs.facts import KINDS, Written
 from streaming.outputs.output import open_output
 from streaming.progress import (
@@ -51,7 +50,8 @@ from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_sessi
 from streaming.settings import JobSettings
 from streaming.starting import StartLines, start_lines
 from streaming.state.vanished import ForgetPolicy
-from streaming.warm_start import in_words, warmed_up, warming
+from streaming.temporary_folder import temporary_folder
+from streaming.warm_start import end_warm_start, in_words, warming
 
 T = TypeVar("T")
 #: Topics that the job reads or writes.
@@ -60,11 +60,11 @@ _JOB_TOPICS = ("telemetry", *KINDS)
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """How a run ended. `stopped_by`: `drained`, `stop` (the caller's event) or the name of a
-    signal; `written`: published records.
-    """
+    """The end of a run."""
 
+    #: `drained`, `stop` (the caller's event) or the name of a signal.
     stopped_by: str
+    #: Numbers of published records.
     written: Written
 
 
@@ -100,7 +100,7 @@ def run_job(
     stop = stop or Stop()
     if in_release is not None:
         ended = None if drain else _polling(stop, on_poll)
-        release = resolved_release(job, written, log, ended=ended)
+        release = resolve_release(job, written, log, ended=ended)
         if release is None:
             return JobResult(stop.by or "stop", Written())
         engine = in_release(release)
@@ -131,7 +131,9 @@ def run_job(
 
 
 def _polling(stop: threading.Event, on_poll: Callable[[], None]) -> Callable[[float], bool]:
-    """Waits for these seconds, after a call of `on_poll`; whether the job ends."""
+    """Returns a function that calls `on_poll`, waits for a number of seconds, and returns True if
+    the job ends.
+    """
 
     def wait(seconds: float) -> bool:
         on_poll()
@@ -141,8 +143,8 @@ def _polling(stop: threading.Event, on_poll: Callable[[], None]) -> Callable[[fl
 
 
 def check_job(job: JobSettings, engine: EngineSettings) -> KafkaAccess:
-    """Checks the settings without starting anything; returns what it has read of the access to
-    Kafka. Raises SettingsError with all complaints.
+    """Checks the settings without starting anything. Returns the access to Kafka, with the secrets
+    that it has read. Raises SettingsError with all complaints.
     """
     Engine(engine)
     used = job.connections
@@ -169,9 +171,9 @@ def _check_topics_exist(used: Connections, kafka: KafkaAccess) -> None:
     """Checks the topics before anything starts: an error takes seconds here, and minutes as a stack
     trace of Spark.
     """
-    named = _job_topics(used.topics)
-    missing = missing_topics([topic for topic in named if topic.scheme == "kafka"], kafka)
-    for topic in named:
+    topics = _job_topics(used.topics)
+    missing = missing_topics([topic for topic in topics if topic.scheme == "kafka"], kafka)
+    for topic in topics:
         if topic.scheme == "pulsar":
             with closing(PulsarLink(topic, used.pulsar)) as link:
                 link.partitions()
@@ -188,16 +190,16 @@ def _job_topics(topics: Topics) -> list[TopicUri]:
 
 def _topic_complaints(topics: Topics) -> list[str]:
     complaints: list[str] = []
-    known: dict[str, str] = {}
+    names: dict[str, str] = {}
     places = set()
     for name in _JOB_TOPICS:
         topic: TopicUri = getattr(topics, name)
-        if str(topic) in known:
+        if str(topic) in names:
             complaints.append(
-                f"topics.{name}: is the same topic as topics.{known[str(topic)]}; every topic "
+                f"topics.{name}: is the same topic as topics.{names[str(topic)]}; every topic "
                 "needs its own"
             )
-        known.setdefault(str(topic), name)
+        names.setdefault(str(topic), name)
         if name != "telemetry":
             places.add((topic.scheme, topic.servers))
     if len(places) > 1 and not complaints:
@@ -282,8 +284,8 @@ def _run_with_restarts(
 
 
 def _until(run: Run, log: Callable[[str], None]) -> Callable[[str | None], bool] | None:
-    """Ends the warm start with the micro-batch that passes its end, and says whether this is one;
-    None without a warm start.
+    """Returns a function that ends the warm start with the micro-batch that passes its end, and
+    returns True then; None without a warm start.
     """
     warm = run.warm
     if warm is None:
@@ -296,7 +298,7 @@ def _until(run: Run, log: Callable[[str], None]) -> Callable[[str | None], bool]
     def ended(end: str | None) -> bool:
         if not warm.passed(end):
             return False
-        warmed_up(run.folder, run.guard)
+        end_warm_start(run.folder, run.guard)
         log("warm start: done; from here on, rounds and commands are published")
         return True
 
@@ -304,7 +306,7 @@ def _until(run: Run, log: Callable[[str], None]) -> Callable[[str | None], bool]
 
 
 def _reports(job: JobSettings, on_progress: OnProgress | None) -> OnProgress:
-    """Where the progress of micro-batches goes."""
+    """Returns a function that passes the progress of micro-batches to the caller and the file."""
     targets = [on_progress] if on_progress is not None else []
     if job.progress_file:
         targets.append(progress_file(Path(job.progress_file), job.log_bytes))
@@ -331,7 +333,7 @@ def _running(run: Run, lock: int, log: Callable[[str], None]) -> Iterator[SparkS
             log=log,
         )
         try:
-            with kept_short(spark_log, run.job.log_bytes):
+            with keep_short(spark_log, run.job.log_bytes):
                 yield session
         except (SettingsError, SinkError):
             raise
@@ -339,7 +341,7 @@ def _running(run: Run, lock: int, log: Callable[[str], None]) -> Iterator[SparkS
             code = java_end(JAVA_ENDS_S)
             if code is None:
                 raise
-            raise java_died(code, spark_log) from error
+            raise java_end_error(code, spark_log) from error
         finally:
             stop_session(session)
 

@@ -146,8 +146,8 @@ class RoundMetrics:
         """Takes the facts of one task of a micro-batch."""
         for code, number in facts.rejected.items():
             self._rejected.labels(code_of(code)).inc(number)
-        for one in facts.clusters:
-            self._count(one)
+        for counts in facts.clusters:
+            self._count(counts)
         for cluster in facts.vanished:
             self._forget(cluster)
 
@@ -172,8 +172,8 @@ class RoundMetrics:
             self._gauges[field].labels(cluster).set(figure)
 
     def _show(self, cluster: str, newest: RoundFigures) -> None:
-        """Takes the newest round of a cluster: how well its strategy predicts the effect of its
-        moves, its state, and since when it has lasted.
+        """Shows the newest round of a cluster: its spread and usage, the errors of its strategy's
+        predictions, its state, and when that state began.
         """
         self._set(
             cluster,

@@ -1,5 +1,5 @@
-"""Large records of a micro-batch, in a file until their cluster's quota admits them. The memory of
-a task does not grow with their number.
+"""Keeps large records of a micro-batch in a file until their cluster's quota admits them, so that
+the memory of a task does not grow with their number.
 """
 
 import os
@@ -18,8 +18,8 @@ _IN_MEMORY = 64 * 2**20
 
 
 class LargeRecords:
-    """Those of one call of a task. The file has no name: it is gone when the call or the process
-    ends.
+    """The large records of one call of a task. The file has no name, so it is gone when the call or
+    the process ends.
     """
 
     def __init__(self, in_memory: int = _IN_MEMORY) -> None:
@@ -29,8 +29,8 @@ class LargeRecords:
         self._kept: dict[Position, tuple[int, list[int]]] = {}
 
     def keep(self, place: Position, value: bytes, readable: bytes) -> None:
-        """`value`: the original bytes; `readable`: the same in the form of the wire. Raises OSError
-        if the disk is full.
+        """Writes a record to the file. `value`: the original bytes; `readable`: the same in the
+        form of the wire. Raises OSError if the disk is full.
         """
         parts = [value] if readable is value else [value, readable]
         begin = self._file.seek(0, os.SEEK_END)
@@ -38,8 +38,8 @@ class LargeRecords:
         self._kept[place] = (begin, [len(part) for part in parts])
 
     def read(self, place: Position, size: int) -> tuple[bytes, bytes]:
-        """Value and readable form of a record of `size` bytes that was kept, or of which the source
-        has passed on the beginning. Raises SinkError if it is gone.
+        """Returns value and readable form of a record of `size` bytes: from the file, or from the
+        topic if the source has passed on its beginning only. Raises SinkError if it is gone.
         """
         if place not in self._kept:
             value = record_again(place, size)
@@ -51,18 +51,18 @@ class LargeRecords:
 
 
 def record_again(place: Position, size: int) -> bytes:
-    """The record of a file topic at a position. Raises SinkError if it is gone."""
+    """Reads the record of a file topic at a position. Raises SinkError if it is gone."""
     return read_line(parse_topic(place.topic).folder, Offset(place.partition, place.offset), size)
 
 
 def spill_folder(environment: Mapping[str, str]) -> str | None:
-    """Where Spark's tasks write what does not fit into memory; None: the machine's folder for
-    temporary files.
+    """Returns the folder in which Spark's tasks write what does not fit into memory; None for the
+    machine's folder for temporary files.
     """
     folders = environment.get("SPARK_LOCAL_DIRS", "").split(",")
     return next(filter(os.path.isdir, folders), None)
 
 
 def temporary_files(environment: Mapping[str, str]) -> Path:
-    """Where a job on this machine writes its temporary files."""
+    """Returns the folder in which a job on this machine writes its temporary files."""
     return Path(spill_folder(environment) or tempfile.gettempdir())

@@ -1,5 +1,5 @@
-"""The engine inside transformWithState: folds the records of a shard's clusters in topic order over
-state that Spark stores and checkpoints.
+"""Runs the engine inside Spark's transformWithState: folds the records of a shard's clusters in
+topic order over state that Spark stores and checkpoints.
 """
 
 from collections import defaultdict
@@ -21,8 +21,8 @@ from sinks.wire.signing import SigningKey, SigningSettings, signing_key
 from strategies.cluster.model import LoadReport, TelemetryRecord
 from strategies.cluster.store import StateStore
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.fold.outcomes import without_unseen
-from strategies.fold.time_jumps import forget_ms
+from strategies.fold.outcomes import drop_unseen_moves
+from strategies.fold.time_jumps import forget_after_ms
 from streaming.decode import ReadRows, Unread
 from streaming.outputs.facts import FACTS, BatchTally
 from streaming.state.store import STATE_KEY, STATE_VALUE, Rows, ShardStore, StoreCache
@@ -58,25 +58,25 @@ class ClusterProcessor(StatefulProcessor):
         settings: EngineSettings,
         signing: SigningSettings,
         read_rows: ReadRows,
-        kept: StoreCache | None = None,
+        stores: StoreCache | None = None,
         *,
         metrics: MetricsSettings = METRICS_OFF,
         forget_policy: ForgetPolicy = ForgetPolicy(),
         until: Mapping[int, int] = PUBLISH_ALL,
         clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
-        """`kept`: replaces the process-wide cache of stores; only within one process. `metrics`: if
-        they are on, each call adds one row of facts. `forget_policy`: of clusters that vanish,
-        after the time that the engine's settings name. `until`: partition → offset of its first
-        record whose rows are published; in other partitions, those of all records are. `clock_ms`:
-        this machine's, since the epoch.
+        """`stores`: replaces the process-wide cache of stores; only within one process. `metrics`:
+        if they are on, each call adds one row of facts. `forget_policy`: of clusters that vanish;
+        its `after_ms` comes from the engine's settings. `until`: partition → offset of the first
+        record whose rows are published; in other partitions, the rows of all records are.
+        `clock_ms`: this machine's clock (ms since the epoch).
         """
         self._settings = settings
         self._signing = signing
         self._read_rows = read_rows
-        self._kept = kept
+        self._stores = stores
         self._metrics = metrics
-        self._forget_policy = replace(forget_policy, after_ms=forget_ms(settings.round))
+        self._forget_policy = replace(forget_policy, after_ms=forget_after_ms(settings.round))
         self._clock_ms = clock_ms
         self._until = until
 
@@ -90,14 +90,14 @@ class ClusterProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         with rare_collections():
             output = self._fold_shard(key[0], rows)
-        if self._kept is None:
+        if self._stores is None:
             _FREEZER.after_batch()
         return iter(output)
 
     def _fold_shard(self, number: int, rows: Iterator[Any]) -> list[Row]:
         tally = BatchTally(per_broker=self._metrics.per_broker) if self._metrics.listen else None
-        kept, state = _KEPT if self._kept is None else self._kept, Rows(self._state)
-        shard = kept.open(number, state)
+        stores, state = _KEPT if self._stores is None else self._stores, Rows(self._state)
+        shard = stores.open(number, state)
         rows_out = [
             row
             for cluster, records in by_cluster(self._read_rows(rows)).items()
@@ -105,7 +105,7 @@ class ClusterProcessor(StatefulProcessor):
         ]
         vanished = shard.drop_vanished(self._clock_ms(), self._forget_policy)
         shard.flush(state)
-        kept.keep(number, shard)
+        stores.keep(number, shard)
         output = [
             Row(kind=row.kind, key=row.key, value=row.value, seq=seq)
             for seq, row in enumerate(rows_out)
@@ -136,7 +136,7 @@ class ClusterProcessor(StatefulProcessor):
 
 @dataclass(slots=True)
 class FoldNotes:
-    """Brokers whose reports `fold` has decoded, and the number of records beyond the quota."""
+    """Brokers whose reports `fold` has decoded, and the number of records over the quota."""
 
     brokers: dict[str, None] = field(default_factory=dict)
     set_aside: int = 0
@@ -151,22 +151,21 @@ def fold(
     seen: FoldNotes | None = None,
     until: Mapping[int, int] = PUBLISH_ALL,
 ) -> Iterator[OutputRow]:
-    """Output rows of a cluster's records, in order; commands are signed if there is a key.
-
-    `seen`: gets what the facts need; `until`: see ClusterProcessor.
+    """Yields the output rows of a cluster's records, in order; commands are signed if there is a
+    key. `seen`: filled with notes for the facts. `until`: see ClusterProcessor.
     """
     seen = FoldNotes() if seen is None else seen
-    for one in records:
-        published = is_published(one, until)
+    for record in records:
+        published = is_published(record, until)
         if published and engine.drops_unconfirmed_moves:
             end_of_window(store)
         rows, admitted = list[OutputRow](), True
-        if one.has_quota:
-            admitted, earlier = engine.admits(one.arrival, store)
+        if record.has_quota:
+            admitted, earlier = engine.admits(record.arrival, store)
             if earlier is not None:
-                rows.append(over_quota_row(earlier, one.cluster))
+                rows.append(over_quota_row(earlier, record.cluster))
         if admitted:
-            rows += _rows(engine, one.decoded(), store, key, seen)
+            rows += _rows(engine, record.decoded(), store, key, seen)
         else:
             seen.set_aside += 1
         if published:
@@ -176,41 +175,45 @@ def fold(
 
 
 def end_of_window(store: StateStore) -> None:
-    """Drops the moves of a warm start that nothing shows, before the first published record."""
+    """Drops the moves of a warm start that neither an outcome nor a report shows, before the first
+    published record.
+    """
     state = store.get_cluster()
     if state.dropped:
-        store.put_cluster(without_unseen(state))
+        store.put_cluster(drop_unseen_moves(state))
 
 
 def _rows(
     engine: Engine,
-    found: TelemetryRecord | OutputRow,
+    decoded: TelemetryRecord | OutputRow,
     store: StateStore,
     key: SigningKey | None,
     seen: FoldNotes,
 ) -> list[OutputRow]:
-    if isinstance(found, OutputRow):
-        return [found]
-    if isinstance(found, LoadReport):
-        seen.brokers[found.broker] = None
-    return [event_row(event, key) for event in engine.fold(found, store)]
+    if isinstance(decoded, OutputRow):
+        return [decoded]
+    if isinstance(decoded, LoadReport):
+        seen.brokers[decoded.broker] = None
+    return [event_row(event, key) for event in engine.fold(decoded, store)]
 
 
-def is_published(one: Unread, until: Mapping[int, int]) -> bool:
+def is_published(record: Unread, until: Mapping[int, int]) -> bool:
     """True if the rows of a record are published; during a warm start they are not."""
-    return one.offset >= until.get(one.partition, 0)
+    return record.offset >= until.get(record.partition, 0)
 
 
 def newest_accepted_ms(brokers: Iterable[str], store: StateStore) -> int | None:
-    """Time of the newest report that the engine has accepted from these brokers."""
+    """Returns the time of the newest report that the engine has accepted from these brokers; None
+    without one.
+    """
     states = [state for broker in brokers if (state := store.get_broker(broker)) is not None]
     newest = max((state.newest_report_ms for state in states), default=-1)
     return None if newest < 0 else newest
 
 
 def by_cluster(records: Iterable[Unread]) -> Mapping[str, list[Unread]]:
-    """Clusters in the order of their names, each with its records in topic order, whatever the
-    order of the rows.
+    """Returns the clusters in the order of their names, each with its records in topic order,
+    whatever the order of the rows.
 
     If a cluster's records are in several partitions, these are merged by time. The order within a
     partition never changes, so a clock that jumps back cannot reorder a topic of keyed records (one

@@ -1,5 +1,5 @@
-"""Progress of the streaming query: duration, backlog and published records per micro-batch; writes
-the progress file.
+"""Reports the progress of the streaming query: duration, backlog and published records per
+micro-batch; writes the progress file.
 """
 
 import json
@@ -21,29 +21,32 @@ OnProgress = Callable[["BatchProgress"], None]
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """One micro-batch. `took_ms`: from trigger to commit; `phases_ms`: by Spark's phases
-    (`addBatch` is the work).
+    """One micro-batch."""
 
-    `records`: telemetry records in it; `behind_records`: complete records after it in the topic,
-    None if the source does not count them; `warming`: a warm start has not ended, so that nothing
-    of its records is published. `state_rows`: entries of all state variables;
-    `state_memory_bytes`: memory of the state store. `facts`: only with metrics.
-    """
-
+    #: Its number.
     batch: int
     started_at: str
+    #: Number of its telemetry records.
     records: int
+    #: Number of complete records after it in the topic; None if the source does not count them.
     behind_records: int | None
+    #: Duration from trigger to commit.
     took_ms: int
+    #: Phase as Spark names it → its duration; `addBatch` reads, folds and publishes.
     phases_ms: Mapping[str, int]
+    #: Number of entries of all state variables.
     state_rows: int
+    #: Numbers of published records.
     written: Written
+    #: Memory of the state store.
     state_memory_bytes: int = 0
+    #: Facts for metrics; empty without metrics.
     facts: tuple[BatchFacts, ...] = ()
+    #: A warm start has not ended, so that nothing of these records is published.
     warming: bool = False
 
     def line(self) -> str:
-        """One line of text for standard error."""
+        """Returns one line of text for standard error."""
         behind = "" if self.behind_records is None else f", {self.behind_records:,} behind"
         phases = " ".join(
             f"{name} {took}"
@@ -59,7 +62,7 @@ class BatchProgress:
         )
 
     def fields(self) -> dict[str, Any]:
-        """The figures for log lines and the progress file; not those that only metrics have."""
+        """Returns the figures for log lines and the progress file; leaves out those of metrics."""
         fields = asdict(replace(self, facts=()))
         del fields["facts"], fields["state_memory_bytes"]
         if not self.warming:
@@ -67,15 +70,14 @@ class BatchProgress:
         return fields
 
     def json(self) -> str:
-        """One JSON line for the progress file."""
+        """Returns one JSON line for the progress file."""
         return json.dumps({"v": 1, **self.fields()}, separators=(",", ":"))
 
 
 class Progress:
-    """Micro-batches of a query that may be restarted, each reported once; those without records are
-    not reported.
+    """Reports each micro-batch with records once, also of a query that is restarted.
 
-    Polls instead of listening: a listener decodes Spark's event with many calls to Java, in
+    Polls instead of listening, because a listener decodes Spark's event with many calls to Java, in
     parallel to the next micro-batch.
     """
 
@@ -86,9 +88,9 @@ class Progress:
         until: Callable[[str | None], bool] | None = None,
         works: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_poll`: called at the begin of each poll. `until`: whether a warm start ends with a
-        micro-batch of this end offset, as Spark reports it; None: there is none. `works`: called
-        when a query has finished a micro-batch, or found nothing to do.
+        """`on_poll`: called at the begin of each poll. `until`: returns True if a warm start ends
+        with a micro-batch of this end offset, as Spark reports it; None without a warm start.
+        `works`: called when a query has finished a micro-batch, or found nothing to do.
         """
         self._report = report
         self.on_poll = on_poll
@@ -152,8 +154,9 @@ def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
 
 
 def progress_file(path: Path, most_bytes: int) -> OnProgress:
-    """Appends one JSON line per micro-batch; the content of a file of `most_bytes` goes to an older
-    one (see disk_use.py). Raises SinkError if the file cannot be opened at the start.
+    """Returns a function that appends one JSON line per micro-batch to a file, and moves the
+    content of a file of `most_bytes` to an older one (`disk_use.cut`). Raises SinkError if the file
+    cannot be opened.
     """
     try:
         path.open("ab").close()

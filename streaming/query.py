@@ -31,23 +31,24 @@ from streaming.state.shards import shard_keys
 from streaming.state.vanished import ForgetPolicy
 from streaming.warm_start import with_start
 
-#: Between two looks at a query, after one with news and after one without. A look takes some dozen
-#: calls to Java; a micro-batch takes at least 50 ms, and Spark keeps the progress of the last 100.
+#: Pause between two polls of a query, after one with a new micro-batch and after one without. A
+#: poll takes some dozen calls to Java; a micro-batch takes at least 50 ms, and Spark keeps the
+#: progress of the last 100.
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0
 _BATCH_POLL_S = 0.02
 
 
 @dataclass(frozen=True)
 class Run:
-    """Settings of one run, and its checkpoint: folder and guard. `drain`: process the records that
-    exist now, then end.
-    """
+    """Settings of one run, and its checkpoint."""
 
     job: JobSettings
     engine: EngineSettings
     kafka: KafkaAccess
+    #: The checkpoint and its guard.
     folder: Path
     guard: Guard
+    #: Process the records that exist now, then end.
     drain: bool
     metrics: MetricsSettings
     forget_policy: ForgetPolicy
@@ -64,10 +65,12 @@ def start_query(spark: SparkSession, run: Run, output: Output) -> StreamingQuery
     job = run.job
     until = PUBLISH_ALL if run.warm is None else run.warm.until
     telemetry = _telemetry(spark, run)
-    found = decided(
+    decisions = decided(
         telemetry, job, run.engine, run.metrics, forget_policy=run.forget_policy, until=until
     )
-    rows = output.writer(counted(found, with_facts=bool(run.metrics.listen))).outputMode("update")
+    rows = output.writer(counted(decisions, with_facts=bool(run.metrics.listen))).outputMode(
+        "update"
+    )
     # Without the scheme, Hadoop's default file system would be used.
     rows = rows.option("checkpointLocation", f"file://{run.folder}")
     if run.drain:
@@ -103,8 +106,8 @@ def decided(
     forget_policy: ForgetPolicy = ForgetPolicy(),
     until: Mapping[int, int] = PUBLISH_ALL,
 ) -> DataFrame:
-    """The query: from columns of `RECORDS` to columns of `OUTPUT`. With one state partition it is
-    one stage with one task. `until`: see ClusterProcessor.
+    """Returns the rows of decisions on records: from columns of `RECORDS` to columns of `OUTPUT`.
+    With one state partition the query is one stage with one task. `until`: see ClusterProcessor.
     """
     used, telemetry = job.connections, job.connections.topics.telemetry
     side_by_side = telemetry.scheme != "file"
@@ -123,8 +126,8 @@ def decided(
 
 @contextmanager
 def own_workers(spark: SparkSession, checkpoint: str) -> Iterator[None]:
-    """Gives the query Python workers of its own. Functions with equal environment share workers,
-    whose cached stores would be missed.
+    """Gives the query Python workers of its own. Functions with the same environment share workers,
+    and a task would then often run in a worker without its cached stores.
     """
     environment = spark.sparkContext.environment
     environment["REBALANCER_WORKERS"] = checkpoint
@@ -141,8 +144,8 @@ def follow(
     stop: threading.Event,
     longest_s: float,
 ) -> PySparkException | None:
-    """Waits for the end of the query; returns its error, or None. A stop takes effect at once,
-    between two micro-batches; other ends are noticed after the pause, of at most `longest_s`.
+    """Waits for the end of the query; returns its error, or None. A stop ends it after the running
+    micro-batch; other ends are noticed after a pause of at most `longest_s` seconds.
     """
     pause_s = SHORTEST_PAUSE_S
     try:
@@ -165,8 +168,8 @@ def follow(
 
 
 def _finish_batch(query: StreamingQuery, output: Output, progress: Progress) -> None:
-    """Waits for the running micro-batch. The next one may have begun without a pause; it loses
-    nothing and is repeated.
+    """Waits for the running micro-batch. The next one may have begun at once; the stop interrupts
+    it, and the next start repeats it.
     """
     progress.poll(query)
     before = progress.batches

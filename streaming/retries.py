@@ -15,7 +15,7 @@ E = TypeVar("E", bound=BaseException)
 
 #: Pauses between two attempts to start.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
-#: Part of the text of a transient failure → what happened.
+#: Part of the text of a transient failure → the cause.
 _PASSING = {
     NO_CONNECTION: "Spark's Python workers did not connect within its 10 seconds",
     "CANNOT_OPEN_SOCKET": "Spark opened no connection to its Python workers",
@@ -34,17 +34,17 @@ _AWAY = (
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether a retry is likely to help."""
+    """True if a retry is likely to help."""
     return any(sign in str(error) for sign in _PASSING)
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether Kafka did not answer."""
+    """True if the servers of the topics did not answer."""
     return any(sign in str(error) for sign in _AWAY)
 
 
 def is_unknown_topic(error: BaseException) -> bool:
-    """Whether Kafka reported an unknown topic."""
+    """True if Kafka reported an unknown topic."""
     return UNKNOWN_TOPIC in str(error) and DATA_LOSS not in str(error)
 
 
@@ -54,11 +54,12 @@ def retry_after_outages(
     check_topics: Callable[[], None],
     outage: RetryBackoff,
 ) -> E | None:
-    """Restarts a query from its checkpoint after an outage. `check_topics` requests the topics and
-    raises SinkError with their names.
+    """Restarts a query from its checkpoint after each outage. Returns the error that ended the
+    query, or None. Raises the error of `check_topics` if it is not retryable or the outage exceeds
+    its limit.
 
-    Returns the error that ended the query, or None. Raises that of `check_topics` if it is not
-    retryable or the outage exceeds its limit.
+    `attempt`: runs the query and returns its error. `published`: number of committed micro-batches.
+    `check_topics`: requests the topics, and raises SinkError with their names.
     """
     while True:
         before = published()
@@ -86,7 +87,7 @@ def _wait_for(check_topics: Callable[[], None], outage: RetryBackoff) -> None:
 
 
 def machine_load() -> str:
-    """The load of this machine and its number of cores, as a phrase."""
+    """Returns the load of this machine and its number of cores, as a phrase."""
     return f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
 
 

@@ -38,14 +38,14 @@ from streaming.jars.locked_jars import connector_files
 from streaming.java_process import JAVA_VARIABLES, java_memory_options, use_local_files
 from streaming.settings import JobSettings, uses_kafka
 
-#: How long Spark's Java process may take to end after its connections have closed.
+#: Time that Spark's Java process may take to end after its connections have closed.
 JAVA_ENDS_S = 2.0
 _JAVA_FOLDER = "java.io.tmpdir"
 _SECRET = "(?i)secret|password|token|jaas|keystore|access[.]?key|url"
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
-#: What Spark remembers of past micro-batches for its pages, which are off: by default 1,000 plans,
-#: jobs and stages, and 100,000 tasks.
+#: Number of past micro-batches' jobs and tasks that Spark remembers for its pages, which are off:
+#: by default 1,000 plans, jobs and stages, and 100,000 tasks.
 _FORGETFUL = {
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
@@ -55,7 +55,7 @@ _FORGETFUL = {
 }
 
 
-#: In what Java and its start script print: the line that says why they ended.
+#: In the output of Java and its start script: the line that names the reason of their end.
 _REASON = re.compile(
     r"^(?!NOTE|Picked up).*(Error|Exception|Invalid|not found|not set|No such file)"
 )
@@ -84,7 +84,7 @@ def start_session(
     """
     check_master(job.master)
     spark_log.parent.mkdir(parents=True, exist_ok=True)
-    said = spark_log.stat().st_size if spark_log.exists() else 0
+    log_bytes = spark_log.stat().st_size if spark_log.exists() else 0
     outer = worker_environment(job)
     conf = SparkConf(loadDefaults=True)
     ours = spark_settings(job, short=short, temporary=temporary)
@@ -101,7 +101,7 @@ def start_session(
                 send_code(session, spark_log.parent)
             return session
     except (PySparkException, Py4JError, OSError) as error:
-        reason = _reason(error, spark_log, said)
+        reason = _reason(error, spark_log, log_bytes)
         if is_full(reason):
             room = make_room([spark_log.parent, Path(tempfile.gettempdir())])
             raise SparkStartError(f"Spark did not start ({reason}); {room}") from error
@@ -130,8 +130,8 @@ def stop_session(session: SparkSession) -> None:
 
 
 def java_end(patience_s: float = 0) -> int | None:
-    """Exit code of Spark's Java process (negative: number of a signal); None if it still runs after
-    `patience_s` or is no child process.
+    """Returns the exit code of Spark's Java process (negative: number of a signal); None if it
+    still runs after `patience_s` or is no child process.
     """
     return _end_of(getattr(SparkContext._gateway, "proc", None), patience_s)
 
@@ -144,7 +144,7 @@ def _end_of(process: subprocess.Popen[bytes] | None, patience_s: float) -> int |
 
 
 def query_settings(job: JobSettings) -> Mapping[str, str]:
-    """Settings of a query, which can also be set on a running session."""
+    """Returns the settings of a query, which can also be set on a running session."""
     return {
         "spark.sql.shuffle.partitions": str(
             job.partitions
@@ -199,7 +199,9 @@ def spark_settings(
     temporary: Path | None = None,
     outer: Mapping[str, str] = os.environ,
 ) -> Mapping[str, str]:
-    """Settings of the process, fixed when it starts. `short`, `temporary`: see `start_session`."""
+    """Returns the settings of the process, which are fixed when it starts. `short`, `temporary`:
+    see `start_session`.
+    """
     settings = {
         "spark.app.name": "pulsar-rebalancer",
         "spark.master": job.master,
@@ -226,10 +228,10 @@ def _java_options(
         # first batches.
         yield "-XX:TieredStopAtLevel=1"
     yield from java_memory_options(job.driver_memory, outer)
-    # Where Java unpacks its native libraries and Spark, unless its settings name another folder,
-    # keeps a copy of the state.
-    named = any(_JAVA_FOLDER in outer.get(name, "") for name in JAVA_VARIABLES)
-    if temporary is not None and not named:
+    # In this folder Java unpacks its native libraries, and Spark keeps a copy of the state unless
+    # its settings name another folder.
+    is_named = any(_JAVA_FOLDER in outer.get(name, "") for name in JAVA_VARIABLES)
+    if temporary is not None and not is_named:
         yield f'"-D{_JAVA_FOLDER}={temporary}"'
 
 
@@ -277,8 +279,8 @@ def _quiet_about_dead_java(session: SparkSession) -> None:
 def quiet_after_end(
     server: BaseServer, java: subprocess.Popen[bytes] | None, patience_s: float = JAVA_ENDS_S
 ) -> None:
-    """Lets a server print the errors of its requests only while Java runs, which it gets
-    `patience_s` to end. Its thread may run after `stop_session` has forgotten the gateway.
+    """Lets a server print the errors of its requests only if Java still runs `patience_s` after the
+    error. The server's thread may run after `stop_session` has forgotten the gateway.
     """
     print_error = server.handle_error
 
@@ -310,11 +312,11 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ[key] = value
 
 
-def _reason(error: BaseException, spark_log: Path, said: int) -> str:
-    """Why Spark did not start, in one line. `said`: the size of the log before."""
+def _reason(error: BaseException, spark_log: Path, log_bytes: int) -> str:
+    """Returns why Spark did not start, in one line. `log_bytes`: size of the log before it."""
     if "JAVA_GATEWAY_EXITED" not in str(error):
         return first_line(str(error))
     with spark_log.open("rb") as log:
-        log.seek(said)
+        log.seek(log_bytes)
         lines = log.read().decode(errors="replace").splitlines()
     return next(filter(_REASON.search, lines), first_line(str(error)))

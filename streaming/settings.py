@@ -19,8 +19,8 @@ _MASTER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """How the job runs. No setting here changes a decision; `shuffle_partitions` is fixed in the
-    checkpoint.
+    """Settings of the job's execution. None of them changes a decision; `shuffle_partitions` is
+    fixed in the checkpoint.
     """
 
     checkpoint: Annotated[str, Setting("Folder for progress and state of one job")] = (
@@ -114,7 +114,7 @@ class JobSettings:
 
     @property
     def partitions(self) -> int:
-        """Number of state partitions; 1 as long as `auto` is not resolved (`at_first_start`)."""
+        """Number of state partitions; 1 as long as `auto` is not resolved (`first_start`)."""
         return 1 if self.shuffle_partitions == "auto" else self.shuffle_partitions
 
 
@@ -129,16 +129,16 @@ def check_master_form(job: JobSettings) -> None:
         )
 
 
-def local_path(named: str) -> Path | None:
-    """The file or folder of this machine that a setting names; None for a remote URL or an empty
-    setting.
+def local_path(text: str) -> Path | None:
+    """Returns the file or folder of this machine that a setting names; None for a remote URL or an
+    empty setting.
     """
-    parts = urlsplit(named)
-    if not named or parts.scheme not in ("", "file"):
+    parts = urlsplit(text)
+    if not text or parts.scheme not in ("", "file"):
         return None
-    return Path(unquote(parts.path) if parts.scheme else named).absolute()
+    return Path(unquote(parts.path) if parts.scheme else text).absolute()
 
 
 def uses_kafka(topics: Topics) -> bool:
-    """Whether any topic is on Kafka."""
+    """True if any topic is on Kafka."""
     return any(topic.scheme == "kafka" for _, topic in topics.named())

@@ -1,5 +1,5 @@
-"""What a starting job says about each attempt, for its log and, in a file of its checkpoint, for
-`watch`, `demo` and the live page. Imports no Spark.
+"""Publishes the messages of a starting job about its attempts: to its log and, in a file of its
+checkpoint, to `watch`, `demo` and the live page. Imports no Spark.
 """
 
 import time
@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-#: In the checkpoint: the lines of a start that goes on, oldest first; empty when it has ended.
+#: File in the checkpoint with the lines of a start in progress, oldest first.
 START_LINES = "start.txt"
 
 
 class StartLines:
-    """The lines of one start. They are gone when the job works, or has ended."""
+    """The lines of one start, which are removed when the job works or ends."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class StartLines:
             file.write(f"{text}\n")
 
     def works(self) -> None:
-        """Removes the lines, and logs how long it took; the next line begins a new start."""
+        """Removes the lines, and logs the duration of the start; the next line begins a new one."""
         if self._since is not None:
             self.log(f"start: the job runs after {self._clock() - self._since:.0f} s")
             self._since = None
@@ -48,7 +48,7 @@ class StartLines:
 
 @contextmanager
 def start_lines(folder: Path, log: Callable[[str], None]) -> Iterator[StartLines]:
-    """The lines of a start that begins now."""
+    """Makes the lines of a start that begins now."""
     lines = StartLines(folder, log)
     lines.remove()  # a killed job leaves its own
     try:
@@ -58,21 +58,23 @@ def start_lines(folder: Path, log: Callable[[str], None]) -> Iterator[StartLines
 
 
 def read_start_lines(folder: Path) -> list[str]:
-    """The lines of a start that goes on; none without one, or if this user may not look."""
+    """Returns the lines of a start in progress; none without one, or if this user may not read
+    them.
+    """
     with suppress(OSError):
         return (folder / START_LINES).read_text("utf-8").splitlines()
     return []
 
 
 class StartNews:
-    """The lines of a start that were not there at the last look."""
+    """The lines of a start that were added since the last look."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._known = 0
 
     def look(self) -> list[str]:
-        """The new lines."""
+        """Returns the new lines."""
         lines = read_start_lines(self._folder)
         new = lines[self._known :] if len(lines) >= self._known else lines
         self._known = len(lines)

@@ -1,5 +1,5 @@
-"""Decides what a new checkpoint reads without publishing: the telemetry on which another job has
-decided already, from as far back as its memory needs (decision 0255). Imports no Spark.
+"""Decides which telemetry a new checkpoint reads without publishing: that on which another job has
+decided already, as far back as the memory of the engine reaches (decision 0255). Imports no Spark.
 """
 
 from collections.abc import Callable, Collection
@@ -19,7 +19,7 @@ from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.codec import cluster_of
 from strategies.cluster.intent_contract import LASTING
 from strategies.fold.engine import EngineSettings
-from strategies.fold.time_jumps import forget_ms
+from strategies.fold.time_jumps import forget_after_ms
 from strategies.fold.warm_start import warm_window_ms
 from streaming.checkpoint.guard_file import (
     GUARD,
@@ -33,7 +33,7 @@ from streaming.settings import JobSettings
 from streaming.sources.file_places import offset_since
 
 _MINUTE_MS = 60_000
-#: Number of telemetry records in which a cluster is looked for that a job has decided on.
+#: Maximum number of telemetry records in which a cluster of the job before is looked for.
 _MOST_RECORDS, _MOST_BYTES = 20_000, 64 * 2**20
 _START = "earliest"
 
@@ -44,7 +44,7 @@ class _LastingIntent(msgspec.Struct):
 
 
 class _DecidedRound(msgspec.Struct):
-    """What a warm start needs of a round."""
+    """The fields of a round that a warm start needs."""
 
     cluster: str
     epoch: int
@@ -54,26 +54,27 @@ class _DecidedRound(msgspec.Struct):
 
     @property
     def lasts_since_ms(self) -> int | None:
-        """Since when an intent lasts; None: none does."""
+        """Time of the oldest intent that lasts; None without one."""
         asked = [intent.asked_ms for intent in self.intents if intent.state in LASTING]
         return min(asked, default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What rounds say of the job before. `newest_ms`: time of the newest round of all; `rounds`:
-    cluster → its newest round, and since when an intent of it lasts (None: none does).
-    """
+    """Facts about the job before, from its rounds. Times in ms since the epoch."""
 
+    #: Time of the newest round.
     newest_ms: int
+    #: Cluster → time of its newest round, and of the oldest intent that lasts in it, if any.
     rounds: dict[str, tuple[int, int | None]]
 
     def since(
         self, now_ms: int, window_ms: int, slack_ms: int, gone_ms: int
     ) -> tuple[int, str | None]:
-        """Where reading begins: a window before the newest round, or before the oldest intent that
-        lasts in the newest round of a cluster; and the name of that cluster. `gone_ms`: without a
-        round for longer, a cluster has gone (0: never).
+        """Returns the time at which reading begins: `window_ms` before the newest round, or, if it
+        is older, `slack_ms` before the oldest intent that lasts in the newest round of a cluster.
+        In the second case also returns the cluster, else None. `gone_ms`: a cluster without a round
+        for longer has gone (0: never).
         """
         newest_ms = min(now_ms, self.newest_ms)
         asked = [
@@ -93,8 +94,9 @@ def warming(
     clock_ms: Callable[[], int] = wall_clock_ms,
     on_record: Callable[[], None] = lambda: None,
 ) -> Warming:
-    """How a new checkpoint begins under these settings. A start position that they name (not the
-    default) wins. `clock_ms`: ms since the epoch; `on_record`: see `used_before`.
+    """Returns the rules by which a new checkpoint begins under these settings. If they name a start
+    position (not the default), there is no warm start. `clock_ms`: ms since the epoch; `on_record`:
+    see `read_job_before`.
     """
     minutes = window_minutes(job, engine)
     explicit = _named_start(job.connections)
@@ -102,21 +104,23 @@ def warming(
         return replace(NO_WARMING, decide=lambda: _not_warm(explicit, log) if minutes else None)
 
     def decide() -> WarmStart | None:
-        found = used_before(job.connections.topics.rounds, job.connections, on_record)
-        return None if found is None else _decided(job, engine, found, log, clock_ms())
+        rounds_before = read_job_before(job.connections.topics.rounds, job.connections, on_record)
+        return (
+            None if rounds_before is None else _decided(job, engine, rounds_before, log, clock_ms())
+        )
 
     return Warming(minutes, decide)
 
 
 def window_minutes(job: JobSettings, engine: EngineSettings) -> int:
-    """`job.warm_start_minutes`, or what the settings of the engine need."""
+    """Returns `job.warm_start_minutes`; for `auto`, the reach of the engine's memory in minutes."""
     if job.warm_start_minutes == "auto":
         return ceil(warm_window_ms(engine) / _MINUTE_MS)
     return job.warm_start_minutes
 
 
 def with_start(used: Connections, warm: WarmStart | None) -> Connections:
-    """The connections with which telemetry is read from the begin of a warm start."""
+    """Returns connections that read telemetry from the begin of a warm start."""
     if warm is None:
         return used
     start = str(warm.since_ms)
@@ -126,55 +130,55 @@ def with_start(used: Connections, warm: WarmStart | None) -> Connections:
 
 
 def in_words(ms: int) -> str:
-    """A time (ms since the epoch) for people."""
+    """Returns a time (ms since the epoch) as text."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def warmed_up(folder: Path, guard: Guard) -> None:
-    """Records in a checkpoint the end of its warm start, after which positions decide nothing any
-    more. Raises OSError.
+def end_warm_start(folder: Path, guard: Guard) -> None:
+    """Records in the guard file of a checkpoint that its warm start has ended, after which all rows
+    are published. Raises OSError.
     """
     if guard.warm is not None:
         write_guard(folder / GUARD, replace(guard, warm=replace(guard.warm, done=True)))
 
 
-def used_before(
+def read_job_before(
     topic: TopicUri, used: Connections, on_record: Callable[[], None] = lambda: None
 ) -> Used | None:
-    """What the rounds topic says; None without rounds. `on_record`: called at each record. Raises
-    SettingsError, SinkError.
+    """Reads the facts about the job before from the rounds topic; None without rounds. `on_record`:
+    called at each record. Raises SettingsError, SinkError.
     """
     newest: dict[str, _DecidedRound] = {}
     for value in values_of(topic, used.access, on_record):
         try:
-            one = msgspec.json.decode(value, type=_DecidedRound)
+            round_ = msgspec.json.decode(value, type=_DecidedRound)
         except (ValueError, RecursionError):
             continue
-        before = newest.get(one.cluster, one)
+        before = newest.get(round_.cluster, round_)
         # Not by time, which may jump back.
-        if (one.epoch, one.round) >= (before.epoch, before.round):
-            newest[one.cluster] = one
-    rounds = {cluster: (one.ts, one.lasts_since_ms) for cluster, one in newest.items()}
+        if (round_.epoch, round_.round) >= (before.epoch, before.round):
+            newest[round_.cluster] = round_
+    rounds = {cluster: (round_.ts, round_.lasts_since_ms) for cluster, round_ in newest.items()}
     return Used(max(ts for ts, _ in rounds.values()), rounds) if rounds else None
 
 
 def _decided(
     job: JobSettings,
     engine: EngineSettings,
-    found: Used,
+    rounds_before: Used,
     log: Callable[[str], None],
     now_ms: int,
 ) -> WarmStart | None:
     used, minutes = job.connections, window_minutes(job, engine)
-    since_ms, lasting = found.since(
-        now_ms, minutes * _MINUTE_MS, engine.round.max_clock_jump_ms, forget_ms(engine.round)
+    since_ms, lasting = rounds_before.since(
+        now_ms, minutes * _MINUTE_MS, engine.round.max_clock_jump_ms, forget_after_ms(engine.round)
     )
     until = ends(used.topics.telemetry, used.access)
-    if not _is_known(used, since_ms, found.rounds):
+    if not _is_known(used, since_ms, rounds_before.rounds):
         return None
     usual = f"{minutes} minutes before the newest round of the job before"
     why = (
-        f"{usual}, {in_words(found.newest_ms)}"
+        f"{usual}, {in_words(rounds_before.newest_ms)}"
         if lasting is None
         else f"a drain or roll of that time lasts in {lasting}, and the commands of all clusters "
         f"wait until it is read; without it, {usual}"
@@ -193,7 +197,7 @@ def _not_warm(setting: str, log: Callable[[str], None]) -> WarmStart | None:
 
 
 def _named_start(used: Connections) -> str:
-    """The setting that names a start position; empty if none does."""
+    """Returns the setting that names a start position; empty if none does."""
     scheme = used.topics.telemetry.scheme
     if scheme == "kafka" and used.kafka.start != _START:
         return "kafka.start"
@@ -201,13 +205,13 @@ def _named_start(used: Connections) -> str:
 
 
 def _is_known(used: Connections, since_ms: int, clusters: Collection[str]) -> bool:
-    """Whether the telemetry of a warm start is of a cluster that a job has decided on: several jobs
-    may publish their rounds on one topic.
+    """True if the telemetry of a warm start has one of these clusters. Several jobs may publish
+    their rounds on one topic, and the rounds may be those of another telemetry topic.
     """
     topic = used.topics.telemetry
     if topic.scheme == "file":
         begin = offset_since(topic.folder, since_ms)
-        some, _ = FileTopicReader(topic.folder).read(begin, _MOST_RECORDS, _MOST_BYTES)
-        return any(cluster_of(record.value) in clusters for record in some)
+        oldest, _ = FileTopicReader(topic.folder).read(begin, _MOST_RECORDS, _MOST_BYTES)
+        return any(cluster_of(record.value) in clusters for record in oldest)
     records = islice(records_of(topic, used.access, since_ms, used.source), _MOST_RECORDS)
     return any(cluster_of(record.value) in clusters for record in records if record.value)

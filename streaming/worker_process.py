@@ -9,19 +9,19 @@ from typing import Any
 
 from sinks.printable import printable
 
-#: Causes that a process remembers; then it begins again, so that its memory is bounded.
+#: Maximum number of causes that a process remembers; then it forgets all of them.
 _MOST = 1_000
 _WRITTEN: set[str] = set()
-#: Micro-batches after which everything is searched once: cycles of Spark's own objects that were
-#: frozen while in use are freed then.
+#: Number of micro-batches after which all objects are searched once, which frees cycles of Spark's
+#: own objects that were frozen while in use.
 _SEARCHED_EVERY = 128
 #: The connection of this process's last task. The next task drops it; Java has closed its end then.
 _LAST: list[Any] = []
 
 
 def log_once(text: str, error: Exception) -> None:
-    """Writes a traceback to standard error, which Spark's workers share with `spark.log`: each
-    cause once per process. It is for who corrects the rule; users get the sentence on the records
+    """Writes a traceback to standard error, which goes to `spark.log`, once per process for each
+    cause. It is for the person who corrects the rule; users get the sentence on the records
     (decision 0253). `text`: the cause, with type, line and text of the error.
     """
     if text in _WRITTEN:
@@ -30,8 +30,8 @@ def log_once(text: str, error: Exception) -> None:
         _WRITTEN.clear()
     _WRITTEN.add(text)
     # A traceback has many lines, which may quote records.
-    said = f"a rule raised: {text}\n{''.join(format_exception(error))}"
-    for line in said.split("\n"):
+    message = f"a rule raised: {text}\n{''.join(format_exception(error))}"
+    for line in message.split("\n"):
         print(printable(line), file=sys.stderr)
     sys.stderr.flush()
 
@@ -40,10 +40,10 @@ class Freezer:
     """Keeps Python's search for cycles away from the state that stays from one micro-batch to the
     next.
 
-    The state of 1,000 clusters is millions of objects. Python searches all of them whenever enough
-    new ones have come together, which is once or twice in a micro-batch, and finds nothing: a fold
-    makes no cycles. Objects that are frozen are not searched, and are freed like others when
-    nothing refers to them.
+    The state of 1,000 clusters is millions of objects. Python searches all of them when there are
+    enough new ones, which is once or twice in a micro-batch, and finds nothing, because a fold
+    makes no cycles. Frozen objects are not searched, but freed like others when nothing refers to
+    them.
     """
 
     def __init__(self) -> None:
@@ -59,11 +59,11 @@ class Freezer:
 
 
 def leave_open(handle: Any) -> None:
-    """Keeps the connection of a task that has finished, and sends Java no word of it. `handle`: of
-    the stateful processor.
+    """Keeps the connection of a finished task open, and does not report to Java that it has
+    finished. `handle`: of the stateful processor.
 
-    Java leaves its end open when Python ends the connection, or says that it has finished: one open
-    file for every task (SPARK-58932; Spark 4.2.0). It closes its end only if the task ends first.
+    Java leaves its end open if Python closes the connection or reports the finish: one open file
+    for every task (SPARK-58932; Spark 4.2.0). It closes its end only if the task ends first.
     """
     client = getattr(handle, "_statefulProcessorApiClient", None)
     if client is not None:

@@ -23,7 +23,7 @@ from sinks.wire.codec import decode_round
 from sinks.wire.operator_records import check_person
 from sinks.wire.signing import SigningKey, signing_key
 from strategies.cluster.intent_contract import Intent, IntentStatus
-from strategies.cluster.intent_state import from_statuses
+from strategies.cluster.intent_state import intents_of_statuses
 from strategies.cluster.model import Round
 from strategies.errors import RebalancerError, SettingsError, SinkError, WireError
 from strategies.figures.describe import counted
@@ -93,7 +93,7 @@ def judge(done: Round, intent: Intent) -> IntentRefusal | None:
     known = {*done.brokers, *done.usage, *done.stale, *excluded}
     live = {*done.usage, *done.brokers, *excluded} - {*done.stale}
     judged = accept(
-        from_statuses(done.intents),
+        intents_of_statuses(done.intents),
         IntentFleet(sorted(known), sorted(live), excluded),
         intent,
         max(done.ts, intent.ts),

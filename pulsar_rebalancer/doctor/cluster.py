@@ -41,7 +41,7 @@ from strategies.cluster.round_state import reason_of
 from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized, WireError
 from strategies.fold.engine import EngineSettings, rules_of
 from strategies.java.pulsar_releases import matches_ids
-from strategies.round.measured import compared, remedy_of
+from strategies.round.measured import compare_figures, remedy_of
 
 T = TypeVar("T")
 
@@ -242,7 +242,7 @@ def _check_measured(figures: Mapping[str, Figures], engine: EngineSettings) -> I
     rules = rules_of(engine)
     if not (figures and rules.by_mode.compares_measured):
         return
-    found = compared(figures, engine.weights, rules.capacities, "")
+    found = compare_figures(figures, engine.weights, rules.capacities, "")
     for skip in found.skips:
         remedy = f"set {skip.evidence['set']}" if "set" in skip.evidence else ""
         text = reason_of(skip).replace(f": {remedy}", "")

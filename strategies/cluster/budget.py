@@ -1,4 +1,4 @@
-"""Budgets for moves: bundles and throughput, per round and per hour."""
+"""Budgets of moves: bundles and throughput, per round and per hour (`limits.*`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,73 +19,74 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Moves of one round: when the round closed, number of bundles, and their throughput
-    (bytes/s).
-    """
+    """The part of the budgets that one round used."""
 
+    #: When the round closed (ms since the epoch).
     ts: int
+    #: Number of bundles that it moved.
     bundles: int
+    #: Throughput of these bundles (bytes/s).
     throughput: float
 
 
-def within_the_hour(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
-    """The entries of the last hour; a round exactly an hour ago is not one of them."""
-    return tuple(one for one in spent if one.ts > now_ms - HOUR_MS)
+def entries_of_last_hour(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
+    """Returns the entries of the last hour, without that of a round exactly an hour ago."""
+    return tuple(entry for entry in spent if entry.ts > now_ms - HOUR_MS)
 
 
-def no_later(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
-    """The entries after the time went back to `now_ms`: those of a later time count as made now,
-    as one entry, because `given_back` finds it by its time.
+def merge_later_entries(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
+    """Returns the entries after the cluster's time went back to `now_ms`: those of later times
+    become one entry of now, because `give_back` finds an entry by its time.
     """
-    later = [one for one in spent if one.ts >= now_ms]
+    later = [entry for entry in spent if entry.ts >= now_ms]
     if not later:
         return tuple(spent)
     bundles, throughput = (
-        ordered_sum(one.bundles for one in later),
-        ordered_sum(one.throughput for one in later),
+        ordered_sum(entry.bundles for entry in later),
+        ordered_sum(entry.throughput for entry in later),
     )
-    return (*(one for one in spent if one.ts < now_ms), Spent(now_ms, bundles, throughput))
+    return (*(entry for entry in spent if entry.ts < now_ms), Spent(now_ms, bundles, throughput))
 
 
-def given_back(spent: Sequence[Spent], ts: int, throughput: float) -> tuple[Spent, ...]:
-    """The entries without one bundle of the round at `ts`, of this throughput (bytes/s), that does
-    not move after all.
+def give_back(spent: Sequence[Spent], ts: int, throughput: float) -> tuple[Spent, ...]:
+    """Returns the entries without one bundle of the round at `ts`, of this throughput (bytes/s),
+    that does not move after all.
     """
-    at = next((index for index, one in enumerate(spent) if one.ts == ts), None)
+    at = next((index for index, entry in enumerate(spent) if entry.ts == ts), None)
     if at is None:
         return tuple(spent)
-    # Without bundles the throughput is exactly 0, without rounding errors of the differences.
-    left = Spent(
+    # An entry without bundles goes, so that no rounding error of the differences stays.
+    rest = Spent(
         ts,
         spent[at].bundles - 1,
         spent[at].throughput - (throughput if isfinite(throughput) else 0.0),
     )
-    return (*spent[:at], *([left] if left.bundles > 0 else []), *spent[at + 1 :])
+    return (*spent[:at], *([rest] if rest.bundles > 0 else []), *spent[at + 1 :])
 
 
 class Budget:
-    """The budget that remains in this round. A command counts from when it is issued, until a dry
-    run answers it.
+    """The budget that remains in one round. A command counts from when it is issued until a dry
+    run answers it, so that rounds do not spend the same budget while executors work.
     """
 
     def __init__(self, settings: LimitSettings, spent: Sequence[Spent], now_ms: int) -> None:
-        """`spent`: moves of earlier rounds."""
+        """`spent`: the entries of earlier rounds."""
         self._settings, self._now_ms = settings, now_ms
-        earlier = within_the_hour(spent, now_ms)
+        earlier = entries_of_last_hour(spent, now_ms)
         self._earlier = (
-            ordered_sum(one.bundles for one in earlier),
-            ordered_sum(one.throughput for one in earlier),
+            ordered_sum(entry.bundles for entry in earlier),
+            ordered_sum(entry.throughput for entry in earlier),
         )
         self._bundles, self._throughput = 0, 0.0
 
     @property
     def spent(self) -> Spent | None:
-        """The moves of this round; None if there are none."""
+        """The entry of this round; None if it moves nothing."""
         return Spent(self._now_ms, self._bundles, self._throughput) if self._bundles else None
 
     def refuses(self, throughputs: Sequence[float]) -> Refusal | None:
-        """Refuses bundles with these throughputs (bytes/s) that may not move together now; None
-        when they may.
+        """Returns the refusal of bundles that may not move together now; None when they may.
+        `throughputs`: of each of them (bytes/s).
         """
         settings = self._settings
         bundles, traffic = (
@@ -110,7 +111,9 @@ class Budget:
 
 
 def _total(throughputs: Sequence[float]) -> float:
-    """Sum of the throughputs (bytes/s); infinite, and thus above any budget, if a figure is
-    invalid.
+    """Returns the sum of the throughputs (bytes/s). An invalid figure makes it infinite, and thus
+    above every limit.
     """
-    return ordered_sum(max(0.0, one) if isfinite(one) else inf for one in throughputs)
+    return ordered_sum(
+        max(0.0, throughput) if isfinite(throughput) else inf for throughput in throughputs
+    )

@@ -1,4 +1,4 @@
-"""The record of an intent, and what rounds say about intents.
+"""The record of an intent (a request of an operator), and its status in the record of a round.
 
 An intent is folded like every other telemetry record, so that the same log gives the same commands.
 Times in ms since the epoch.
@@ -8,15 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-#: drain, undrain: of `broker`. roll: begins a roll of `brokers`. restarting, restarted: the roll's
-#: process is about to restart `broker`, and has seen it go and come back. halt, resume, end: of the
-#: roll. Only drain and undrain may have no roll.
+#: `drain`, `undrain`: begin and end the drain of `broker`, with or without a roll.
+#: `roll`: begins a roll of `brokers`.
+#: `restarting`: the roll's process is about to restart `broker`. `restarted`: it has seen the
+#: broker go and come back.
+#: `halt`, `resume`, `end`: halt the roll, go on with it, end it.
 IntentAction = Literal[
     "drain", "undrain", "roll", "restarting", "restarted", "halt", "resume", "end"
 ]
 
-#: Of a drain: asked, draining, drained, blocked, done, cancelled. Of a roll: rolling, halted, done,
-#: cancelled. Of any record: refused.
+#: State of a drain: asked, draining, drained, blocked, done or cancelled. State of a roll: rolling,
+#: halted, done or cancelled. State of any record that is not accepted: refused.
 IntentStateCode = Literal[
     "asked",
     "draining",
@@ -29,13 +31,13 @@ IntentStateCode = Literal[
     "refused",
 ]
 
-#: States of what has ended, and has no effect any more.
+#: States of intents that have ended and have no effect any more.
 ENDED: tuple[IntentStateCode, ...] = ("done", "cancelled", "refused")
-#: The others.
+#: States of active intents.
 LASTING: tuple[IntentStateCode, ...] = tuple(
-    one for one in get_args(IntentStateCode) if one not in ENDED
+    code for code in get_args(IntentStateCode) if code not in ENDED
 )
-#: Of one broker of a roll, in this order.
+#: Phase of one broker of a roll; a broker takes them in this order.
 RollPhase = Literal["waiting", "draining", "drained", "restarting", "restarted"]
 
 
@@ -53,61 +55,69 @@ _IN_WORDS: Mapping[IntentAction, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A request of an operator. `id`: 32 hex digits, new for each record; `by`: the person;
-    `roll`: id of the roll that the record belongs to (of a `roll`: None).
-
-    `brokers`: of a roll, in no order. `together`: a drain may begin while another one lasts.
-    `until_ms`: when a drain ends by itself.
-    """
+    """A request of an operator, as written to the telemetry topic."""
 
     cluster: str
+    #: When it was written, by the clock of the machine that wrote it.
     ts: int
+    #: 32 hex digits, new for each record.
     id: str
     action: IntentAction
+    #: The person.
     by: str
     reason: str
+    #: The broker that the action concerns; None for actions of the whole roll.
     broker: str | None = None
+    #: Of the action `roll`: the brokers to restart, in no order.
     brokers: tuple[str, ...] = ()
+    #: Id of the roll that the record belongs to; None for the record that begins one.
     roll: str | None = None
+    #: When a drain ends by itself; None = never.
     until_ms: int | None = None
+    #: The drain may begin while another one lasts.
     together: bool = False
+    #: Of the action `roll`: number of brokers that may be drained or restarted at a time.
     max_unavailable: int = 1
+    #: Position and original bytes, opaque here.
     origin: bytes = b""
 
     @property
     def in_words(self) -> str:
-        """The request in words, after `to`: `end the drain of n1:8080`."""
+        """The request as it follows `to` in a sentence: `end the drain of n1:8080`."""
         return _IN_WORDS[self.action].format(broker=self.broker, count=len(self.brokers))
 
 
 @dataclass(frozen=True, slots=True)
 class IntentStatus:
-    """The status of one intent in a round: active ones, and for an hour those that have ended or
-    were refused.
-
-    `id`, `action`, `broker`, `by`, `reason`, `roll`, `until_ms`, `asked_ms`: of the intent (drain,
-    roll, or a refused record). `text`: a sentence, with a code in brackets where something stands
-    in the way; `advice`: what to do; `since_ms`: of this state. Of a drain: `left` of `total`
-    bundles are still there; `left_ms`: estimate of the time until it is empty, None without one;
-    `error_ms`: how wrong the estimate may be. Of a roll: `phases`: broker → phase; `record`: id of
-    the last accepted record about it.
+    """The status of a drain, a roll or a refused record in a round. Rounds have those of active
+    intents, and for an hour those of intents that have ended or were refused.
     """
 
+    #: Id of the intent's record.
     id: str
     action: IntentAction
     state: IntentStateCode
+    #: A sentence, with a reason code in brackets if the intent cannot go on.
     text: str
+    #: The operator's next step, as a sentence.
     advice: str
     by: str
     reason: str
+    #: Time of the intent's record.
     asked_ms: int
+    #: When this state began.
     since_ms: int
     broker: str | None = None
+    #: Id of the roll that the intent belongs to.
     roll: str | None = None
     until_ms: int | None = None
+    #: Of a drain: number of bundles on the broker now, and the largest number so far.
     left: int | None = None
     total: int | None = None
+    #: Of a drain: estimated time until it is empty, and the error of this estimate.
     left_ms: int | None = None
     error_ms: int | None = None
+    #: Of a roll: broker → phase.
     phases: Mapping[str, RollPhase] = field(default_factory=dict)
+    #: Of a roll: id of the last accepted record about it.
     record: str | None = None

@@ -18,44 +18,45 @@ DrainState = Literal["asked", "draining", "drained", "blocked"]
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Answers of executors to the drain's commands since a bundle last left: numbers of dry runs,
-    of refusals and failures, and of commands that expired without an answer. `last`: the
-    reason of the last refusal or failure.
-    """
+    """Numbers of executors' answers to a drain's commands since a bundle last left."""
 
     dry_runs: int = 0
+    #: Refusals and failures.
     refused: int = 0
+    #: Commands that expired without an answer.
     expired: int = 0
+    #: Reason of the last refusal or failure.
     last: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """An active drain. Times in ms since the epoch.
-
-    `asked_ms`: time of the record; `since_ms`: since when in this state; `left`, `total`: bundles
-    on the broker now, and all that it had to give; `seen`: (time, bundles left) of the last rounds.
-    """
+    """An active drain. Times in ms since the epoch. Fields without a comment: see `Intent`."""
 
     id: str
     broker: str
     by: str
     reason: str
+    #: Time of the intent's record.
     asked_ms: int
+    #: When this state began.
     since_ms: int
     state: DrainState = "asked"
     roll: str | None = None
     until_ms: int | None = None
     together: bool = False
+    #: Number of bundles on the broker now, and the largest number so far; None before its first
+    #: round.
     left: int | None = None
     total: int | None = None
+    #: (Time, number of bundles left) of the last rounds.
     seen: tuple[tuple[int, int], ...] = ()
     answers: Answers = Answers()
-    #: Bundles that have left by an outcome, while the collector's note still lists them.
+    #: Bundles that have left as an outcome says, while the collector's note still lists them.
     gone: tuple[str, ...] = ()
-    #: When it was first empty; None before.
+    #: When the broker was first empty; None before.
     drained_ms: int | None = None
-    #: What the last round said.
+    #: Sentence, next step and estimate of the last round.
     text: str = ""
     advice: str = ""
     left_ms: int | None = None
@@ -68,23 +69,27 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """The active roll. `phases`: broker → phase, in the order of the record; `halted`: the reason;
-    `record`: id of the last accepted record about it.
-    """
+    """The active roll. Times in ms since the epoch."""
 
     id: str
     by: str
     reason: str
+    #: Time of the record that began it.
     asked_ms: int
+    #: When its state (rolling or halted) began.
     since_ms: int
+    #: Number of brokers that may be drained or restarted at a time.
     max_unavailable: int
+    #: Broker → phase, in the order of the record.
     phases: Mapping[str, RollPhase]
+    #: Id of the last accepted record about it.
     record: str
+    #: Reason of the halt; None while it rolls.
     halted: str | None = None
 
     @property
     def at_turn(self) -> tuple[str, ...]:
-        """The brokers that are neither waiting nor done."""
+        """The brokers that are being drained or restarted."""
         return tuple(
             broker for broker, phase in self.phases.items() if phase not in ("waiting", "restarted")
         )
@@ -92,20 +97,22 @@ class Roll:
 
 @dataclass(frozen=True, slots=True)
 class Intents:
-    """All intents of one cluster. `drains`: broker → its drain; `seen`: id → time of each record
-    that could still be believed if it came again; `early`: records without a part in the cluster's
-    time from before the first round, which are judged after it.
-    """
+    """All intents of one cluster."""
 
+    #: Broker → its active drain.
     drains: Mapping[str, Drain] = field(default_factory=dict)
+    #: The active roll, if any.
     roll: Roll | None = None
+    #: Last statuses of intents that have ended or were refused, newest last.
     ended: tuple[IntentStatus, ...] = ()
+    #: Id → time of each record that would still be believed if it came again.
     seen: Mapping[str, int] = field(default_factory=dict)
+    #: Intents and notes from before the first round, which are folded after it.
     early: tuple[EarlyRecord, ...] = ()
 
     @property
     def moves_nothing(self) -> frozenset[str]:
-        """Draining brokers whose bundles stay for now: their roll has halted, or restarts them."""
+        """Draining brokers whose bundles stay, because their roll has halted or restarts them."""
         roll = self.roll
         if roll is None:
             return frozenset()
@@ -121,20 +128,21 @@ class Intents:
 NO_INTENTS = Intents()
 
 
-def forget_old(intents: Intents, now_ms: int, believed_ms: int) -> Intents:
-    """The intents without what has ended an hour ago, and without ids of records that would not be
-    believed if they came again. `believed_ms`: how far from the cluster's time a record may be.
+def forget_old_intents(intents: Intents, now_ms: int, believed_ms: int) -> Intents:
+    """Removes the statuses of intents that ended an hour ago, and the ids of records that would not
+    be believed if they came again. `believed_ms`: largest distance of a believed record from the
+    cluster's time.
     """
     if intents == NO_INTENTS:
         return intents
-    ended = tuple(one for one in intents.ended if one.since_ms > now_ms - _SHOWN_MS)
+    ended = tuple(status for status in intents.ended if status.since_ms > now_ms - _SHOWN_MS)
     seen = {id_: ts for id_, ts in intents.seen.items() if abs(ts - now_ms) <= believed_ms}
     return replace(intents, ended=ended[-_SHOWN:], seen=seen)
 
 
-def at_time(intents: Intents, now_ms: int) -> Intents:
-    """The intents after the cluster's time went back to `now_ms`: nothing of them is in the future,
-    and no estimate is left.
+def move_intents_back(intents: Intents, now_ms: int) -> Intents:
+    """Returns the intents after the cluster's time went back to `now_ms`: later times become now,
+    and the measurements behind estimates go.
     """
     drains = {
         broker: replace(drain, since_ms=min(drain.since_ms, now_ms), seen=())
@@ -143,15 +151,17 @@ def at_time(intents: Intents, now_ms: int) -> Intents:
     roll = intents.roll
     if roll is not None:
         roll = replace(roll, since_ms=min(roll.since_ms, now_ms))
-    ended = tuple(replace(one, since_ms=min(one.since_ms, now_ms)) for one in intents.ended)
+    ended = tuple(
+        replace(status, since_ms=min(status.since_ms, now_ms)) for status in intents.ended
+    )
     return replace(intents, drains=drains, roll=roll, ended=ended)
 
 
-def without_drain(
+def finish_drain(
     intents: Intents, broker: str, now_ms: int, *, how: str, done: bool | None = None
 ) -> Intents:
-    """The intents after the drain of a broker has ended. `how`: a sentence without a full stop;
-    `done`: None = if the broker was drained.
+    """Ends the drain of a broker, as done or as cancelled. `how`: a sentence without a full stop.
+    `done`: None = done if the broker has been drained.
     """
     was_drained = intents.drains[broker].was_drained if done is None else done
     return end_drain(
@@ -167,7 +177,7 @@ def without_drain(
 def end_drain(
     intents: Intents, broker: str, now_ms: int, state: IntentStateCode, *, text: str, advice: str
 ) -> Intents:
-    """The intents without the drain of a broker, and with its last status."""
+    """Removes the drain of a broker and keeps its last status: `state`, `text`, `advice`."""
     status = replace(
         status_of_drain(intents.drains[broker]),
         state=state,
@@ -177,12 +187,12 @@ def end_drain(
         left_ms=None,
         error_ms=None,
     )
-    drains = {name: one for name, one in intents.drains.items() if name != broker}
+    drains = {name: drain for name, drain in intents.drains.items() if name != broker}
     return replace(intents, drains=drains, ended=(*intents.ended, status))
 
 
 def status_of_drain(drain: Drain) -> IntentStatus:
-    """Returns the status of an active drain, for rounds."""
+    """Returns the status of an active drain for the record of a round."""
     return IntentStatus(
         drain.id,
         "drain",
@@ -204,7 +214,7 @@ def status_of_drain(drain: Drain) -> IntentStatus:
 
 
 def status_of_roll(roll: Roll) -> IntentStatus:
-    """Returns the status of an active roll, for rounds."""
+    """Returns the status of an active roll for the record of a round."""
     done = sum(phase == "restarted" for phase in roll.phases.values())
     at_turn = ", ".join(f"{broker} {roll.phases[broker]}" for broker in roll.at_turn)
     text = f"{done} of {len(roll.phases)} brokers are restarted"
@@ -234,36 +244,40 @@ def statuses(intents: Intents) -> tuple[IntentStatus, ...]:
     return (*roll, *drains, *intents.ended)
 
 
-def from_statuses(said: tuple[IntentStatus, ...]) -> Intents:
-    """The intents behind a round's statuses, as far as `accept` needs them: for a command that
-    judges its record before it writes it. The limit of the roll is unknown: 1,000.
+def intents_of_statuses(round_statuses: tuple[IntentStatus, ...]) -> Intents:
+    """Rebuilds the intents from a round's statuses, as far as `accept` needs them: a command
+    checks its record with them before it writes it. The record of a round does not have the roll's
+    limit, so `max_unavailable` is 1,000, which refuses nothing.
     """
     drains, roll = dict[str, Drain](), None
-    for one in said:
-        if one.state in ("asked", "draining", "drained", "blocked") and one.broker is not None:
-            drains[one.broker] = Drain(
-                one.id,
-                one.broker,
-                one.by,
-                one.reason,
-                one.asked_ms,
-                one.since_ms,
-                one.state,
-                one.roll,
-                one.until_ms,
-                drained_ms=one.since_ms if one.state == "drained" else None,
+    for status in round_statuses:
+        if (
+            status.state in ("asked", "draining", "drained", "blocked")
+            and status.broker is not None
+        ):
+            drains[status.broker] = Drain(
+                status.id,
+                status.broker,
+                status.by,
+                status.reason,
+                status.asked_ms,
+                status.since_ms,
+                status.state,
+                status.roll,
+                status.until_ms,
+                drained_ms=status.since_ms if status.state == "drained" else None,
             )
-        elif one.state in ("rolling", "halted"):
+        elif status.state in ("rolling", "halted"):
             roll = Roll(
-                one.id,
-                one.by,
-                one.reason,
-                one.asked_ms,
-                one.since_ms,
+                status.id,
+                status.by,
+                status.reason,
+                status.asked_ms,
+                status.since_ms,
                 1_000,
-                dict(one.phases),
-                one.record or one.id,
-                one.text if one.state == "halted" else None,
+                dict(status.phases),
+                status.record or status.id,
+                status.text if status.state == "halted" else None,
             )
-    ended = tuple(one for one in said if one.state in ENDED)
+    ended = tuple(status for status in round_statuses if status.state in ENDED)
     return Intents(drains, roll, ended)

@@ -1,9 +1,9 @@
-"""The data model: a cluster, the decisions of a round, and what it leaves alone, with the reason.
+"""The data model: telemetry records, a cluster's load, the decisions of a round, and its record.
 
 Units everywhere: rates in messages/s, throughput in bytes/s, times in milliseconds since the epoch,
 usage as a fraction (1.0 = 100 %) unless a name says percent. Resource figures keep Pulsar's own
-units (cpu: percent of one core, memory: MiB, bandwidth: kbit/s), because only usage and limit of
-the same resource are ever compared.
+units (CPU: percent of one core, memory: MiB, bandwidth: kbit/s), because only usage and limit of
+the same resource are compared. `origin` is opaque here: position and original bytes of a record.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -54,13 +54,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures that a broker reports: five resources, total traffic, number of bundles (system
-    bundles included).
-
-    None except in reports of the extensible load manager: `usage_average`, the broker's own average
-    of its largest weighted resource (fraction), `throughput_average` (bytes/s in + out), and
-    `updated_at_ms`, the time of these averages by the broker's own clock.
-    """
+    """The figures that a broker reports: five resources, total traffic, number of bundles."""
 
     cpu: Resource = Resource()
     memory: Resource = Resource()
@@ -68,7 +62,10 @@ class Figures:
     bandwidth_in: Resource = Resource()
     bandwidth_out: Resource = Resource()
     traffic: Traffic = Traffic()
+    #: System bundles included.
     bundle_count: int = 0
+    #: The broker's own averages, only in reports of the extensible load manager: of its largest
+    #: weighted resource (fraction) and of bytes/s in + out; their time, by the broker's own clock.
     usage_average: float | None = None
     throughput_average: float | None = None
     updated_at_ms: int | None = None
@@ -76,24 +73,22 @@ class Figures:
 
 @dataclass(frozen=True)
 class BrokerLoad:
-    """One broker as input of a strategy; its bundle table is unpacked on first access.
-
-    `fresh`: its traffic or CPU figures changed since the last round (a poll is not a sample).
-    `settling`: it took part in a move whose effect its newest report cannot show yet, so it must be
-    neither source nor destination. `summary`: of `bundles`, if known without unpacking them;
-    `count_bundles` likewise counts the bundles of a namespace. `reported_at_ms`: time of the
-    report; None = just now. `estimated`: moves that no report shows yet are counted into its
-    figures.
-    """
+    """One broker as input of a strategy; its bundle table is unpacked on first access."""
 
     broker: str
     figures: Figures
     load_bundles: Callable[[], BundleLoads] = field(default=no_bundles, repr=False, compare=False)
+    #: Its traffic or CPU figures changed since the last round (a poll is not a sample).
     fresh: bool = True
+    #: It took part in a move that its newest report cannot show yet: no source, no destination.
     settling: bool = False
+    #: Summary of `bundles`, where known without unpacking them.
     summary: TableSummary | None = None
+    #: Time of the report; None = now.
     reported_at_ms: int | None = None
+    #: Counts the bundles of a namespace without unpacking the table.
     count_bundles: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
+    #: Its figures include moves that no report shows yet.
     estimated: bool = False
 
     @cached_property
@@ -103,37 +98,37 @@ class BrokerLoad:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """All brokers of a cluster with valid figures at one instant, in order of first appearance.
-
-    `cooling`: bundles that were moved within the last `cool_down_ms` and must stay (Pulsar:
-    `recentlyUnloadedBundles`). `is_excluded`: whether the operator excludes the namespace of a
-    bundle. `takers(bundle, source)`: the brokers that policies and filters allow; None where they
-    forbid none. `even`: None where bundles are not spread by number.
-    `foreign_ms`: time of the newest move by something else, -1 without one. `command_ttl_ms`: how
-    long after its round a command may be carried out.
-    `bundle_names`: every bundle with averages, in order of first appearance. It walks over all
-    tables, so only Java's way to break ties uses it.
-    """
+    """A cluster at one instant, as input of a strategy."""
 
     cluster: str
     now_ms: int
+    #: The brokers with valid figures, in order of first appearance.
     brokers: tuple[BrokerLoad, ...]
+    #: Bundles that must stay: moved within `cool_down_ms` (Pulsar: `recentlyUnloadedBundles`).
     cooling: frozenset[str] = frozenset()
     list_bundles: Callable[[], Sequence[str]] | None = field(
         default=None, repr=False, compare=False
     )
+    #: True for a bundle whose namespace the operator excludes.
     is_excluded: Callable[[str], bool] = field(default=lambda _: False, repr=False, compare=False)
     policies: PoliciesView = field(default=PoliciesView(), repr=False, compare=False)
+    #: (Bundle, source) → the brokers that policies and filters allow; None = all of them.
     takers: Callable[[str, str], Collection[str]] | None = field(
         default=None, repr=False, compare=False
     )
+    #: None where bundles are not spread by number.
     even: EvenDistribution | None = field(default=None, repr=False, compare=False)
     cool_down_ms: int = 0
+    #: Time of the newest move by something else, -1 without one.
     foreign_ms: int = -1
+    #: Duration after its round in which a command may be carried out.
     command_ttl_ms: int = 0
 
     @cached_property
     def bundle_names(self) -> Sequence[str]:
+        """All bundles with averages, in order of first appearance. Walks over all tables; only
+        Java's way to break ties needs it.
+        """
         if self.list_bundles is not None:
             return self.list_bundles()
         return list(dict.fromkeys(name for broker in self.brokers for name in broker.bundles.names))
@@ -141,31 +136,30 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One bundle that should leave `source`, with a destination if the strategy names one. `code`
-    is stable, `text` for people. `exchange`: decisions with the same value are carried out together
-    or not at all. `forecast`: what source loses and destination gains, in fractions of usage.
-    """
+    """One bundle that should leave `source`; `code` is stable, `text` for people."""
 
     bundle: str
     source: str
+    #: None where the strategy leaves the choice to the placement.
     destination: str | None
     code: str
     text: str
     evidence: Evidence = field(default_factory=dict)
+    #: Decisions with the same value are carried out together or not at all.
     exchange: str | None = None
+    #: Usage (fraction) that the source loses and the destination gains.
     forecast: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Candidates that a round leaves alone, and their common reason. `broker`: the broker of the
-    bundles in a bundle skip.
-    """
+    """Candidates that a round leaves alone, and their common reason."""
 
     subject: Literal["cluster", "broker", "bundle"]
     names: tuple[str, ...]
     code: str
     text: str
+    #: The broker of skipped bundles.
     broker: str | None = None
     evidence: Evidence = field(default_factory=dict)
 
@@ -184,12 +178,9 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An instruction on the control topic. `id` is derived from the content, so every publication
-    of a command carries the same id.
+    """An instruction on the control topic."""
 
-    `algorithm`: Pulsar's name of a split's algorithm. `limits`: the limits that a throttle advises.
-    """
-
+    #: Derived from the content: every publication of a command carries the same id.
     id: str
     cluster: str
     round: int
@@ -205,12 +196,14 @@ class Command:
     expected: Expected
     issued_at_ms: int
     expires_at_ms: int
+    #: Pulsar's name of a split's algorithm.
     algorithm: str | None = None
+    #: The dispatch limits that a throttle advises.
     limits: Mapping[str, Scalar] | None = None
 
     @property
     def is_move(self) -> bool:
-        """Whether the bundle leaves its broker; a split or a throttle does not move it."""
+        """True if the bundle leaves its broker; a split or a throttle does not move it."""
         return self.action in ("unload", "transfer")
 
 
@@ -235,12 +228,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The record of one round of one cluster: its input, decisions, skips and expected effect.
-
-    `usage`, `usage_after`: fraction per broker, now and estimated after the commands; `stale`:
-    brokers left out, why; `digest`: of the whole input; `intents`: of operators; `counted`: number
-    of moves that `usage` has before reports show them; `measured`: usage as reported, if another.
-    """
+    """The record of one round of one cluster: its input, decisions, skips and expected effect."""
 
     cluster: str
     round: int
@@ -249,7 +237,9 @@ class Round:
     closed_by: Literal["sweep", "all-reported", "lateness"]
     strategy: str
     brokers: tuple[str, ...]
+    #: Broker without fresh figures → the reason.
     stale: Mapping[str, str]
+    #: Broker → usage (fraction), now and estimated after the commands.
     usage: Mapping[str, float]
     usage_after: Mapping[str, float]
     spread: Spread
@@ -257,19 +247,24 @@ class Round:
     throughput_spread: Spread
     commands: tuple[str, ...]
     skips: tuple[Skip, ...]
+    #: Digest of the whole input.
     digest: str
     version: str
     certificate: Certificate | None = None
     forecast: Forecast | None = None
     state: RoundState | None = None
     intents: tuple[IntentStatus, ...] = ()
+    #: Number of moves that `usage` counts as done before reports show them.
     counted: int = 0
+    #: Broker → usage as reported, where it differs from `usage`.
     measured: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def balanced_usage(self) -> Mapping[str, float]:
         """`usage` without brokers that are being drained."""
-        drained = {one for skip in self.skips if skip.code == "being-drained" for one in skip.names}
+        drained = {
+            name for skip in self.skips if skip.code == "being-drained" for name in skip.names
+        }
         return {name: usage for name, usage in self.usage.items() if name not in drained}
 
 
@@ -290,36 +285,32 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BundleStats:
-    """Newest figures of a broker's bundles as columns. `traffic`: float64[n, 4]; `topics`,
-    `sessions`: int64[n].
-    """
+    """Newest figures of a broker's n bundles as columns."""
 
     names: tuple[str, ...]
+    #: float64[n, 4]: the fields of `Traffic`.
     traffic: Floats
+    #: int64[n] each.
     topics: Ints
     sessions: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadReport:
-    """A broker's report. One of `figures`, `bundles` is None when the report holds only the other
-    (extensible load manager).
-
-    `digest` covers what makes a report a new sample: CPU, traffic and bundle figures (not heap, not
-    `lastUpdate`).
-    `origin` is opaque here: position and original bytes of the record, for the rejected topic.
-    `started_ms`: when the broker started, by its own clock; None where reports do not say it.
-    `left_out`: what could not be used of the report, one sentence each.
-    """
+    """A broker's report; with the extensible load manager either `figures` or `bundles` is None."""
 
     cluster: str
     broker: str
     ts: int
     figures: Figures | None
     bundles: BundleStats | None
+    #: Digest of CPU, traffic and bundle figures: a report is a new sample if it differs. Heap and
+    #: `lastUpdate` have no part in it.
     digest: str
     origin: bytes = b""
+    #: When the broker started, by its own clock; None where reports do not say it.
     started_ms: int | None = None
+    #: One sentence for each part of the report that could not be used.
     left_out: tuple[str, ...] = ()
 
 
@@ -335,19 +326,19 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """End of one collection pass; `missing` maps a broker without figures to the reason.
-
-    `answering`: the missing brokers that answered, but have published no figures; `leader`: of the
-    cluster; `shedding`: whether Pulsar's own shedder is on there. None = unknown.
-    """
+    """End of one pass of the collector over all brokers."""
 
     cluster: str
     ts: int
+    #: Number of the pass.
     sweep: int
     brokers: tuple[str, ...]
+    #: Broker without figures → the reason.
     missing: Mapping[str, str]
     origin: bytes = b""
+    #: The missing brokers that answered, but have published no figures.
     answering: tuple[str, ...] = ()
+    #: The leader, and True if Pulsar's own shedder is on there; None = unknown.
     leader: str | None = None
     shedding: bool | None = None
 
@@ -383,8 +374,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """All bundles of a broker of the extensible load manager, whose own reports list the busiest
-    ones only. By the collector's note; it has no part in the cluster's time.
+    """The collector's note of all bundles of a broker of the extensible load manager, whose own
+    reports list the busiest ones only. It has no part in the cluster's time.
     """
 
     cluster: str

@@ -1,5 +1,5 @@
-"""The cost of moves for the clients of their bundles, as far as executors have measured it, and the
-expected cost of the next one.
+"""The pause that a move costs the clients of its bundle: as executors measured it, and as expected
+of the next move.
 """
 
 from bisect import bisect_left
@@ -12,31 +12,31 @@ from strategies.ordered_sum import ordered_sum
 
 @dataclass(frozen=True, slots=True)
 class MoveCost:
-    """None where nothing was measured.
+    """The cost of one move; None where nothing was measured."""
 
-    `unowned_ms`: from the answer to the last unload until a broker owned the bundle;
-    `first_message_ms`: from then until the new owner had a message of a topic that had traffic;
-    `topics`: topics of the bundle; `unloads`: how often it was unloaded, a repair included;
-    `manager`: the load manager of the cluster.
-    """
-
+    #: From the answer to the last unload until a broker owned the bundle.
     unowned_ms: int | None = None
+    #: From that answer until the new owner had a message of a topic that had traffic.
     first_message_ms: int | None = None
+    #: Number of topics of the bundle.
     topics: int | None = None
+    #: Number of unloads of the bundle, a repair included.
     unloads: int | None = None
+    #: The load manager of the cluster.
     manager: Literal["modular", "extensible"] | None = None
 
 
 NOT_MEASURED = MoveCost()
-#: Largest number of topics of a class of bundles; the last one has no end.
+#: Largest number of topics of each class of bundles but the last, which has no limit.
 TOPIC_CLASSES = (1, 9, 99, 999)
-#: Pause (ms) that is expected before any was measured.
+#: Expected pause (ms) before the first measurement.
 _UNKNOWN_MS = 1_000.0
 
 
 class MeasuredPause(NamedTuple):
-    """The pause (ms) of one move, and when its outcome was published (ms since the epoch)."""
+    """The pause of one move."""
 
+    #: When its outcome was published (ms since the epoch).
     ts: int
     command_id: str
     topics: int
@@ -44,14 +44,14 @@ class MeasuredPause(NamedTuple):
 
 
 def topic_class(topics: int) -> int:
-    """Number of the class of a bundle with this number of topics."""
+    """Returns the number, from 0, of the class of a bundle with this number of topics."""
     return bisect_left(TOPIC_CLASSES, topics)
 
 
 def expected_pause_ms(pauses: Sequence[MeasuredPause], topics: int) -> float:
-    """Mean pause of bundles with about as many topics, or of all moves, or a second before any was
-    measured.
+    """Returns the mean pause of bundles of the same class of topics; of all bundles where none of
+    this class was measured; `_UNKNOWN_MS` before the first measurement.
     """
-    alike = [one.pause_ms for one in pauses if topic_class(one.topics) == topic_class(topics)]
-    known = alike or [one.pause_ms for one in pauses]
-    return ordered_sum(known) / len(known) if known else _UNKNOWN_MS
+    alike = [pause.pause_ms for pause in pauses if topic_class(pause.topics) == topic_class(topics)]
+    samples = alike or [pause.pause_ms for pause in pauses]
+    return ordered_sum(samples) / len(samples) if samples else _UNKNOWN_MS

@@ -1,8 +1,8 @@
 """Packs decoded records as bytes, for exchange between processes and for the records that the
 engine keeps.
 
-Layout: 4-byte length, JSON header, 4-byte length, origin, then (load reports with bundles)
-float64[n, 4] and 2 × int64[n].
+Layout: 4-byte length, JSON header, 4-byte length, origin; of load reports with bundles also
+float64[n, 4] and 2 × int64[n]. Lengths are little-endian.
 """
 
 import json
@@ -21,9 +21,9 @@ from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
 from strategies.errors import ContractError
 
 _LENGTH = struct.Struct("<I")
-#: After this number of records without a round, the time near most of them is taken, which keeps
-#: the state small.
-LONGEST_LOG_START = 256
+#: Maximum number of records that a cluster's state keeps before the first round; then the time near
+#: most of them counts.
+MOST_EARLY_RECORDS = 256
 
 _RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 _NUMBERS = attrgetter(
@@ -41,28 +41,30 @@ _NUMBERS = attrgetter(
 
 @dataclass(frozen=True, slots=True)
 class EarlyRecord:
-    """A record from the log's start, and its time. `compressed`: the packed record; the cluster's
-    state contains it until the first round. `far`: too far from the cluster's time, therefore not
-    folded.
-    """
+    """A record from the log's start, which the cluster's state holds until the first round."""
 
+    #: Time of the record.
     ts: int
+    #: See `compress_record`.
     compressed: bytes
+    #: It is too far from the cluster's time, and therefore not folded.
     far: bool
 
     @staticmethod
     def of(record: model.TelemetryRecord, far: bool) -> "EarlyRecord":
-        """Keeps the record."""
+        """Compresses a record."""
         return EarlyRecord(record.ts, compress_record(record), far)
 
     @property
     def record(self) -> model.TelemetryRecord:
-        """The inverse of `of`."""
+        """The record: the inverse of `of`."""
         return decompress_record(self.compressed)
 
 
 def pack_record(record: model.TelemetryRecord) -> bytes:
-    """Bytes of a record, origin included; equal records give equal bytes."""
+    """Packs a record, origin included; equal records give equal bytes. Raises ContractError for an
+    unknown type.
+    """
     header, body = _header(record)
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     return b"".join(
@@ -71,7 +73,7 @@ def pack_record(record: model.TelemetryRecord) -> bytes:
 
 
 def unpack_record(data: bytes) -> model.TelemetryRecord:
-    """Inverse of `pack_record`."""
+    """Unpacks a record: the inverse of `pack_record`."""
     header_end = 4 + _LENGTH.unpack_from(data, 0)[0]
     header = json.loads(data[4:header_end])
     body_start = header_end + 4 + _LENGTH.unpack_from(data, header_end)[0]
@@ -80,24 +82,24 @@ def unpack_record(data: bytes) -> model.TelemetryRecord:
 
 
 def compress_record(record: model.TelemetryRecord) -> bytes:
-    """The packed record in the form in which a cluster's state keeps it."""
+    """Packs a record in the form in which a cluster's state keeps it (zlib)."""
     return zlib.compress(pack_record(record), 1)
 
 
 def decompress_record(data: bytes) -> model.TelemetryRecord:
-    """Inverse of `compress_record`."""
+    """Unpacks a record of a state: the inverse of `compress_record`."""
     return unpack_record(zlib.decompress(data))
 
 
 def figures_to_list(figures: model.Figures) -> list[float | None]:
-    """18 numbers: usage and limit of the five resources, four traffic totals, number of bundles,
-    and three that only some reports have.
+    """Returns 18 numbers: usage and limit of the five resources, four traffic totals, the number of
+    bundles, and three that only reports of the extensible load manager have.
     """
     return list(_NUMBERS(figures))
 
 
 def figures_from_list(numbers: Sequence[Any]) -> model.Figures:
-    """Inverse of `figures_to_list`."""
+    """Returns the figures of 18 numbers: the inverse of `figures_to_list`."""
     cpu, cpus, memory, memories, direct, directs, inbound, inbounds, outbound, outbounds = numbers[
         :10
     ]
@@ -202,9 +204,9 @@ def _sweep(header: dict[str, Any], _body: bytes) -> model.Sweep:
 
 
 def _outcome(header: dict[str, Any], _body: bytes) -> model.OutcomeReport:
-    given = dict(header["outcome"])
-    cost = MoveCost(**given.pop("cost", {}))
-    return model.OutcomeReport(header["cluster"], header["ts"], model.Outcome(**given, cost=cost))
+    values = dict(header["outcome"])
+    cost = MoveCost(**values.pop("cost", {}))
+    return model.OutcomeReport(header["cluster"], header["ts"], model.Outcome(**values, cost=cost))
 
 
 def _outcome_tree(outcome: model.Outcome) -> dict[str, Any]:

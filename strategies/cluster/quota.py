@@ -1,14 +1,13 @@
-"""The quota of one cluster: which of its records are folded, and what is said of the others
-(decision 0254).
+"""Admits a cluster's records up to a quota per minute, and counts the others (decision 0254).
 
-A window is a minute of the records' own times, so that the same records give the same windows in
-any division into micro-batches, and in a replay. A record joins the window that is up to
-`_NEAR` minutes from it: a later minute begins a new window, an earlier one is late and counts in
-it. Records of other times, such as those of a clock that is wrong, have windows of their own, so
-they can neither use up nor renew the quota of the others.
+A window is a minute of the records' own times, so that the same records give the same windows
+however they are divided into micro-batches, and in a replay. A record up to `_NEAR` minutes away
+from a window belongs to it: if its minute is later it begins the window again, if it is earlier it
+is late and counts in the window. Records of other times, such as those of a wrong clock, have
+windows of their own, so they neither use up nor renew the quota of the others.
 
-A record is one piece of work, during which nothing else goes on. So bytes of a record beyond 1 MiB,
-the most that a broker writes to ZooKeeper by default, count three times.
+A stateful task does nothing else while it folds one record. So bytes of a record beyond 1 MiB, the
+largest value that a broker writes to ZooKeeper by default, count three times.
 """
 
 from dataclasses import dataclass, replace
@@ -39,45 +38,47 @@ Place = tuple[str, int, int]
 
 
 class UnreadRecord(NamedTuple):
-    """A record before it is decoded. `ts`: ms since the epoch; `size`: bytes that
-    were read.
-    """
+    """A record before it is decoded."""
 
     cluster: str
+    #: Its time (ms since the epoch).
     ts: int
+    #: Number of bytes that were read.
     size: int
     place: Place
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaWindow:
-    """Records and bytes, as they count, of a minute that were folded. `minute`: since the epoch."""
+    """The part of the quota of one minute that is used."""
 
+    #: Minutes since the epoch.
     minute: int
+    #: Number of admitted records, and their bytes as they count.
     records: int = 0
     bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class OverQuota:
-    """Records that were set aside and not reported yet. `ts`, `size`: time (ms) and bytes
-    of the first one.
-    """
+    """Records over the quota that no rejected row reports yet."""
 
+    #: Number of records, and their bytes.
     records: int
     bytes: int
     first: Place
     last: Place
+    #: Time (ms since the epoch) and bytes of the first one.
     ts: int
     size: int
 
     @property
     def text(self) -> str:
-        """A sentence for the rejected row."""
+        """The sentence of the rejected row."""
         records = "1 record" if self.records == 1 else f"{self.records:,} records"
         return (
-            f"{records} with {self.bytes:,} bytes, from {_shown(self.first)} to "
-            f"{_shown(self.last)}, were beyond the cluster's quota for a minute of record time "
+            f"{records} with {self.bytes:,} bytes, from {_place(self.first)} to "
+            f"{_place(self.last)}, were beyond the cluster's quota for a minute of record time "
             "(bulkhead.*) and are not used; they are on the topic. Each minute has "
             "a new quota"
         )
@@ -85,43 +86,44 @@ class OverQuota:
 
 @dataclass(frozen=True, slots=True)
 class Bulkhead:
-    """The quota's part of a cluster's state. `windows`: the one used last comes first; `aside`: of
-    the newest windows; `left_out`: records set aside since the last round.
-    """
+    """The quota's part of a cluster's state."""
 
+    #: The window used last comes first.
     windows: tuple[QuotaWindow, ...] = ()
+    #: Records over the quota of the window used last.
     aside: OverQuota | None = None
+    #: Number of records over the quota since the last round.
     left_out: int = 0
 
 
-#: Nothing has arrived.
+#: The quota of a cluster without records so far.
 EMPTY = Bulkhead()
 
 
 def admit(
     bulkhead: Bulkhead, arrival: UnreadRecord, brokers: int, settings: BulkheadSettings
 ) -> tuple[Bulkhead, bool, OverQuota | None]:
-    """The quota after one record, whether the record is to be folded, and what was set aside before
-    its window began. `brokers`: number in the last round. The first record of a window is always
-    folded, whatever its size.
+    """Counts one record. Returns the quota after it, True if the record is to be folded, and the
+    records over the quota that are to be reported because a window begins. `brokers`: number of
+    brokers in the last round. The first record of a window is admitted whatever its size.
     """
-    window, others, begins = _window(bulkhead.windows, arrival.ts // _MINUTE_MS)
+    window, others, begins = _find_window(bulkhead.windows, arrival.ts // _MINUTE_MS)
     earlier = bulkhead.aside if begins else None
     aside = None if begins else bulkhead.aside
     unusual = max(0, arrival.size - _USUAL_BYTES)
     size = window.bytes + arrival.size + (_TIMES - 1) * unusual
-    if window.records and not _within(window.records, size, brokers, settings):
-        aside = _added(aside, arrival)
+    if window.records and not _has_room(window.records, size, brokers, settings):
+        aside = _add_record(aside, arrival)
         left_out = bulkhead.left_out + 1
         return Bulkhead((window, *others), aside, left_out), False, earlier
     window = QuotaWindow(window.minute, window.records + 1, size)
     return Bulkhead((window, *others), aside, bulkhead.left_out), True, earlier
 
 
-def _window(
+def _find_window(
     windows: tuple[QuotaWindow, ...], minute: int
 ) -> tuple[QuotaWindow, tuple[QuotaWindow, ...], bool]:
-    """The window of a minute, the other windows, and whether it begins."""
+    """Returns the window of a minute, the other windows, and True if the window begins."""
     for i, window in enumerate(windows):
         if abs(minute - window.minute) <= _NEAR:
             others = (*windows[:i], *windows[i + 1 :])
@@ -131,15 +133,15 @@ def _window(
     return QuotaWindow(minute), windows[: _MOST_WINDOWS - 1], True
 
 
-def _within(records: int, size: int, brokers: int, settings: BulkheadSettings) -> bool:
-    """`records`: before this one; `size`: of all, with this one."""
+def _has_room(records: int, size: int, brokers: int, settings: BulkheadSettings) -> bool:
+    """True if a record fits. `records`: number before it; `size`: bytes of all, with this one."""
     grows = settings.bytes_per_broker * brokers if brokers else settings.first_bytes
     return records < max(settings.records, settings.records_per_broker * brokers) and size <= max(
         settings.bytes, grows
     )
 
 
-def _added(aside: OverQuota | None, arrival: UnreadRecord) -> OverQuota:
+def _add_record(aside: OverQuota | None, arrival: UnreadRecord) -> OverQuota:
     if aside is None:
         place, size = arrival.place, arrival.size
         return OverQuota(1, size, place, place, arrival.ts, size)
@@ -151,5 +153,5 @@ def _added(aside: OverQuota | None, arrival: UnreadRecord) -> OverQuota:
     )
 
 
-def _shown(place: Place) -> str:
+def _place(place: Place) -> str:
     return f"{place[1]}/{place[2]}"

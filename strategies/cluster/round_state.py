@@ -1,7 +1,7 @@
-"""Derives the state of a round: what it amounts to, in one code, one sentence and what to do.
+"""Sums up a round in one state: a code, a sentence and the operator's next step.
 
 Each round has exactly one state. It comes from the commands and skips of the round alone, so that
-the reason and the decision are the same (decision 0222).
+the reason shown is the reason of the decision (decision 0222).
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ _LEADS: Mapping[StateCode, str] = {
     "cannot-help": "moving bundles cannot help",
     "balanced": "nothing has to move",
 }
-#: States of the cluster as it will be, while commanded moves count as done.
+#: States that, while commanded moves count as done, describe the cluster after these moves.
 _PLANNED = frozenset({"waiting", "cannot-help", "balanced"})
 _COMMANDS = {
     "unload": "unload",
@@ -46,49 +46,52 @@ _LONGEST = 2_000
 
 @dataclass(frozen=True, slots=True)
 class RoundFacts:
-    """Results of a round. `actions`: of its commands; `brokers`: those that take part;
-    `stale`: brokers without fresh figures, with the reason; `usage`: fraction per broker;
-    `skips`: of screening and shedding; `meanings`: of all codes that the round may have; `refused`:
-    skips of selected bundles that stay; `under_way`: number of commanded moves that `usage` counts
-    as done and that reports do not show yet.
-    """
+    """The results of a round from which its state is derived."""
 
+    #: Actions of its commands.
     actions: Sequence[str]
+    #: The brokers that take part.
     brokers: Sequence[str]
+    #: Broker without fresh figures → the reason.
     stale: Mapping[str, str]
+    #: Broker → usage (fraction).
     usage: Mapping[str, float]
+    #: Skips of screening and shedding.
     skips: Sequence[Skip]
+    #: Meanings of all codes that the round may have.
     meanings: Meanings
+    #: Skips of selected bundles that stay.
     refused: Sequence[Skip] = ()
+    #: Number of commanded moves that `usage` counts as done and that reports do not show yet.
     under_way: int = 0
 
 
 def state_of(facts: RoundFacts) -> RoundState:
-    """The state of a round. Deterministic; codes that the product does not know count as
+    """Returns the state of a round. Deterministic. A round whose skips have unknown codes only is
     `waiting`.
     """
     if facts.actions:
-        return _acting(facts.actions)
-    state = _blind(facts) or _by_lowest_rank(facts)
+        return _acting_state(facts.actions)
+    state = _blind_state(facts) or _lowest_ranked_state(facts)
     left_out = len(facts.stale)
     if not left_out or state.code == "blind":
         return state
     brokers = "1 broker has" if left_out == 1 else f"{left_out:,} brokers have"
-    kind = "usable" if facts.stale.keys() & _lost(facts).keys() else "fresh"
+    kind = "usable" if facts.stale.keys() & _unusable_brokers(facts).keys() else "fresh"
     text = f"{state.text}; {brokers} no {kind} figures"
     return RoundState(state.code, text, state.advice)
 
 
-def _acting(actions: Sequence[str]) -> RoundState:
+def _acting_state(actions: Sequence[str]) -> RoundState:
     counts = [(count, _COMMANDS[action]) for action, count in sorted(Counter(actions).items())]
     parts = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
     text = f"the round has {len(actions)} command{'' if len(actions) == 1 else 's'}: {parts}"
     return RoundState("acting", text, _ADVISED if {*actions} == {"throttle"} else _APPLY)
 
 
-def _lost(facts: RoundFacts) -> dict[str, Skip]:
-    """Returns the brokers that cannot be judged although they report, with their skips."""
-    codes = {code for code, one in facts.meanings.items() if one.state == "blind"}
+def _unusable_brokers(facts: RoundFacts) -> dict[str, Skip]:
+    """Returns broker → skip of the brokers that report, but not what the strategy needs."""
+    codes = {code for code, meaning in facts.meanings.items() if meaning.state == "blind"}
     return {
         name: skip
         for skip in facts.skips
@@ -97,13 +100,13 @@ def _lost(facts: RoundFacts) -> dict[str, Skip]:
     }
 
 
-def _blind(facts: RoundFacts) -> RoundState | None:
-    """The state where fewer than two brokers can be judged, and figures are missing."""
-    lost = _lost(facts)
+def _blind_state(facts: RoundFacts) -> RoundState | None:
+    """Returns the state if figures are missing and fewer than two brokers have usable ones."""
+    lost = _unusable_brokers(facts)
     usable = sum(name not in lost for name in facts.brokers)
     excluded = any(skip.code == "excluded-broker" for skip in facts.skips)
-    said = {name: f"{skip.text} [{skip.code}]" for name, skip in lost.items()}
-    reasons = {**facts.stale, **said}
+    lost_reasons = {name: f"{skip.text} [{skip.code}]" for name, skip in lost.items()}
+    reasons = {**facts.stale, **lost_reasons}
     if usable > 1 or not (reasons or (not facts.brokers and not excluded)):
         return None
     if not reasons:
@@ -114,46 +117,48 @@ def _blind(facts: RoundFacts) -> RoundState | None:
     return RoundState("blind", f"{text}{reasons[name]}"[:_LONGEST], advice)
 
 
-def _by_lowest_rank(facts: RoundFacts) -> RoundState:
-    """The state by the skip whose code has the lowest rank."""
-    found = [
+def _lowest_ranked_state(facts: RoundFacts) -> RoundState:
+    """Returns the state of the skip whose code has the lowest rank."""
+    ranked = [
         (meaning.rank, skip, meaning.state, meaning.advice)
-        for skip in _deciding(facts)
+        for skip in _deciding_skips(facts)
         if (meaning := facts.meanings.get(skip.code)) and meaning.state is not None
     ]
-    if not found:
-        return _unknown(facts)
-    _, skip, code, advice = min(found, key=lambda one: one[0])
+    if not ranked:
+        return _state_of_unknown_codes(facts)
+    _, skip, code, advice = min(ranked, key=lambda entry: entry[0])
     if facts.under_way and code in _PLANNED:
         helpless = f"more moves cannot help [{skip.code}]"
-        return _planned(facts.under_way, helpless if code == "cannot-help" else reason_of(skip))
+        return _state_with_planned_moves(
+            facts.under_way, helpless if code == "cannot-help" else reason_of(skip)
+        )
     if code == "balanced" and (why := _doubt(skip, facts)):
         return RoundState("waiting", f"{_LEADS['waiting']}: {why}: {reason_of(skip)}", _UNEXPLAINED)
     return RoundState(code, f"{_LEADS[code]}: {reason_of(skip)}", advice)
 
 
-def _planned(under_way: int, reason: str) -> RoundState:
-    """The state while the strategy judges a cluster as it will be after commanded moves: this
-    cluster may need nothing more, but no report shows it yet.
+def _state_with_planned_moves(under_way: int, reason: str) -> RoundState:
+    """Returns the state while commanded moves count as done: the cluster may need nothing more
+    after them, but no report shows them yet.
     """
-    text = f"{_LEADS['waiting']}: {counted_as_done(under_way)}; with them, {reason}"
+    text = f"{_LEADS['waiting']}: {describe_planned_moves(under_way)}; with them, {reason}"
     return RoundState("waiting", text, _UNDER_WAY)
 
 
-def counted_as_done(moves: int) -> str:
-    """`2 commanded moves count as done, and reports do not show them yet`"""
+def describe_planned_moves(moves: int) -> str:
+    """Returns `2 commanded moves count as done, and reports do not show them yet`."""
     if moves == 1:
         return "1 commanded move counts as done, and reports do not show it yet"
     return f"{moves:,} commanded moves count as done, and reports do not show them yet"
 
 
-def _deciding(facts: RoundFacts) -> Iterator[Skip]:
-    """The skips that may decide. Bundles that a strategy leaves alone say something only where all
-    bundles of a broker that is due stay.
+def _deciding_skips(facts: RoundFacts) -> Iterator[Skip]:
+    """Yields the skips that may decide on the state. Skips of bundles do so only if their broker is
+    due to give a bundle, or if their code concerns the whole round.
     """
-    asking = {code for code, one in facts.meanings.items() if one.asks_bundles}
+    asking = {code for code, meaning in facts.meanings.items() if meaning.asks_bundles}
     due = {name for skip in facts.skips if skip.code in asking for name in skip.names}
-    speaking = {code for code, one in facts.meanings.items() if one.speaks_for_round}
+    speaking = {code for code, meaning in facts.meanings.items() if meaning.speaks_for_round}
     yield from facts.refused
     for skip in facts.skips:
         if skip.subject != "bundle" or skip.code in speaking or skip.broker in due:
@@ -161,9 +166,9 @@ def _deciding(facts: RoundFacts) -> Iterator[Skip]:
 
 
 def _doubt(skip: Skip, facts: RoundFacts) -> str | None:
-    """Explains that a cluster in which the strategy finds no gap is not balanced yet: only the
-    newest usages have a gap, while the strategy compares averages or several samples. None if it
-    is.
+    """Returns why a cluster in which the strategy finds no gap does not count as balanced: the
+    newest usages have a gap, while the strategy compares averages or several samples. None if they
+    have none.
     """
     values, evidence = list(facts.usage.values()), skip.evidence
     if not values:
@@ -178,21 +183,21 @@ def _doubt(skip: Skip, facts: RoundFacts) -> str | None:
     return f"the newest usages are {100 * apart:.1f} points apart, which does not count yet"
 
 
-def _unknown(facts: RoundFacts) -> RoundState:
-    """The state of a round whose strategy has codes of its own."""
-    silent = {code for code, one in facts.meanings.items() if one.state is None}
-    skip = next((one for one in facts.skips if one.code not in silent), None)
+def _state_of_unknown_codes(facts: RoundFacts) -> RoundState:
+    """Returns the state of a round whose skips have no code with a meaning."""
+    silent = {code for code, meaning in facts.meanings.items() if meaning.state is None}
+    skip = next((candidate for candidate in facts.skips if candidate.code not in silent), None)
     reason = "the strategy gives no reason" if skip is None else reason_of(skip)
     if facts.under_way:
-        return _planned(facts.under_way, reason)
+        return _state_with_planned_moves(facts.under_way, reason)
     return RoundState("waiting", f"nothing moves in this round: {reason}", NEXT_ROUNDS)
 
 
 def reason_of(skip: Skip) -> str:
-    """The skip in words, with its names unless its sentence has them."""
+    """Returns the skip as a phrase: its names unless its text has them, its text and its code."""
     names, on = skip.names, f" on {skip.broker}" if skip.broker else ""
     more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-    named = skip.subject == "cluster" or not names or names[0] in skip.text
-    about = "" if named else f"{names[0]}{more}{on}: "
+    has_name = skip.subject == "cluster" or not names or names[0] in skip.text
+    about = "" if has_name else f"{names[0]}{more}{on}: "
     reason = f"{about}{skip.text}"
     return f"{reason if len(reason) <= _LONGEST else reason[:_LONGEST] + '…'} [{skip.code}]"

@@ -1,4 +1,4 @@
-"""Settings of the rules that limit rounds: limits of moves, drains, yielding, and the quota of
+"""Settings of the rules that restrain rounds: limits of moves, drains, yielding, and the quota of
 records.
 """
 
@@ -10,7 +10,7 @@ from strategies.settings import Setting
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
-    """Limits of a round. The defaults limit nothing, as neither load manager of Pulsar has such
+    """Limits of moves. The defaults limit nothing, because neither load manager of Pulsar has such
     limits.
     """
 
@@ -105,8 +105,9 @@ class DrainSettings:
 
 @dataclass(frozen=True, slots=True)
 class RivalSettings:
-    """The default tolerates what a person does by hand in an hour, and is far below the pace of
-    Pulsar's shedders, which unload every minute while they see a reason.
+    """Limits from which on rounds yield to something else that moves bundles. The default of
+    `moves_per_hour` tolerates moves by hand, and is far below the pace of Pulsar's shedders, which
+    unload every minute while they see a reason.
     """
 
     moves_per_hour: Annotated[
@@ -133,14 +134,15 @@ class RivalSettings:
 
 @dataclass(frozen=True, slots=True)
 class BulkheadSettings:
-    """Quota of one cluster per minute of its own record time: the larger of a fixed part and of a
-    part per broker of the last round, which before the first round is `first_bytes`.
+    """Quota of one cluster per minute of its own record time: a fixed part, or the part per broker
+    times the brokers of the last round, whichever is larger. Before the first round, `first_bytes`
+    takes the place of the bytes per broker.
 
-    A broker of the extensible load manager sends at most 24 records a minute (two, every 5 s): the
-    defaults leave four times as much. A report has about 310 bytes per bundle: with the collector's
-    three passes a minute, they leave room for 3,300 bundles on every broker, as many as fit into a
-    report in ZooKeeper. Bytes are what a record costs, and what all other clusters wait for; those
-    of a record beyond 1 MiB count three times. So one broker alone may have 13,000 bundles.
+    A broker of the extensible load manager sends at most 24 records a minute (two every 5 s): the
+    defaults allow four times as many. A report has about 310 bytes per bundle: with the collector's
+    three passes a minute, the defaults allow 3,300 bundles on every broker, as many as fit into a
+    report in ZooKeeper. The bytes of a record determine how long all other clusters wait for it;
+    those beyond 1 MiB count three times. So one broker alone may have 13,000 bundles.
     """
 
     records: Annotated[

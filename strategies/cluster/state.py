@@ -1,4 +1,4 @@
-"""The state of one cluster between two records."""
+"""The state of one cluster between two records. Times in ms since the epoch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,10 +21,11 @@ COLLECTOR, EXECUTOR = "collector", "executor"
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The time of a cluster: the largest believed timestamp of its log."""
+    """The time of a cluster: the largest believed timestamp of its log, see `producer_votes`."""
 
     now_ms: int
-    #: First and last time of the records outside the tolerance since the last accepted one.
+    #: First and last time of the records outside the tolerance since the last believed one, as long
+    #: as they come in ascending order.
     run_from_ms: int | None = None
     run_to_ms: int | None = None
     #: Number of these records.
@@ -33,35 +34,33 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A producer whose clock is not believed. `ts`: time of its newest record; `lead_ms`: how far
-    that time was ahead of the cluster's.
+    """A producer whose clock is not believed."""
 
-    `used`: whether the broker's newest figures, which a round may use, carry that clock; `news`:
-    whether that record is newer than all earlier records of its producer, so that it counts as a
-    vote.
-    """
-
+    #: Time of its newest record.
     ts: int
+    #: Distance by which that time was ahead of the cluster's; negative if it was behind.
     lead_ms: int
+    #: The broker's newest figures, which a round may use, have a time of that clock.
     used: bool
+    #: That record was newer than all earlier records of its producer, so that it is a vote.
     news: bool = True
 
     @property
     def heard_ms(self) -> int:
-        """Arrival of its newest record, by the cluster's time."""
+        """Arrival of its newest record by the cluster's time."""
         return self.ts - self.lead_ms
 
 
 def tolerance_of(settings: RoundSettings) -> int:
-    """Returns the time (ms) by which a producer may lead: another broker whose report is as old as
-    this is then not stale because of the lead.
+    """Returns the largest lead (ms) that a producer may have without a vote: half of
+    `round.stale_after_ms`, so that following the lead makes no report of that age stale.
     """
     return min(settings.stale_after_ms // 2, settings.max_clock_jump_ms)
 
 
 def check_clock(settings: RoundSettings) -> None:
-    """Raises SettingsError if a pause too short to make a report stale would count as a wrong
-    clock.
+    """Raises SettingsError if a pause that is too short to make a report stale would count as a
+    wrong clock.
     """
     stale, jump = settings.stale_after_ms, settings.max_clock_jump_ms
     if stale > jump:
@@ -79,52 +78,49 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A commanded move that no report has shown yet.
-
-    `load`: the part (0–1) of the source's traffic that moves with the bundle; `left`: the source's
-    report no longer lists the bundle; `arrived`: an outcome says that the destination owns it.
-    """
+    """A commanded move that no report has shown yet."""
 
     command_id: str
     source: str
     destination: str | None
     issued_at_ms: int
     expires_at_ms: int
+    #: The part (0–1) of the source's traffic that moves with the bundle.
     load: float
+    #: The source's report no longer lists the bundle.
     left: bool = False
+    #: An outcome says that the destination owns it.
     arrived: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A command to move or split a bundle, without an outcome so far. `throughput`: its part of the
-    budget (bytes/s); None for a split.
-    """
+    """A command to move or split a bundle, without an outcome so far."""
 
     command_id: str
     issued_at_ms: int
     expires_at_ms: int
+    #: Its part of the budget (bytes/s); None for a split.
     throughput: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """A command that a dry run has answered. `flight`: the move that it commanded; None for a
-    split.
-    """
+    """A command that a dry run has answered, kept while another executor may still carry it out."""
 
     bundle: str
     order: Order
+    #: The move that it commanded; None for a split.
     flight: InFlight | None
 
 
 @dataclass(frozen=True, slots=True)
 class Departed:
-    """Averages of a bundle that left a broker, kept until its new broker reports. Rows as in
-    `averages.BundleHistory.row`.
-    """
+    """Averages of a bundle that left a broker, kept until its new broker reports it."""
 
+    #: As in `averages.BundleHistory.row`.
     row: tuple[float, ...]
+    #: The round that was open when it left.
     round: int
 
 
@@ -133,14 +129,13 @@ class Gained:
     """A bundle that appeared on a broker before its old broker reported its departure."""
 
     broker: str
+    #: The round that was open when it appeared.
     round: int
 
 
 @dataclass(frozen=True)
 class ClusterState:
-    """State of one cluster, without its brokers. Times in ms since the epoch. Without slots, for
-    `quick_replace`.
-    """
+    """The state of one cluster without its brokers. Without slots, for `quick_replace`."""
 
     #: The cluster's time; None before the first record that counts.
     clock: Clock | None = None
@@ -152,23 +147,23 @@ class ClusterState:
     round_at_ms: int = 0
     #: Time of the newest sweep marker, -1 before the first.
     sweep_at_ms: int = -1
-    #: Number of brokers ever seen, from which each gets its order.
+    #: Number of brokers that ever joined; each gets the number before it as its `order`.
     joined: int = 0
     #: Number of brokers in the last round.
     live: int = 0
-    #: Number of brokers that have reported since.
+    #: Number of brokers that have reported since that round.
     reported: int = 0
     #: Bundle → its commanded move that no report has shown yet.
     in_flight: Mapping[str, InFlight] = field(default_factory=dict)
-    #: Bundle → when it was commanded to move.
+    #: Bundle → when its cool-down began, by a command.
     cooling: Mapping[str, int] = field(default_factory=dict)
     #: Bundle → its averages, kept for the broker that takes it.
     departed: Mapping[str, Departed] = field(default_factory=dict)
     #: Bundle → the broker on which it appeared before its departure was reported.
     gained: Mapping[str, Gained] = field(default_factory=dict)
-    #: Broker → why it did not answer in the newest sweep.
+    #: Broker without figures in the newest sweep → the reason.
     missing: Mapping[str, str] = field(default_factory=dict)
-    #: Broker that left recently → the time of its last record.
+    #: Broker that left → the time of its last record.
     gone: Mapping[str, int] = field(default_factory=dict)
     #: Memory of strategies about the cluster.
     memory: ClusterMemory = ClusterMemory()
@@ -184,13 +179,15 @@ class ClusterState:
     rehearsed: Mapping[str, Rehearsal] = field(default_factory=dict)
     #: Number of the newest sweep marker, -1 before the first.
     sweep: int = -1
-    #: Producer whose clock is not believed → its clock's figures.
+    #: Producer whose clock is not believed → its newest record.
     strays: Mapping[str, Stray] = field(default_factory=dict)
     #: Number of brokers whose clock has a vote (`producer_votes`).
     voters: int = 0
-    #: Broker that reported since the time last moved, without moving it → the time of that report.
+    #: Broker that has reported since the time last moved, without moving it → the time of that
+    #: report.
     trailing: Mapping[str, int] = field(default_factory=dict)
-    #: The subset of these that the record that moved the time left far behind → the same time.
+    #: The brokers of `trailing` that the last move of the time left behind by more than the
+    #: tolerance → the same time.
     overtaken: Mapping[str, int] = field(default_factory=dict)
     #: Drains and rolls that operators asked for.
     intents: Intents = NO_INTENTS
@@ -198,23 +195,23 @@ class ClusterState:
     rivals: Rivals = NO_RIVALS
     #: Measured pauses of the newest moves, ascending.
     pauses: tuple[MeasuredPause, ...] = ()
-    #: Its quota of records.
+    #: The quota of its records.
     bulkhead: Bulkhead = EMPTY
-    #: Commands of a warm start were dropped, and have not been taken back yet; only where the
-    #: strategy judges its moves.
+    #: A warm start decided on commands that were not published, and the state still holds their
+    #: moves (`drop_unseen_moves` removes them); only with strategies that judge their moves.
     dropped: bool = False
 
     @property
     def now_ms(self) -> int:
-        """The cluster's time, once a record counts."""
+        """The cluster's time; only after the first record that counts."""
         assert self.clock is not None
         return self.clock.now_ms
 
 
 def quick_replace(value: _T, **changes: Any) -> _T:
-    """`dataclasses.replace` at a tenth of its time, for what changes with every record: frozen
-    dataclasses without slots. Does not call `__init__`. Raises TypeError for names that are no
-    fields.
+    """Does what `dataclasses.replace` does, in a tenth of its time, for states that change with
+    every record: frozen dataclasses without slots. Does not call `__init__`. Raises TypeError for
+    names that are no fields.
     """
     copy: _T = object.__new__(type(value))
     fields = copy.__dict__
@@ -227,7 +224,7 @@ def quick_replace(value: _T, **changes: Any) -> _T:
 
 
 def newest_entries(entries: Mapping[str, _T], most: int) -> Mapping[str, _T]:
-    """At most the last `most` entries."""
+    """Returns the last `most` entries."""
     if len(entries) <= most:
         return entries
     return dict(islice(entries.items(), len(entries) - most, None))

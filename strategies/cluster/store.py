@@ -12,24 +12,24 @@ from strategies.cluster.state import ClusterState
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """The state of one broker, without its bundle table, which is stored separately and packed.
-    Times in ms since the epoch.
+    """The state of one broker. Its bundle table is stored separately and packed. Times in ms since
+    the epoch.
     """
 
     #: Id of the broker, `host:port`.
     broker: str
-    #: Running number of first appearance in the cluster.
+    #: Position in the order of first appearance in the cluster, from 0.
     order: int
     #: Time of the newest accepted report of figures.
     reported_at_ms: int
-    #: The round that was open then.
+    #: The round that was open at that report.
     reported_round: int
-    #: Time of the newest accepted bundle table (the same report in the modular load manager); -1 =
-    #: none yet.
+    #: Time of the newest accepted bundle table (with the modular load manager that of the same
+    #: report); -1 = none yet.
     bundles_at_ms: int
     #: Time of the newest report whose traffic or CPU figures had changed.
     sampled_at_ms: int
-    #: The round that was open then.
+    #: The round that was open at that report.
     sampled_round: int
     #: When the last move of a bundle from or to this broker ended: only later samples count.
     judged_after_ms: int
@@ -43,7 +43,8 @@ class BrokerState:
     memory: BrokerMemory = BrokerMemory()
     #: Summary of the packed bundle table, written together with it.
     table: TableSummary = TableSummary()
-    #: What could not be used of the newest report of figures, and of the newest bundle table.
+    #: One sentence for each part that could not be used of the newest report of figures, and of the
+    #: newest bundle table.
     left_out: tuple[str, ...] = ()
     left_out_of_table: tuple[str, ...] = ()
 
@@ -54,10 +55,8 @@ class BrokerState:
 
 
 class StateStore(Protocol):
-    """State of one cluster. All arguments and results are immutable values.
-
-    A persistent store keeps `state.to_bytes(ClusterState)` and converts once per batch, not per
-    record.
+    """The store of one cluster's state. All arguments and results are immutable values, so a
+    persistent store may convert them once per micro-batch, not per record.
     """
 
     def get_broker(self, broker: str) -> BrokerState | None: ...
@@ -66,19 +65,21 @@ class StateStore(Protocol):
         """Removes the broker and its table; ignores unknown names."""
 
     def brokers(self) -> Iterator[BrokerState]:
-        """All brokers, in any order."""
+        """Returns all brokers, in any order."""
 
     def get_table(self, broker: str) -> bytes | None: ...
     def put_table(self, broker: str, table: bytes) -> None: ...
     def get_owned(self, broker: str) -> bytes | None:
-        """The note of all bundles of a broker whose table has the busiest only."""
+        """Returns the packed note of all bundles of a broker, whose table may have only the busiest
+        ones; None without a note.
+        """
 
     def put_owned(self, broker: str, owned: bytes) -> None: ...
     def remove_owned(self, broker: str) -> None:
-        """Removes the owned bundles of a broker; ignores unknown names."""
+        """Removes the note of a broker; ignores unknown names."""
 
     def get_cluster(self) -> ClusterState:
-        """The state of the cluster; `ClusterState()` for a cluster without records so far."""
+        """Returns the state of the cluster; `ClusterState()` for one without records so far."""
 
     def put_cluster(self, state: ClusterState) -> None: ...
 

@@ -1,58 +1,61 @@
-"""Accepts or refuses the record of an intent. The same rules judge a record in the fold and in a
-command, before it writes the record.
+"""Accepts or refuses the record of an intent. The fold applies these rules to each record, and a
+command applies them before it writes one.
 
-Pure: takes the intents so far, the brokers, the record and the time; returns the new intents, or
-why there are none.
+Pure: takes the intents so far, the brokers, the record and the time; returns the new intents or the
+refusal.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus, RollPhase
-from strategies.cluster.intent_state import Drain, Intents, Roll, status_of_roll, without_drain
+from strategies.cluster.intent_state import Drain, Intents, Roll, finish_drain, status_of_roll
 from strategies.figures.describe import age
 
-#: Records about one cluster within the time in which they are believed; a person writes far fewer.
+#: Maximum number of records about one cluster whose ids are remembered (`Intents.seen`); persons
+#: write far fewer.
 _MOST_RECORDS = 1_000
-#: Code of the refusal of more records than that.
+#: Code of the refusal of further records.
 TOO_MANY = "too-many-intents"
-#: Brokers that a sentence names.
+#: Maximum number of brokers that a sentence names.
 _MOST_NAMED = 10
 _ROLL_WAITS = "Wait until the roll has ended, or end it with `rebalancer roll --cancel`."
 
 
 @dataclass(frozen=True, slots=True)
 class IntentFleet:
-    """The brokers when a record is judged. `known`: all brokers with reports; `live`: those with
-    fresh figures; `excluded`: those that limits.excluded_brokers names.
-    """
+    """The brokers by which a record is accepted or refused."""
 
+    #: All brokers with reports.
     known: Collection[str]
+    #: Brokers with fresh figures.
     live: Collection[str]
+    #: Brokers that `limits.excluded_brokers` names.
     excluded: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class IntentRefusal:
-    """The refusal of a record, which changes nothing. `code`: stable; `text`: a sentence; `advice`:
-    what to do.
-    """
+    """The refusal of a record, which then changes no drain and no roll."""
 
+    #: Stable, for programs.
     code: str
+    #: A sentence without a full stop.
     text: str
+    #: The person's next step, as a sentence.
     advice: str
 
     @property
     def line(self) -> str:
-        """`n1:8080 has not reported … [not-live]. Start the broker …`"""
+        """The refusal as a line: `n1:8080 has no fresh figures … [not-live]. Start the …`."""
         return f"{self.text} [{self.code}]. {self.advice}"
 
 
-Judgement = Intents | IntentRefusal
+Answer = Intents | IntentRefusal
 
 
-def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
-    """The intents after a record, or why it is refused. `now_ms`: the cluster's time."""
+def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
+    """Returns the intents after a record, or its refusal. `now_ms`: the cluster's time (ms)."""
     if len(intents.seen) >= _MOST_RECORDS:
         return IntentRefusal(
             TOO_MANY,
@@ -63,15 +66,15 @@ def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) ->
     if rule is None:
         answer = _RULES[intent.action](intents, fleet, intent, now_ms)
     else:
-        roll = _roll_of(intents, intent)
+        roll = _find_roll(intents, intent)
         answer = roll if isinstance(roll, IntentRefusal) else rule(intents, roll, intent, now_ms)
     if isinstance(answer, Intents) and answer.roll is not None and intent.roll == answer.roll.id:
         answer = replace(answer, roll=replace(answer.roll, record=intent.id))
     return answer
 
 
-def refused(intents: Intents, intent: Intent, why: IntentRefusal, now_ms: int) -> Intents:
-    """The intents with the status of a refused record."""
+def add_refusal(intents: Intents, intent: Intent, why: IntentRefusal, now_ms: int) -> Intents:
+    """Adds the status of a refused record to the intents."""
     status = IntentStatus(
         intent.id,
         intent.action,
@@ -89,13 +92,13 @@ def refused(intents: Intents, intent: Intent, why: IntentRefusal, now_ms: int) -
     return replace(intents, ended=(*intents.ended, status))
 
 
-def _drain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+def _accept_drain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
     broker = intent.broker or ""
     why = (
-        _unfit(broker, fleet)
-        or _already(intents, broker, now_ms)
-        or _beside_others(intents, intent, now_ms)
-        or _last_one(intents, fleet, broker)
+        _refuse_unfit(broker, fleet)
+        or _refuse_second_drain(intents, broker, now_ms)
+        or _refuse_beside_others(intents, intent, now_ms)
+        or _refuse_last_broker(intents, fleet, broker)
     )
     if why is None and intent.until_ms is not None and intent.until_ms <= now_ms:
         why = IntentRefusal(
@@ -121,10 +124,10 @@ def _drain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) ->
     after, roll = replace(intents, drains={**intents.drains, broker: drain}), intents.roll
     if roll is None or intent.roll is None:
         return after
-    return _in_phase(after, roll, broker, "draining")
+    return _set_phase(after, roll, broker, "draining")
 
 
-def _unfit(broker: str, fleet: IntentFleet) -> IntentRefusal | None:
+def _refuse_unfit(broker: str, fleet: IntentFleet) -> IntentRefusal | None:
     if broker in fleet.excluded:
         return IntentRefusal(
             "excluded-broker",
@@ -132,10 +135,10 @@ def _unfit(broker: str, fleet: IntentFleet) -> IntentRefusal | None:
             "Remove it from limits.excluded_brokers first.",
         )
     if broker not in fleet.known:
-        known = ", ".join(sorted(fleet.known)[:_MOST_NAMED]) or "none"
+        names = ", ".join(sorted(fleet.known)[:_MOST_NAMED]) or "none"
         return IntentRefusal(
             "unknown-broker",
-            f"no broker {broker} has reported; known brokers: {known}",
+            f"no broker {broker} has reported; known brokers: {names}",
             "Write the name as host:port of the broker's web service.",
         )
     if broker not in fleet.live:
@@ -147,7 +150,7 @@ def _unfit(broker: str, fleet: IntentFleet) -> IntentRefusal | None:
     return None
 
 
-def _already(intents: Intents, broker: str, now_ms: int) -> IntentRefusal | None:
+def _refuse_second_drain(intents: Intents, broker: str, now_ms: int) -> IntentRefusal | None:
     drain = intents.drains.get(broker)
     if drain is None:
         return None
@@ -159,14 +162,14 @@ def _already(intents: Intents, broker: str, now_ms: int) -> IntentRefusal | None
     )
 
 
-def _beside_others(intents: Intents, intent: Intent, now_ms: int) -> IntentRefusal | None:
-    """Refuses a drain that may not begin beside the other drains and the roll."""
+def _refuse_beside_others(intents: Intents, intent: Intent, now_ms: int) -> IntentRefusal | None:
+    """Returns the refusal of a drain that may not begin beside the other drains and the roll."""
     roll, broker = intents.roll, intent.broker or ""
     if intent.roll is not None:
-        mine = _roll_of(intents, intent)
+        mine = _find_roll(intents, intent)
         if isinstance(mine, IntentRefusal):
             return mine
-        why = _halted(mine) or _wrong_phase(mine, broker, "waiting")
+        why = _refuse_if_halted(mine) or _refuse_wrong_phase(mine, broker, "waiting")
         if why is None and len(mine.at_turn) >= mine.max_unavailable:
             why = IntentRefusal(
                 "too-many-unavailable",
@@ -190,14 +193,14 @@ def _beside_others(intents: Intents, intent: Intent, now_ms: int) -> IntentRefus
             f"{_ROLL_WAITS} Or drain beside it with --together.",
         )
     others = [
-        one
-        for one in intents.drains.values()
-        if intent.roll is None or (one.roll != intent.roll and not one.together)
+        drain
+        for drain in intents.drains.values()
+        if intent.roll is None or (drain.roll != intent.roll and not drain.together)
     ]
-    return _another_drain(others[0], now_ms) if others and not intent.together else None
+    return _refuse_beside(others[0], now_ms) if others and not intent.together else None
 
 
-def _another_drain(other: Drain, now_ms: int) -> IntentRefusal:
+def _refuse_beside(other: Drain, now_ms: int) -> IntentRefusal:
     return IntentRefusal(
         "another-drain",
         f"{other.broker} is being drained: {other.by} asked for it "
@@ -206,9 +209,9 @@ def _another_drain(other: Drain, now_ms: int) -> IntentRefusal:
     )
 
 
-def _last_one(intents: Intents, fleet: IntentFleet, broker: str) -> IntentRefusal | None:
-    left = sorted({*fleet.live} - {*fleet.excluded} - {*intents.drains} - {broker})
-    if left:
+def _refuse_last_broker(intents: Intents, fleet: IntentFleet, broker: str) -> IntentRefusal | None:
+    takers = sorted({*fleet.live} - {*fleet.excluded} - {*intents.drains} - {broker})
+    if takers:
         return None
     return IntentRefusal(
         "last-broker",
@@ -217,7 +220,7 @@ def _last_one(intents: Intents, fleet: IntentFleet, broker: str) -> IntentRefusa
     )
 
 
-def _undrain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+def _accept_undrain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
     broker = intent.broker or ""
     drain = intents.drains.get(broker)
     if drain is None:
@@ -234,13 +237,13 @@ def _undrain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) 
             f"{broker} belongs to the roll of {roll.by} ({roll.reason})",
             _ROLL_WAITS,
         )
-    after = without_drain(intents, broker, now_ms, how=f"{intent.by} ended it: {intent.reason}")
+    after = finish_drain(intents, broker, now_ms, how=f"{intent.by} ended it: {intent.reason}")
     if roll is not None and drain.roll == roll.id:
-        return _in_phase(after, roll, broker, "waiting")
+        return _set_phase(after, roll, broker, "waiting")
     return after
 
 
-def _roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Judgement:
+def _accept_roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
     roll = intents.roll
     if roll is not None:
         return IntentRefusal(
@@ -250,12 +253,12 @@ def _roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> 
             _ROLL_WAITS,
         )
     for broker in intent.brokers:
-        why = _unfit(broker, fleet) or _already(intents, broker, now_ms)
+        why = _refuse_unfit(broker, fleet) or _refuse_second_drain(intents, broker, now_ms)
         if why is not None:
             return why
-    alone = [one for one in intents.drains.values() if not one.together]
+    alone = [drain for drain in intents.drains.values() if not drain.together]
     if alone:  # the first drain of the roll would be refused
-        return _another_drain(alone[0], now_ms)
+        return _refuse_beside(alone[0], now_ms)
     willing = {*fleet.live} - {*fleet.excluded} - {*intents.drains}
     if len(willing) <= intent.max_unavailable:
         return IntentRefusal(
@@ -278,9 +281,9 @@ def _roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> 
     return replace(intents, roll=began)
 
 
-def _restarting(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+def _accept_restarting(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Answer:
     broker = intent.broker or ""
-    why = _halted(roll) or _wrong_phase(roll, broker, "drained", "restarting")
+    why = _refuse_if_halted(roll) or _refuse_wrong_phase(roll, broker, "drained", "restarting")
     if why is not None:
         return why
     drain = intents.drains.get(broker)
@@ -288,34 +291,34 @@ def _restarting(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Ju
         # A restart of the roll begins after this; an earlier one is a crash.
         drains = {**intents.drains, broker: replace(drain, since_ms=now_ms)}
         intents = replace(intents, drains=drains)
-    return _in_phase(intents, roll, broker, "restarting")
+    return _set_phase(intents, roll, broker, "restarting")
 
 
-def _restarted(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+def _accept_restarted(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Answer:
     broker = intent.broker or ""
-    why = _wrong_phase(roll, broker, "restarting")
+    why = _refuse_wrong_phase(roll, broker, "restarting")
     if why is not None:
         return why
     if broker in intents.drains:
         how = "the broker has restarted"
-        intents = without_drain(intents, broker, now_ms, how=how, done=True)
-    return _in_phase(intents, roll, broker, "restarted")
+        intents = finish_drain(intents, broker, now_ms, how=how, done=True)
+    return _set_phase(intents, roll, broker, "restarted")
 
 
-def _halt(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+def _accept_halt(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Answer:
     return replace(intents, roll=replace(roll, halted=intent.reason, since_ms=now_ms))
 
 
-def _resume(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+def _accept_resume(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Answer:
     since_ms = roll.since_ms if roll.halted is None else now_ms
     return replace(intents, roll=replace(roll, halted=None, since_ms=since_ms))
 
 
-def _finish(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgement:
+def _accept_end(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Answer:
     for broker in sorted(intents.drains):
         if intents.drains[broker].roll == roll.id:
             how = f"the roll has ended: {intent.reason}"
-            intents = without_drain(intents, broker, now_ms, how=how)
+            intents = finish_drain(intents, broker, now_ms, how=how)
     done = all(phase == "restarted" for phase in roll.phases.values())
     status = replace(
         status_of_roll(replace(roll, record=intent.id)),
@@ -327,16 +330,16 @@ def _finish(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Judgem
     return replace(intents, roll=None, ended=(*intents.ended, status))
 
 
-def _roll_of(intents: Intents, intent: Intent) -> Roll | IntentRefusal:
-    """The active roll that a record belongs to. Two people may end a roll at once; the second
-    learns who did.
+def _find_roll(intents: Intents, intent: Intent) -> Roll | IntentRefusal:
+    """Returns the active roll that a record belongs to, or the refusal. Two persons may end a roll
+    at the same time: the refusal of the second record names the person of the first one.
     """
     roll = intents.roll
     if roll is None or roll.id != intent.roll:
-        gone = next((one for one in intents.ended if one.id == intent.roll), None)
+        ended = next((status for status in intents.ended if status.id == intent.roll), None)
         text = f"the record to {intent.in_words} is about a roll that is not active"
-        if gone is not None:
-            text = f"the roll of {gone.by} ({gone.reason}) has ended: {gone.text}"
+        if ended is not None:
+            text = f"the roll of {ended.by} ({ended.reason}) has ended: {ended.text}"
         return IntentRefusal(
             "no-such-roll", text, "Nothing to do: `rebalancer intents` shows what is active."
         )
@@ -349,7 +352,7 @@ def _roll_of(intents: Intents, intent: Intent) -> Roll | IntentRefusal:
     )
 
 
-def _halted(roll: Roll) -> IntentRefusal | None:
+def _refuse_if_halted(roll: Roll) -> IntentRefusal | None:
     if roll.halted is None:
         return None
     return IntentRefusal(
@@ -359,7 +362,7 @@ def _halted(roll: Roll) -> IntentRefusal | None:
     )
 
 
-def _wrong_phase(roll: Roll, broker: str, *needed: RollPhase) -> IntentRefusal | None:
+def _refuse_wrong_phase(roll: Roll, broker: str, *needed: RollPhase) -> IntentRefusal | None:
     if roll.phases[broker] in needed:
         return None
     return IntentRefusal(
@@ -369,20 +372,20 @@ def _wrong_phase(roll: Roll, broker: str, *needed: RollPhase) -> IntentRefusal |
     )
 
 
-def _in_phase(intents: Intents, roll: Roll, broker: str, phase: RollPhase) -> Intents:
+def _set_phase(intents: Intents, roll: Roll, broker: str, phase: RollPhase) -> Intents:
     return replace(intents, roll=replace(roll, phases={**roll.phases, broker: phase}))
 
 
-_RULES: Mapping[IntentAction, Callable[[Intents, IntentFleet, Intent, int], Judgement]] = {
-    "drain": _drain,
-    "undrain": _undrain,
-    "roll": _roll,
+_RULES: Mapping[IntentAction, Callable[[Intents, IntentFleet, Intent, int], Answer]] = {
+    "drain": _accept_drain,
+    "undrain": _accept_undrain,
+    "roll": _accept_roll,
 }
-#: Of records about the active roll.
-_OF_ROLL: Mapping[IntentAction, Callable[[Intents, Roll, Intent, int], Judgement]] = {
-    "restarting": _restarting,
-    "restarted": _restarted,
-    "halt": _halt,
-    "resume": _resume,
-    "end": _finish,
+#: Rules of records about the active roll.
+_OF_ROLL: Mapping[IntentAction, Callable[[Intents, Roll, Intent, int], Answer]] = {
+    "restarting": _accept_restarting,
+    "restarted": _accept_restarted,
+    "halt": _accept_halt,
+    "resume": _accept_resume,
+    "end": _accept_end,
 }

@@ -1,5 +1,5 @@
-"""Folds a cluster's telemetry: takes one record, returns commands and round records; the only
-module that changes cluster state, with `start_fold` before the first round.
+"""Folds a cluster's telemetry: takes one record, returns the commands and records of rounds. All
+changes of a cluster's state by records begin here.
 
 Deterministic: the same records in the same order, with the same settings and version, give equal
 events. The engine does not know micro-batches, wall clocks, timers or partitions.
@@ -35,7 +35,7 @@ from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.fold.close_round import RoundCloser, SweepOfRound, closing_condition
 from strategies.fold.foreign_moves import accept_sweep
-from strategies.fold.intents_and_notes import fold_early, fold_intent, keep_owned
+from strategies.fold.intents_and_notes import fold_early, fold_intent, keep_note
 from strategies.fold.meanings import meanings_of
 from strategies.fold.outcomes import learn_outcome
 from strategies.fold.producer_votes import check_time
@@ -66,21 +66,20 @@ _LARGE_BYTES = 2**16
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """All settings that decisions depend on. `shedding`: settings of the strategy, `placing`: of
-    the placement; None means the defaults.
+    """All settings that decisions depend on."""
 
-    `placement`: a name of the registry, `auto` for the one that Pulsar's users run with the
-    strategy, `none` to leave placement to Pulsar. `shedders`: the strategies that `strategy` may
-    name. Not a setting: a program with a strategy of its own passes an extended registry.
-    """
-
+    #: A name in `shedders`.
     strategy: str = DEFAULT
     mode: Mode = "fixed"
+    #: Settings of the strategy; None = its defaults.
     shedding: object | None = None
     weights: Weights = Weights()
     round: RoundSettings = RoundSettings()
     version: str = VERSION
+    #: A name of the registry of placements; `auto`: the placement that Pulsar uses with the
+    #: strategy; `none`: Pulsar chooses the destinations.
     placement: str = "auto"
+    #: Settings of the placement; None = its defaults.
     placing: object | None = None
     destinations: DestinationSettings = DestinationSettings()
     filters: FilterSettings = FilterSettings()
@@ -91,8 +90,10 @@ class EngineSettings:
     rivals: RivalSettings = RivalSettings()
     bulkhead: BulkheadSettings = BulkheadSettings()
     capacities: CapacitySettings = CapacitySettings()
-    #: The Pulsar release whose defaults a None means and whose rules `parity` follows.
+    #: The Pulsar release whose defaults stand for None and whose rules `parity` mode follows.
     pulsar_version: PulsarRelease = RELEASES[0]
+    #: The strategies that `strategy` may name. Not a setting: a program with a strategy of its own
+    #: passes an extended registry.
     shedders: Registry[SheddingStrategy] = field(default=SHEDDERS, repr=False, compare=False)
 
     @property
@@ -108,13 +109,13 @@ class EngineSettings:
         return self.shedders.settings_of(self.strategy, self.shedding, self.pulsar_version)
 
     def shedder(self) -> Shedder:
-        """The strategy with its settings. Raises the same SettingsError as `chosen`."""
+        """Builds the strategy with its settings. Raises the same SettingsError as `chosen`."""
         return self.entry.build(self.chosen, self.weights, self.mode, self.pulsar_version)
 
 
 def placement_of(settings: EngineSettings) -> tuple[str, object | None]:
-    """Name and settings of the placement in use; `none` has no settings. Raises SettingsError for
-    an unknown strategy.
+    """Returns name and settings of the placement in use; `none` has no settings. Raises
+    SettingsError for an unknown strategy.
     """
     name = settings.entry.placement if settings.placement == "auto" else settings.placement
     name = paired(name, settings.entry.pulsar_class, settings.mode, settings.pulsar_version)
@@ -126,8 +127,8 @@ def placement_of(settings: EngineSettings) -> tuple[str, object | None]:
 
 
 def rules_of(settings: EngineSettings) -> Rules:
-    """The rules of every round. Raises SettingsError for unknown names, invalid windows and
-    capacities, and limits under which no clock can be judged.
+    """Returns the rules of every round. Raises SettingsError for unknown names, for invalid windows
+    and capacities, and where `round.stale_after_ms` is more than `round.max_clock_jump_ms`.
     """
     check_clock(settings.round)
     entry, filters = settings.entry, settings.filters
@@ -182,21 +183,21 @@ class Engine:
         settings: EngineSettings,
         on_raised: Callable[[str, Exception], None] = lambda _text, _error: None,
     ) -> None:
-        """`on_raised`: gets what a rule raises, with its sentence, for a log."""
+        """`on_raised`: called with a sentence and the error when a rule raises one, for a log."""
         self._on_raised = on_raised
         self._rules = rules_of(settings)
-        self._closer = RoundCloser(settings.shedder(), self._rules, self._raised)
+        self._closer = RoundCloser(settings.shedder(), self._rules, self._describe_error)
         self._bulkhead = settings.bulkhead
-        #: Moves that nothing shows are dropped at the end of a warm start.
+        #: True if the end of a warm start drops moves that neither an outcome nor a report shows.
         self.drops_unconfirmed_moves = settings.entry.memory(settings.chosen).judges_moves
         self._start = StartFold(settings.round.max_clock_jump_ms, self._fold_timed)
 
     def admits(self, arrival: UnreadRecord, store: StateStore) -> tuple[bool, OverQuota | None]:
-        """Asks the cluster's quota whether a record is to be folded. Returns the answer, and the
-        records that were set aside before the window of this one began.
+        """Counts a record in the cluster's quota. Returns True if it is to be folded, and the
+        records over the quota that are to be reported now, see `quota.admit`.
 
-        A cluster without any usable record has no quota until it sends a large one: names that are
-        made up leave no state.
+        A cluster without any usable record has no quota until it sends a large record, so records
+        with invented names of clusters leave no state.
         """
         state = store.get_cluster()
         unknown = state.clock is None and not state.early and not state.bulkhead.windows
@@ -207,12 +208,12 @@ class Engine:
         return admitted, earlier
 
     def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
-        """Folds one record of the store's cluster; returns its events, the commands of a round
-        right before the record of the round. A record or a round for which a rule raises changes
-        nothing, and says so.
+        """Folds one record of the store's cluster. Returns its events; the commands of a round come
+        right before the record of the round. Brokers and publishers may send a record twice: the
+        second one has no events.
 
-        A repeated record has no events, because brokers and publishers may send the same record
-        twice.
+        If a rule raises an error, the store stays as it was and the event says so: a Rejection for
+        a record, a skip for a round. Raises StateVersionError for a state that cannot be read.
         """
         if isinstance(record, Note):
             return []
@@ -221,8 +222,8 @@ class Engine:
             events = self._fold(record, changes)
         except NOT_OF_RULES:
             raise
-        except Exception as error:  # whatever a rule raises concerns this record only
-            return [Rejection(RAISED, self._raised(error), record)]
+        except Exception as error:  # an error of a rule concerns this record only
+            return [Rejection(RAISED, self._describe_error(error), record)]
         changes.apply()
         return [
             event
@@ -234,7 +235,7 @@ class Engine:
         if isinstance(record, Intent):
             return [*fold_intent(record, store, self._rules)]
         if isinstance(record, Owned):
-            keep_owned(record, store, self._rules.round.max_clock_jump_ms)
+            keep_note(record, store, self._rules.round.max_clock_jump_ms)
             return []
         early = store.get_cluster().early
         if early is None:
@@ -262,7 +263,7 @@ class Engine:
             return []
         return self._closer.close(record.cluster, closed_by, sweep, store)
 
-    def _raised(self, error: Exception) -> str:
+    def _describe_error(self, error: Exception) -> str:
         text = raised_text(error)
         self._on_raised(text, error)
         return text

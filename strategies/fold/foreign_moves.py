@@ -1,10 +1,10 @@
 """Finds bundles that something else moved, from the lists of bundles that brokers report.
 
 A list may be older than its report, and the two brokers of a move report at different times. So a
-bundle that one list loses and another one gains is a suspicion, which later sweeps confirm: they
-show whether the broker that lost the bundle is alive. Bundles of brokers that died, shut down, or
-lost their session had to go; that is Pulsar's placement. A broker that shuts down leaves the list
-of brokers before it gives bundles up, so two sweeps decide.
+bundle that one list loses and another one gains is only a suspect, until later sweeps show that the
+broker that lost it is alive. Bundles of brokers that died, shut down, or lost their session had to
+go: Pulsar placed them elsewhere. A broker that shuts down leaves the list of brokers before it
+gives its bundles up, so two sweeps must find it.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -20,39 +20,40 @@ from strategies.cluster.rival_state import (
     Rivals,
     Sighting,
     Suspect,
-    without_old_commands,
+    forget_old_commands,
 )
 from strategies.cluster.state import ClusterState, newest_entries
 from strategies.cluster.store import StateStore
 
-#: How long the first half of a move waits for the second one.
+#: Time (ms) in which the second half of a move must follow the first one.
 HALF_MS = 600_000
-#: How long a bundle is new: its broker may unload it before all lists show it.
+#: Time (ms) in which a bundle is new: its broker may unload it before all lists show it.
 NEW_MS = 2 * AGE_MS
-#: Difference between the clocks of a broker and the collector that a restart may hide behind.
+#: Largest difference (ms) between the clocks of a broker and the collector at which a restart is
+#: still found.
 _CLOCKS_MS = 30_000
-#: A loss of at least this number of bundles, and of more than this part, is no work of a shedder.
+#: No shedder takes at least this number and more than this part of a broker's bundles at once.
 _MANY, _LARGE_PART = 3, 1 / 3
-#: Maximum number of suspicions that are kept: further ones replace the oldest.
+#: Maximum number of suspects in a state: further ones replace the oldest.
 MOST_SUSPECTS = 1_000
-#: Number of sweeps that must find the source alive.
+#: Number of sweeps that must find the source alive before a suspect counts as a foreign move.
 _PASSES = 2
-#: Shortest pause between two sweeps, beyond twice the usual one, that counts as a gap.
+#: A pause between two sweeps is a gap if it is longer than twice the usual one plus this (ms).
 _GAP_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A broker's new list of bundles. `before`: its list before, None for its first one; `seen_ms`:
-    the last time that the list before was reported; `started_ms`: when the broker started, by its
-    own clock, None where reports do not say it.
-    """
+    """A broker's new list of bundles. Times in ms since the epoch."""
 
     broker: str
     ts: int
+    #: The list before; None if this is the first one.
     before: tuple[str, ...] | None
     now: tuple[str, ...]
+    #: When the list before was last reported.
     seen_ms: int
+    #: When the broker started, by its own clock; None where reports do not say it.
     started_ms: int | None
 
 
@@ -60,7 +61,7 @@ def learn_list(rivals: Rivals, listing: Listing) -> Rivals:
     """Adds a broker's new list of bundles to the evidence."""
     if rivals.ours:
         rivals = _suspect_returned(rivals, listing)
-    restarted = _restarted(listing)
+    restarted = _has_restarted(listing)
     if restarted:
         rivals = replace(rivals, absent={**rivals.absent, listing.broker: listing.ts})
     if listing.before == listing.now:
@@ -68,8 +69,10 @@ def learn_list(rivals: Rivals, listing: Listing) -> Rivals:
     before, now = frozenset(listing.before or ()), frozenset(listing.now)
     matching = _Matching(listing, dict(rivals.left), dict(rivals.arrived))
     lost = (name for name in listing.before or () if name not in now)
-    matching.loses(_movable(lost), explained=restarted or _explained(rivals, listing))
-    matching.gains(_movable(name for name in listing.now if name not in before))
+    matching.lose(
+        _movable_bundles(lost), explained=restarted or _may_have_lost_bundles(rivals, listing)
+    )
+    matching.gain(_movable_bundles(name for name in listing.now if name not in before))
     suspects = [
         suspect
         for suspect in matching.moves
@@ -85,46 +88,46 @@ def learn_list(rivals: Rivals, listing: Listing) -> Rivals:
 
 @dataclass
 class _Matching:
-    """Puts the two halves of moves together."""
+    """Matches the bundles that left brokers with those that appeared on others."""
 
     listing: Listing
     left: dict[str, Sighting]
     arrived: dict[str, Sighting]
     moves: list[Suspect] = field(default_factory=list)
 
-    def loses(self, bundles: Sequence[str], *, explained: bool) -> None:
-        """A bundle that appeared from nowhere a short while ago is a new one, such as the half of a
-        split: brokers may unload it at once.
+    def lose(self, bundles: Sequence[str], *, explained: bool) -> None:
+        """Matches bundles that the broker no longer lists. A bundle without an earlier broker is
+        new, such as the half of a split, which brokers may unload at once.
         """
         broker, ts = self.listing.broker, self.listing.ts
         for bundle in bundles:
-            there = self.arrived.pop(bundle, None)
-            if there is None or there.broker == broker:
-                new = there is not None and ts - there.ts <= NEW_MS
+            sighting = self.arrived.pop(bundle, None)
+            if sighting is None or sighting.broker == broker:
+                new = sighting is not None and ts - sighting.ts <= NEW_MS
                 self.left[bundle] = Sighting(broker, ts, explained or new)
             elif not explained:
-                move = ForeignMove(bundle, broker, there.broker, ts)
-                self.moves.append(Suspect(move, there.ts, ts))
+                move = ForeignMove(bundle, broker, sighting.broker, ts)
+                self.moves.append(Suspect(move, sighting.ts, ts))
 
-    def gains(self, bundles: Sequence[str]) -> None:
-        """The first list of a broker does not show when it got its bundles, but that it has them
-        now.
+    def gain(self, bundles: Sequence[str]) -> None:
+        """Matches bundles that the broker lists for the first time. The first list of a broker
+        does not show when it got its bundles, so they are no first halves of moves.
         """
         broker, ts = self.listing.broker, self.listing.ts
-        here = Sighting(broker, ts)
+        arrival = Sighting(broker, ts)
         for bundle in bundles:
-            gone = self.left.pop(bundle, None)
-            if gone is None:
+            sighting = self.left.pop(bundle, None)
+            if sighting is None:
                 if self.listing.before is not None:
-                    self.arrived[bundle] = here
-            elif gone.broker != broker and not gone.explained:
-                move = ForeignMove(bundle, gone.broker, broker, ts)
-                self.moves.append(Suspect(move, gone.ts, gone.ts))
+                    self.arrived[bundle] = arrival
+            elif sighting.broker != broker and not sighting.explained:
+                move = ForeignMove(bundle, sighting.broker, broker, ts)
+                self.moves.append(Suspect(move, sighting.ts, sighting.ts))
 
 
-def _restarted(listing: Listing) -> bool:
-    """True if the broker has started since its last report, or, where reports do not say it, has
-    lost all or many of its bundles at once, as in a restart or a shutdown.
+def _has_restarted(listing: Listing) -> bool:
+    """True if the broker has started since its last report. Where reports have no start time: if it
+    has lost all or many of its bundles at once, as in a restart or a shutdown.
     """
     if listing.before is None:
         return False
@@ -134,8 +137,8 @@ def _restarted(listing: Listing) -> bool:
     return lost > 0 and (lost == had or (lost >= _MANY and lost > had * _LARGE_PART))
 
 
-def _explained(rivals: Rivals, listing: Listing) -> bool:
-    """True if the broker may have lost bundles because it was away, or because no one watched."""
+def _may_have_lost_bundles(rivals: Rivals, listing: Listing) -> bool:
+    """True if the broker may have lost bundles while it was away, or in a gap between sweeps."""
     if rivals.watching_ms < 0 or listing.seen_ms < rivals.watching_ms + AGE_MS:
         return True
     absent = rivals.absent.get(listing.broker)
@@ -143,36 +146,37 @@ def _explained(rivals: Rivals, listing: Listing) -> bool:
 
 
 def _suspect_returned(rivals: Rivals, listing: Listing) -> Rivals:
-    """Suspects bundles that the broker still has although an outcome, old enough to be visible in
-    its list, named another owner. Where two commands may have moved it, nothing is clear.
+    """Suspects a move back for bundles that the broker still lists, although an outcome named
+    another owner long enough ago to be visible in the list. Bundles that two commands may have
+    moved are left out: they may rightly be here.
     """
     broker, ts = listing.broker, listing.ts
     still = frozenset(listing.before or ()) & frozenset(listing.now)
-    back = {
+    returned = {
         bundle: live[0]
-        for bundle, some in rivals.ours.items()
+        for bundle, commands in rivals.ours.items()
         if bundle in still
-        and len(live := [own for own in some if own.until_ms >= ts]) == 1
+        and len(live := [own for own in commands if own.until_ms >= ts]) == 1
         and _must_be_visible(live[0], rivals, broker, ts)
     }
-    if not back:
+    if not returned:
         return rivals
-    known = {
+    suspected = {
         move.bundle
-        for move in (*rivals.moves, *rivals.news, *(one.move for one in rivals.suspects))
-        if move.bundle in back and move.ts > back[move.bundle].issued_ms
+        for move in (*rivals.moves, *rivals.news, *(suspect.move for suspect in rivals.suspects))
+        if move.bundle in returned and move.ts > returned[move.bundle].issued_ms
     }
-    back = {bundle: own for bundle, own in back.items() if bundle not in known}
+    returned = {bundle: own for bundle, own in returned.items() if bundle not in suspected}
     suspects = [
         Suspect(ForeignMove(bundle, str(own.destination), broker, ts), ts, ts)
-        for bundle, own in back.items()
+        for bundle, own in returned.items()
     ]
     return replace(rivals, suspects=(*rivals.suspects, *suspects)[-MOST_SUSPECTS:])
 
 
 def _must_be_visible(own: OwnMove, rivals: Rivals, broker: str, ts: int) -> bool:
-    """True if a list of the broker at this time must show that the bundle went elsewhere, and
-    stayed there.
+    """True if a list of the broker at this time must show that the bundle left and stayed with its
+    new owner.
     """
     if not own.confirmed or own.answered_ms is None or own.destination in (None, broker):
         return False
@@ -182,17 +186,19 @@ def _must_be_visible(own: OwnMove, rivals: Rivals, broker: str, ts: int) -> bool
 
 
 def explains(commands: Sequence[OwnMove], suspect: Suspect, now_ms: int) -> bool | None:
-    """True if commands for its bundle explain a change of owners; None while an outcome may still
-    come.
+    """True if commands for its bundle explain a suspect; None while an outcome that explains it may
+    still come.
     """
     answers = [_explains(own, suspect, now_ms) for own in commands]
     return True if True in answers else None if None in answers else False
 
 
 def _explains(own: OwnMove, suspect: Suspect, now_ms: int) -> bool | None:
-    """An executor may release a bundle twice, so that it passes over a third broker; from the owner
-    that the outcome names no command takes it away. Without an outcome, the bundle may have ended
-    anywhere; so it may after its new owner has died before it listed the bundle.
+    """True if this command explains a suspect; None while it may.
+
+    An executor may unload a bundle twice, so that it passes over a third broker; but no command
+    takes it away from the owner that the outcome names. Without an outcome the bundle may be
+    anywhere, and so it may if its new owner died before it listed the bundle.
     """
     source = suspect.move.source
     if not (own.issued_ms < suspect.began_ms and suspect.left_ms <= own.until_ms):
@@ -204,9 +210,9 @@ def _explains(own: OwnMove, suspect: Suspect, now_ms: int) -> bool | None:
     return source == own.source
 
 
-def _movable(bundles: Iterable[str]) -> list[str]:
-    """Each once, in order. Most brokers list their bundles nearly so, which costs less to sort than
-    a set; a note may list one twice.
+def _movable_bundles(bundles: Iterable[str]) -> list[str]:
+    """Returns the bundles except Pulsar's own, sorted, without duplicates, which notes may have.
+    Most brokers list their bundles almost in order: a list of them sorts faster than a set.
     """
     return sorted(dict.fromkeys(bundle for bundle in bundles if not is_system_bundle(bundle)))
 
@@ -215,80 +221,80 @@ def accept_sweep(sweep: Sweep, store: StateStore) -> Rejection | None:
     """Applies a sweep to the cluster's state; returns its rejection if it cannot be used."""
     state = store.get_cluster()
     if sweep.ts <= state.sweep_at_ms:
-        return _late_sweep(sweep, state)
-    known = [broker.broker for broker in store.brokers()]
+        return _reject_sweep(sweep, state)
+    brokers = [broker.broker for broker in store.brokers()]
     store.put_cluster(
         replace(
             state,
             sweep_at_ms=sweep.ts,
             sweep=sweep.sweep,
             missing=dict(sweep.missing),
-            rivals=census(state.rivals, sweep, state.sweep_at_ms, known),
+            rivals=learn_sweep(state.rivals, sweep, state.sweep_at_ms, brokers),
         )
     )
     return None
 
 
-def census(rivals: Rivals, sweep: Sweep, last_ms: int, known: Collection[str]) -> Rivals:
-    """The evidence after a sweep. `last_ms`: time of the one before, -1 without one; `known`: all
-    brokers so far.
+def learn_sweep(rivals: Rivals, sweep: Sweep, last_ms: int, brokers: Collection[str]) -> Rivals:
+    """Returns the evidence after a sweep. `last_ms`: time of the sweep before, -1 without one;
+    `brokers`: all brokers that have reported.
     """
     passed = sweep.ts - last_ms
     if last_ms < 0 or rivals.watching_ms < 0 or _is_gap(passed, rivals.pass_ms):
         rivals = replace(rivals, watching_ms=sweep.ts, left={}, arrived={}, suspects=())
-    there = {*sweep.brokers, *sweep.answering}
-    away = {broker: sweep.ts for broker in sorted(known) if broker not in there}
+    alive = {*sweep.brokers, *sweep.answering}
+    not_found = {broker: sweep.ts for broker in sorted(brokers) if broker not in alive}
     oldest = sweep.ts - HALF_MS
     absent = {
         broker: ts
         for broker, ts in rivals.absent.items()
-        if ts >= sweep.ts - NEW_MS and broker not in away
+        if ts >= sweep.ts - NEW_MS and broker not in not_found
     }
     rivals = replace(
         rivals,
-        pass_ms=_usual(passed, rivals.pass_ms) if last_ms >= 0 else 0,
-        absent={**absent, **away},
+        pass_ms=_usual_pause(passed, rivals.pass_ms) if last_ms >= 0 else 0,
+        absent={**absent, **not_found},
         left={
-            bundle: one
-            for bundle, one in rivals.left.items()
-            if one.ts >= oldest and one.broker in there
+            bundle: sighting
+            for bundle, sighting in rivals.left.items()
+            if sighting.ts >= oldest and sighting.broker in alive
         },
         arrived={
-            bundle: one
-            for bundle, one in rivals.arrived.items()
-            if one.ts >= sweep.ts - NEW_MS and one.broker in there
+            bundle: sighting
+            for bundle, sighting in rivals.arrived.items()
+            if sighting.ts >= sweep.ts - NEW_MS and sighting.broker in alive
         },
         leader=sweep.leader,
         shedding=sweep.shedding,
     )
-    return _confirm_suspects(rivals, there, sweep.ts)
+    return _confirm_suspects(rivals, alive, sweep.ts)
 
 
 def is_calm(rivals: Rivals, now_ms: int) -> bool:
-    """True if sweeps of all brokers with the same bundles would show nothing: no bundle is between
-    two brokers, no command is open, and nothing rests or yields.
+    """True if further sweeps in which all brokers list the same bundles would find nothing: no
+    bundle is between two brokers, no command is open, no bundle rests, and rounds do not yield.
     """
     evidence = (rivals.absent, rivals.left, rivals.arrived, rivals.suspects)
     findings = (rivals.news, rivals.moves, rivals.against_ms)
-    open_until = max((own.until_ms for some in rivals.ours.values() for own in some), default=-1)
+    open_until = max(
+        (own.until_ms for commands in rivals.ours.values() for own in commands), default=-1
+    )
     return not any((*evidence, *findings)) and rivals.yielding_ms is None and open_until < now_ms
 
 
-def after_calm(rivals: Rivals, last_ms: int, times_ms: Iterable[int], last: Sweep) -> Rivals:
-    """The evidence after such sweeps, the newest of which is `last`; each of them closed a round.
-    `last_ms`: time of the one before.
+def learn_calm_sweeps(rivals: Rivals, last_ms: int, times_ms: Iterable[int], last: Sweep) -> Rivals:
+    """Returns the evidence after such sweeps, each of which closed a round. `last_ms`: time of the
+    sweep before them; `times_ms`: of all of them; `last`: the newest one.
     """
     for ts in times_ms:
         passed, last_ms = ts - last_ms, ts
         if _is_gap(passed, rivals.pass_ms):
             rivals = replace(rivals, watching_ms=ts)
-        rivals = replace(rivals, pass_ms=_usual(passed, rivals.pass_ms))
-    return without_old_commands(
-        replace(rivals, leader=last.leader, shedding=last.shedding), last_ms
-    )
+        rivals = replace(rivals, pass_ms=_usual_pause(passed, rivals.pass_ms))
+    return forget_old_commands(replace(rivals, leader=last.leader, shedding=last.shedding), last_ms)
 
 
-def _usual(passed_ms: int, usual_ms: int) -> int:
+def _usual_pause(passed_ms: int, usual_ms: int) -> int:
     return max(passed_ms, 3 * usual_ms // 4)
 
 
@@ -296,8 +302,8 @@ def _is_gap(passed_ms: int, usual_ms: int) -> bool:
     return usual_ms > 0 and passed_ms > 2 * usual_ms + _GAP_MS
 
 
-def _confirm_suspects(rivals: Rivals, there: Collection[str], now_ms: int) -> Rivals:
-    """Turns suspicions into foreign moves, or drops them. `there`: the brokers of the sweep."""
+def _confirm_suspects(rivals: Rivals, alive: Collection[str], now_ms: int) -> Rivals:
+    """Turns suspects into foreign moves, or drops them. `alive`: brokers found by the sweep."""
     if not rivals.suspects:
         return rivals
     waiting, moves, ours = list[Suspect](), list[ForeignMove](), dict(rivals.ours)
@@ -305,19 +311,19 @@ def _confirm_suspects(rivals: Rivals, there: Collection[str], now_ms: int) -> Ri
         move, commands = suspect.move, rivals.ours.get(suspect.move.bundle, ())
         explained = explains(commands, suspect, now_ms)
         was_away = rivals.absent.get(move.source, -1) >= move.ts - AGE_MS
-        if explained or move.source not in there or was_away:
+        if explained or move.source not in alive or was_away:
             continue
         passes = suspect.passes + 1
         if explained is None or passes < _PASSES:
             waiting.append(replace(suspect, passes=passes))
             continue
         moves.append(replace(move, against=any(own.issued_ms < move.ts for own in commands)))
-        if commands:  # something else has moved the bundle: they explain nothing any more
+        if commands:  # after a foreign move of the bundle they explain no further one
             ours[move.bundle] = tuple(replace(own, until_ms=-1) for own in commands)
     return replace(rivals, suspects=tuple(waiting), news=(*rivals.news, *moves), ours=ours)
 
 
-def _late_sweep(record: Sweep, state: ClusterState) -> Rejection:
+def _reject_sweep(record: Sweep, state: ClusterState) -> Rejection:
     if (record.ts, record.sweep, record.missing) == (state.sweep_at_ms, state.sweep, state.missing):
         return Rejection(
             REPEATED, f"pass {record.sweep} ended at {record.ts} already: nothing to do", record

@@ -1,10 +1,10 @@
 """Folds the records that have no part in the cluster's time: intents, which an operator's machine
-stamps, and the collector's notes of the bundles that brokers own. Before the first round no broker
-is certain: they wait for it.
+stamps, and the collector's notes of the bundles that brokers own. They wait for the first round,
+because before it the list of brokers is not complete.
 
-A record further from the cluster's time than any other may be is not used, else it counts from the
-cluster's time on. Drains need the notes, because brokers of the extensible load manager report
-their busiest bundles only. Notes also show moves by something else.
+A record further than `round.max_clock_jump_ms` from the cluster's time is not used; all others take
+effect at the cluster's time, not at their own. Drains need the notes, because brokers of the
+extensible load manager report their busiest bundles only. Notes also show moves by something else.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,30 +14,30 @@ from strategies.cluster.intent_contract import Intent
 from strategies.cluster.intent_state import Intents
 from strategies.cluster.model import Owned, Rejection
 from strategies.cluster.packing import (
-    LONGEST_LOG_START,
+    MOST_EARLY_RECORDS,
     EarlyRecord,
     compress_record,
     decompress_record,
 )
 from strategies.cluster.state import ClusterState, tolerance_of
 from strategies.cluster.store import BrokerState, StateStore
-from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, refused
+from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, add_refusal
 from strategies.fold.foreign_moves import Listing, learn_list
 from strategies.limits import matcher
-from strategies.round.drain_progress import by_notes_only
+from strategies.round.drain_progress import count_noted_bundles
 from strategies.round.round_input import Rules
 
 
 def fold_intent(record: Intent, store: StateStore, rules: Rules) -> list[Rejection]:
-    """Applies an intent to the cluster's state; returns its rejection if it is refused. A repeated
-    one changes nothing.
+    """Applies an intent to the cluster's state. Returns its rejection if it is refused; a repeated
+    intent changes nothing.
     """
     state = store.get_cluster()
     if record.id in state.intents.seen:
         return []
     if state.early is None and state.clock is not None:
-        return _judge(record, state, state.clock.now_ms, store, rules)
-    intents = _with_early(record, state.intents)
+        return _accept_or_refuse(record, state, state.clock.now_ms, store, rules)
+    intents = _add_early(record, state.intents)
     if intents is None:
         text = (
             f"{len(state.intents.early)} intents have come before the first round: no more are "
@@ -50,43 +50,43 @@ def fold_intent(record: Intent, store: StateStore, rules: Rules) -> list[Rejecti
 
 
 def fold_early(store: StateStore, rules: Rules) -> list[Rejection]:
-    """Judges, after the first round, the records from before it."""
+    """Folds, after the first round, the records that have waited for it."""
     state, rejections = store.get_cluster(), list[Rejection]()
     store.put_cluster(replace(state, intents=replace(state.intents, early=())))
     for early in state.intents.early:
         record = early.record
         if isinstance(record, Owned):
-            keep_owned(record, store, rules.round.max_clock_jump_ms)
+            keep_note(record, store, rules.round.max_clock_jump_ms)
             continue
         assert isinstance(record, Intent)
-        rejections += _judge(record, store.get_cluster(), state.now_ms, store, rules)
+        rejections += _accept_or_refuse(record, store.get_cluster(), state.now_ms, store, rules)
     return rejections
 
 
-def _judge(
+def _accept_or_refuse(
     record: Intent, state: ClusterState, now_ms: int, store: StateStore, rules: Rules
 ) -> list[Rejection]:
     if abs(record.ts - now_ms) > rules.round.max_clock_jump_ms:
-        return [_far(record, now_ms)]
+        return [_reject_far(record, now_ms)]
     intents = replace(state.intents, seen={**state.intents.seen, record.id: record.ts})
     answer = accept(intents, fleet_of(store.brokers(), now_ms, rules), record, now_ms)
     if not isinstance(answer, IntentRefusal):
         store.put_cluster(replace(state, intents=answer))
         return []
-    if answer.code != TOO_MANY:  # else remembers nothing, so that a flood does not fill the state
-        intents = refused(intents, record, answer, now_ms)
+    if answer.code != TOO_MANY:  # of a flood the state remembers nothing
+        intents = add_refusal(intents, record, answer, now_ms)
         store.put_cluster(replace(state, intents=intents))
     return [Rejection("intent-refused", answer.line, record)]
 
 
-def _with_early(record: Intent | Owned, intents: Intents) -> Intents | None:
-    """The intents with one more record that waits for the first round; None if too many wait."""
-    if len(intents.early) >= LONGEST_LOG_START:
+def _add_early(record: Intent | Owned, intents: Intents) -> Intents | None:
+    """Adds a record that waits for the first round; returns None if too many wait."""
+    if len(intents.early) >= MOST_EARLY_RECORDS:
         return None
     return replace(intents, early=(*intents.early, EarlyRecord.of(record, far=False)))
 
 
-def _far(record: Intent, now_ms: int) -> Rejection:
+def _reject_far(record: Intent, now_ms: int) -> Rejection:
     verdict = "ahead" if record.ts > now_ms else "behind"
     distance = abs(record.ts - now_ms) / 1000
     text = (
@@ -98,7 +98,7 @@ def _far(record: Intent, now_ms: int) -> Rejection:
 
 
 def fleet_of(brokers: Iterable[BrokerState], now_ms: int, rules: Rules) -> IntentFleet:
-    """The brokers by which a record is judged."""
+    """Returns the brokers by which intents are accepted or refused at this time."""
     tolerance, is_excluded = tolerance_of(rules.round), matcher(rules.limits.excluded_brokers)
     reported_ms = {broker.broker: broker.reported_at_ms for broker in brokers}
     live = [
@@ -109,8 +109,8 @@ def fleet_of(brokers: Iterable[BrokerState], now_ms: int, rules: Rules) -> Inten
     return IntentFleet([*reported_ms], live, [*filter(is_excluded, reported_ms)])
 
 
-def read_owned(broker: str, store: StateStore) -> Owned | None:
-    """The newest note about a broker; None without one."""
+def read_note(broker: str, store: StateStore) -> Owned | None:
+    """Returns the newest note about a broker; None without one."""
     packed = store.get_owned(broker)
     if packed is None:
         return None
@@ -119,22 +119,22 @@ def read_owned(broker: str, store: StateStore) -> Owned | None:
     return record
 
 
-def owned_by(brokers: Iterable[str], store: StateStore) -> dict[str, Owned]:
-    """Broker → its newest note, for those that have one."""
-    notes = ((broker, read_owned(broker, store)) for broker in brokers)
+def notes_about(brokers: Iterable[str], store: StateStore) -> dict[str, Owned]:
+    """Returns broker → newest note of those of these brokers that have one."""
+    notes = ((broker, read_note(broker, store)) for broker in brokers)
     return {broker: note for broker, note in notes if note is not None}
 
 
-def keep_owned(record: Owned, store: StateStore, jump_ms: int) -> None:
-    """Stores a note, and compares its list with the one before. Before the first round it waits.
+def keep_note(record: Owned, store: StateStore, jump_ms: int) -> None:
+    """Stores a note and compares its list with the one before; before the first round it waits.
 
-    Ignores notes of unknown brokers, late ones, and ones further than `jump_ms` from the cluster's
-    time. A broker that has just withdrawn its figures is not unknown: it does so whenever one of
-    its bundles moves.
+    Ignores notes about unknown brokers, late notes, and notes further than `jump_ms` from the
+    cluster's time. A broker that has withdrawn its figures is known: brokers of the extensible load
+    manager do so whenever one of their bundles moves.
     """
     state = store.get_cluster()
     if state.early is not None or state.clock is None:
-        intents = _with_early(replace(record, origin=b""), state.intents)
+        intents = _add_early(replace(record, origin=b""), state.intents)
         if intents is not None:
             store.put_cluster(replace(state, intents=intents))
         return
@@ -142,7 +142,7 @@ def keep_owned(record: Owned, store: StateStore, jump_ms: int) -> None:
     is_known = broker is not None or record.broker in state.gone
     if not is_known or abs(record.ts - state.clock.now_ms) > jump_ms:
         return
-    before = read_owned(record.broker, store)
+    before = read_note(record.broker, store)
     if before is not None and record.ts <= before.ts:
         return
     if before is None or record.bundles != before.bundles or record.ts - before.ts > jump_ms:
@@ -153,32 +153,35 @@ def keep_owned(record: Owned, store: StateStore, jump_ms: int) -> None:
     store.put_cluster(replace(state, rivals=rivals))
 
 
-def forget_owned(
+def forget_notes(
     state: ClusterState, listed: Collection[str] | None, store: StateStore
 ) -> tuple[ClusterState, set[str]]:
-    """Removes the notes of brokers that have left, and that the sweep of a round does not list.
-    Returns the state after it, and the brokers that have left and whose notes stay.
+    """Removes the notes about brokers that have left and that the sweep of a round does not list.
+    Returns the state after it, and the brokers that have left and whose notes stay. `listed`: the
+    brokers of the sweep, None for a round without one.
     """
-    noted = {broker for broker in state.gone if store.get_owned(broker) is not None}
-    away = {broker for broker in noted if listed is not None and broker not in listed}
-    for broker in away:
+    noted_brokers = {broker for broker in state.gone if store.get_owned(broker) is not None}
+    unlisted = {broker for broker in noted_brokers if listed is not None and broker not in listed}
+    for broker in unlisted:
         store.remove_owned(broker)
-    if away and state.intents.drains:
-        state = replace(state, intents=by_notes_only(state.intents))
-    return state, noted - away
+    if unlisted and state.intents.drains:
+        state = replace(state, intents=count_noted_bundles(state.intents))
+    return state, noted_brokers - unlisted
 
 
-def not_from_the_future(brokers: Iterable[str], store: StateStore, now_ms: int) -> None:
-    """Corrects the times of notes after the cluster's time went back, so that newer ones count."""
+def move_notes_back(brokers: Iterable[str], store: StateStore, now_ms: int) -> None:
+    """Moves the times of notes before `now_ms` after the cluster's time went back to it, so that
+    newer notes count.
+    """
     for broker in brokers:
-        record = read_owned(broker, store)
+        record = read_note(broker, store)
         if record is not None and record.ts >= now_ms:
             store.put_owned(broker, compress_record(replace(record, ts=now_ms - 1)))
 
 
 def _listing(record: Owned, before: Owned | None, state: ClusterState) -> Listing:
-    """The list of bundles of a note. The collector notes changes only: until the newest sweep, the
-    list before was valid.
+    """Returns the list of bundles of a note. The collector writes a note only when the list has
+    changed, so the list before was valid until the newest sweep.
     """
     earlier, seen_ms = None, record.ts
     if before is not None:

@@ -11,7 +11,7 @@ from strategies.shedding import candidates, reason_texts, relief
 from strategies.shedding.contract import SheddingStrategy
 from strategies.splitting import when_extensible, when_modular
 
-#: The modules with reason codes that do not belong to one strategy or placement.
+#: The modules with reason codes that belong to no single strategy or placement.
 RULES = (
     *(budget, quota),
     *(anti_affinity, broker_filters, isolation, pipeline),
@@ -22,8 +22,8 @@ RULES = (
 
 
 def meanings_of(*strategies: SheddingStrategy) -> Meanings:
-    """The meanings of the codes in rounds of these strategies."""
-    found = [one for rule in RULES for one in rule.MEANINGS]
-    found += [one for entry in PLACERS.values() for one in entry.meanings]
-    found += [one for entry in strategies for one in entry.meanings]
-    return {one.code: one for one in found}
+    """Returns code → meaning of all codes that rounds of these strategies may have."""
+    meanings = [meaning for rule in RULES for meaning in rule.MEANINGS]
+    meanings += [meaning for entry in PLACERS.values() for meaning in entry.meanings]
+    meanings += [meaning for entry in strategies for meaning in entry.meanings]
+    return {meaning.code: meaning for meaning in meanings}

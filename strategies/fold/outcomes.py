@@ -1,11 +1,11 @@
-"""Applies outcomes to a cluster's state: resting bundles, moves under way, and the hourly budget.
+"""Applies commands and their outcomes to a cluster's state: resting bundles, moves under way, and
+the hourly budget.
 
 A dry run frees its bundle at once and returns its part of the budget. Another executor may still
-carry out the same command, so a dry run is kept until no executor can do so any more, and a real
-outcome counts, whichever of the two arrives first (decision record 0028).
+carry out the same command. So the state keeps a dry run until no executor can do that any more, and
+the real outcome counts, whether it arrives before or after the dry run (decision 0028).
 
-Commands and outcomes, which may belong to commands of another epoch, also show which moves of
-bundles are the rebalancer's own.
+Commands and outcomes, also of another epoch, show which moves of bundles are the rebalancer's own.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from strategies.cluster import cool_downs
-from strategies.cluster.budget import Spent, given_back
+from strategies.cluster.budget import Spent, give_back
 from strategies.cluster.intent_state import Answers, Intents
 from strategies.cluster.model import Command, Outcome, OutcomeReport
 from strategies.cluster.move_cost import MeasuredPause, MoveCost
@@ -23,17 +23,18 @@ from strategies.cluster.store import StateStore
 from strategies.round.round_input import RoundResult
 
 _T = TypeVar("_T")
-#: Number of the newest moves whose pauses are remembered.
+#: Number of the newest moves whose pauses a state keeps.
 _REMEMBERED = 64
-#: Time after which all lists of bundles show a move: twice the age of a list.
+#: Time (ms) after which all lists of bundles show a move: twice the age of a list.
 _SHOWN_MS = 2 * AGE_MS
-#: Number of commands for one bundle that are remembered.
+#: Number of commands for one bundle that a state keeps.
 _PER_BUNDLE = 4
 
 
 def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore) -> ClusterState:
-    """Applies an outcome. After a completed move only later reports count; a move that did
-    not happen frees its bundle.
+    """Returns the state after an outcome. A completed move makes source and destination wait for
+    later reports (`BrokerState.judged_after_ms`, changed in the store); a move that did not happen
+    frees its bundle.
     """
     outcome = record.outcome
     if state.intents.drains:
@@ -45,15 +46,15 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
         state = replace(state, pauses=pauses)
     if outcome.status == "dry-run":
         return _apply_dry_run(outcome, state)
-    state = _without_order(outcome, _undo_dry_run(outcome, state))
+    state = _drop_order(outcome, _undo_dry_run(outcome, state))
     move = state.in_flight.get(outcome.bundle)
     if move is None or move.command_id != outcome.command_id:
         return state
     if outcome.status in ("refused", "failed", "expired"):
         return replace(
             state,
-            in_flight=_without({outcome.bundle}, state.in_flight),
-            cooling=_without({outcome.bundle}, state.cooling),
+            in_flight=_without_keys({outcome.bundle}, state.in_flight),
+            cooling=_without_keys({outcome.bundle}, state.cooling),
         )
     destination = outcome.owner_after or move.destination
     for name in (move.source, destination):
@@ -62,14 +63,14 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
             store.put_broker(
                 replace(broker, judged_after_ms=max(broker.judged_after_ms, outcome.ts))
             )
-    others = _without({outcome.bundle}, state.in_flight)
+    others = _without_keys({outcome.bundle}, state.in_flight)
     arrived = replace(move, destination=destination, arrived=True)
     return replace(state, in_flight={**others, outcome.bundle: arrived})
 
 
 def _note_answer(intents: Intents, outcome: Outcome, move: InFlight | None) -> Intents:
-    """Counts an executor's answer in the drain that moves the bundle. `move`: the move of its
-    bundle that is under way, if any.
+    """Counts an executor's answer in the drain that moves the bundle. `move`: the move of that
+    bundle under way, if any.
     """
     if move is None or move.command_id != outcome.command_id or move.source not in intents.drains:
         return intents
@@ -90,15 +91,17 @@ def _note_answer(intents: Intents, outcome: Outcome, move: InFlight | None) -> I
 
 
 def _note_outcome(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
-    """Keeps an outcome of time `ts` as evidence. A command that is not carried out explains
-    nothing; one that failed may have released its bundle.
+    """Adds an outcome of time `ts` to the evidence about moves. A command that is not carried out
+    explains no move; a failed one may have unloaded its bundle.
     """
     commands = rivals.ours.get(outcome.bundle, ())
-    own = next((one for one in commands if one.command_id == outcome.command_id), None)
+    own = next((command for command in commands if command.command_id == outcome.command_id), None)
     if outcome.status in ("refused", "expired", "dry-run"):
         if own is None or own.answered_ms is not None:
             return rivals
-        return _with_commands(rivals, outcome.bundle, [one for one in commands if one is not own])
+        return _set_commands(
+            rivals, outcome.bundle, [command for command in commands if command is not own]
+        )
     source = outcome.owner_before or (None if own is None else own.source)
     if source is None:
         return rivals
@@ -111,32 +114,33 @@ def _note_outcome(rivals: Rivals, outcome: Outcome, ts: int) -> Rivals:
         ts,
         confirmed=outcome.status == "applied" and outcome.owner_after not in (None, source),
     )
-    others = [one for one in commands if one is not own]
-    rivals = _with_commands(rivals, outcome.bundle, [*others, moved][-_PER_BUNDLE:])
-    return _without_moves_of(rivals, outcome.bundle, moved)
+    others = [command for command in commands if command is not own]
+    rivals = _set_commands(rivals, outcome.bundle, [*others, moved][-_PER_BUNDLE:])
+    return _drop_own_moves(rivals, outcome.bundle, moved)
 
 
 def add_pause(
     pauses: tuple[MeasuredPause, ...], ts: int, command_id: str, cost: MoveCost
 ) -> tuple[MeasuredPause, ...]:
-    """Adds the pause of one more move to the newest ones; neither the order of outcomes nor their
-    repetition matters. Without a first message, the time without owner counts.
+    """Adds the pause of a move to those of the newest moves. The result does not depend on the
+    order of outcomes, nor on repeated ones. Where no first message was measured, the time without
+    an owner counts.
     """
     pause_ms = cost.unowned_ms if cost.first_message_ms is None else cost.first_message_ms
     if pause_ms is None or cost.topics is None:
         return pauses
-    one = MeasuredPause(ts, command_id, cost.topics, pause_ms)
-    return tuple(sorted({*pauses, one})[-_REMEMBERED:])
+    pause = MeasuredPause(ts, command_id, cost.topics, pause_ms)
+    return tuple(sorted({*pauses, pause})[-_REMEMBERED:])
 
 
-def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
+def apply_commands(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
     """Returns the state after a round's commands."""
     in_flight, advised, orders = dict(state.in_flight), dict(state.advised), dict(state.orders)
     for command in result.commands:
         if command.action == "throttle":
             advised[command.bundle] = now_ms
             continue
-        orders[command.bundle] = _order(command, result, now_ms)
+        orders[command.bundle] = _order_of(command, result, now_ms)
         if command.action != "split":
             load = result.loads[command.bundle]
             in_flight[command.bundle] = InFlight(
@@ -146,7 +150,7 @@ def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> Clu
     return replace(
         state,
         in_flight=in_flight,
-        cooling=cool_downs.begun(state.cooling, result.commands, now_ms),
+        cooling=cool_downs.begin(state.cooling, result.commands, now_ms),
         advised=advised,
         orders=orders,
         spent=spent,
@@ -155,7 +159,7 @@ def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> Clu
 
 
 def note_commands(rivals: Rivals, commands: Iterable[Command]) -> Rivals:
-    """Keeps a round's commands as evidence."""
+    """Adds a round's commands to the evidence about moves."""
     ours = dict(rivals.ours)
     for command in commands:
         if command.is_move:
@@ -166,15 +170,14 @@ def note_commands(rivals: Rivals, commands: Iterable[Command]) -> Rivals:
                 command.issued_at_ms,
                 command.expires_at_ms + _SHOWN_MS,
             )
-            # Last, because the oldest are forgotten first.
+            # At the end, because `newest_entries` drops entries from the front.
             ours[command.bundle] = (*ours.pop(command.bundle, ()), own)[-_PER_BUNDLE:]
     return replace(rivals, ours=newest_entries(ours, MOST))
 
 
-def without_unseen(state: ClusterState) -> ClusterState:
-    """The state without the moves that neither an outcome nor a report shows, at the end of a warm
-    start: no executor has their commands. Their bundles rest no longer, and the budget has their
-    part again.
+def drop_unseen_moves(state: ClusterState) -> ClusterState:
+    """Drops the moves that neither an outcome nor a report shows. At the end of a warm start no
+    executor has their commands: their bundles no longer rest, and the budget gets their part back.
     """
     unseen = {
         bundle: move for bundle, move in state.in_flight.items() if not (move.left or move.arrived)
@@ -183,20 +186,20 @@ def without_unseen(state: ClusterState) -> ClusterState:
     for bundle, move in unseen.items():
         order = state.orders.get(bundle)
         if order is not None and order.command_id == move.command_id:
-            spent = given_back(spent, order.issued_at_ms, order.throughput or 0.0)
+            spent = give_back(spent, order.issued_at_ms, order.throughput or 0.0)
     return replace(
         state,
-        in_flight=_without(unseen, state.in_flight),
-        cooling=_without(unseen, state.cooling),
-        orders=_without(unseen, state.orders),
+        in_flight=_without_keys(unseen, state.in_flight),
+        cooling=_without_keys(unseen, state.cooling),
+        orders=_without_keys(unseen, state.orders),
         spent=spent,
         dropped=False,
     )
 
 
-def without_settled(state: ClusterState, now_ms: int) -> ClusterState:
-    """The state without orders of bundles that no longer rest and whose commands have expired, and
-    without dry runs of commands that no executor can begin in time.
+def drop_finished_orders(state: ClusterState, now_ms: int) -> ClusterState:
+    """Drops orders whose commands have expired and whose bundles neither rest nor move, and dry
+    runs of commands that no executor can carry out in time any more.
     """
     orders = {
         bundle: order
@@ -204,21 +207,21 @@ def without_settled(state: ClusterState, now_ms: int) -> ClusterState:
         if bundle in state.cooling or bundle in state.in_flight or now_ms < order.expires_at_ms
     }
     rehearsed = {
-        id_: one
-        for id_, one in state.rehearsed.items()
-        if now_ms < 2 * one.order.expires_at_ms - one.order.issued_at_ms
+        id_: rehearsal
+        for id_, rehearsal in state.rehearsed.items()
+        if now_ms < 2 * rehearsal.order.expires_at_ms - rehearsal.order.issued_at_ms
     }
     return replace(state, orders=orders, rehearsed=rehearsed)
 
 
-def _order(command: Command, result: RoundResult, now_ms: int) -> Order:
+def _order_of(command: Command, result: RoundResult, now_ms: int) -> Order:
     throughput = None if command.action == "split" else result.throughputs[command.bundle]
     return Order(command.id, now_ms, command.expires_at_ms, throughput)
 
 
 def _apply_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
-    """Applies a dry run: the state is without the command, unless it has a real outcome or a report
-    shows that its bundle has left.
+    """Takes the command of a dry run back, unless it has a real outcome already or a report shows
+    that its bundle has left.
     """
     bundle, order = outcome.bundle, state.orders.get(outcome.bundle)
     if order is None or order.command_id != outcome.command_id:
@@ -228,69 +231,68 @@ def _apply_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
         flight = state.in_flight.get(bundle)
         if flight is None or flight.command_id != order.command_id or flight.left:
             return state
-        state = replace(state, spent=given_back(state.spent, order.issued_at_ms, order.throughput))
-        state = replace(state, in_flight=_without({bundle}, state.in_flight))
+        state = replace(state, spent=give_back(state.spent, order.issued_at_ms, order.throughput))
+        state = replace(state, in_flight=_without_keys({bundle}, state.in_flight))
     return replace(
         state,
-        cooling=_without({bundle}, state.cooling),
-        orders=_without({bundle}, state.orders),
+        cooling=_without_keys({bundle}, state.cooling),
+        orders=_without_keys({bundle}, state.orders),
         rehearsed={**state.rehearsed, order.command_id: Rehearsal(bundle, order, flight)},
     )
 
 
 def _undo_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
-    """The state after an executor carried out a command that a dry run had answered before: the dry
-    run no longer counts.
+    """Restores the command of a dry run after another executor has carried it out.
 
-    Executors refuse a newer command for the same bundle now, and that refusal must not free the
-    bundle that has just moved.
+    Executors then refuse a newer command for the same bundle. The bundle has no order any more, so
+    that this refusal does not free the bundle that has just moved.
     """
-    done = state.rehearsed.get(outcome.command_id)
+    rehearsal = state.rehearsed.get(outcome.command_id)
     if (
-        done is None
-        or done.bundle != outcome.bundle
+        rehearsal is None
+        or rehearsal.bundle != outcome.bundle
         or outcome.status not in ("applied", "already-done")
     ):
         return state
-    if done.flight is not None:
-        again = Spent(done.order.issued_at_ms, 1, done.order.throughput or 0.0)
+    if rehearsal.flight is not None:
+        entry = Spent(rehearsal.order.issued_at_ms, 1, rehearsal.order.throughput or 0.0)
         state = replace(
             state,
-            in_flight={**state.in_flight, done.bundle: done.flight},
-            spent=(*state.spent, again),
+            in_flight={**state.in_flight, rehearsal.bundle: rehearsal.flight},
+            spent=(*state.spent, entry),
         )
     return replace(
         state,
-        cooling=cool_downs.resumed(state.cooling, done.bundle, done.order.issued_at_ms),
-        orders=_without({done.bundle}, state.orders),
-        rehearsed=_without({outcome.command_id}, state.rehearsed),
+        cooling=cool_downs.resume(state.cooling, rehearsal.bundle, rehearsal.order.issued_at_ms),
+        orders=_without_keys({rehearsal.bundle}, state.orders),
+        rehearsed=_without_keys({outcome.command_id}, state.rehearsed),
     )
 
 
-def _without_order(outcome: Outcome, state: ClusterState) -> ClusterState:
-    """The state without the order of a command with a real outcome: a later dry run of it frees
-    nothing.
+def _drop_order(outcome: Outcome, state: ClusterState) -> ClusterState:
+    """Removes the order of a command with a real outcome, so that a later dry run of the command
+    frees nothing.
     """
     order = state.orders.get(outcome.bundle)
     if order is None or order.command_id != outcome.command_id:
         return state
-    return replace(state, orders=_without({outcome.bundle}, state.orders))
+    return replace(state, orders=_without_keys({outcome.bundle}, state.orders))
 
 
-def _without(keys: Collection[str], entries: Mapping[str, _T]) -> dict[str, _T]:
+def _without_keys(keys: Collection[str], entries: Mapping[str, _T]) -> dict[str, _T]:
     return {other: value for other, value in entries.items() if other not in keys}
 
 
-def _with_commands(rivals: Rivals, bundle: str, commands: Sequence[OwnMove]) -> Rivals:
+def _set_commands(rivals: Rivals, bundle: str, commands: Sequence[OwnMove]) -> Rivals:
     ours = {name: own for name, own in rivals.ours.items() if name != bundle}
     if commands:
         ours[bundle] = tuple(commands)
     return replace(rivals, ours=newest_entries(ours, MOST))
 
 
-def _without_moves_of(rivals: Rivals, bundle: str, own: OwnMove) -> Rivals:
-    """Without moves that the outcome explains after all: executors may act after a command's
-    expiry.
+def _drop_own_moves(rivals: Rivals, bundle: str, own: OwnMove) -> Rivals:
+    """Removes foreign moves that an outcome explains after all: executors may act after a
+    command's expiry.
     """
 
     def is_ours(move: ForeignMove) -> bool:

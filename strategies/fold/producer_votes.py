@@ -1,15 +1,15 @@
-"""Decides by majority which clock is right when producers disagree; every producer has one vote.
+"""Decides by majority which clock is right when producers disagree; each producer has one vote.
 
 Brokers that publish their own reports stamp them with their own clocks; the collector stamps all
-its records with one clock. A producer whose newest record is further from the cluster's time than
-half of `round.stale_after_ms` *strays*. The cluster's time stays as it is while at most half of the
-producers stray, and moves when more than half do. A record votes for an earlier time only if it is
-newer than all earlier records of its producer, so a part of the log that is delivered twice moves
-nothing.
+its records with one clock. A producer *strays* if its newest record is further from the cluster's
+time than half of `round.stale_after_ms`. The cluster's time moves when more than half of the
+producers stray. A record votes for an earlier time only if it is newer than all earlier records of
+its producer, so a part of the log that is delivered twice moves nothing.
 
-Between two records of the leading clock the time stands still, so a report that arrives right
-before the second one is compared with the time of the first one. `overtaken` keeps the brokers that
-this hides: they vote too once another broker proves that the time is wrong.
+Between two records of a clock that runs ahead, the cluster's time is that of the first one. A
+report with the right time that arrives in between may be near enough, and its broker does not
+stray, although the second record leaves it far behind. `overtaken` keeps these brokers: they vote
+for an earlier time as soon as another producer does.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,16 +37,16 @@ from strategies.cluster.state import (
 from strategies.cluster.store import BrokerState, StateStore
 from strategies.fold.time_jumps import (
     begin_again_if_away,
-    begin_nothing_later,
     forget_everything_timed,
-    untimed,
+    forget_report_times,
+    set_later_times_to_now,
 )
 from strategies.settings import RoundSettings
 
-#: Keeps the state small whatever names a log contains; leaves room for every broker of the last
-#: round.
+#: Maximum number of strays in a state, unless the last round had more brokers: a log may contain
+#: any number of invented names.
 _STRAYS_AT_MOST = 1_000
-#: Minimum number of records from one producer alone that show that no other producer sends any.
+#: Minimum number of records of one producer in a row that show that no other one sends any.
 _ALONE = 5
 ClockVerdict = Literal["believed", "leads", "ahead", "behind", "moved-on", "moved-back"]
 
@@ -54,14 +54,14 @@ ClockVerdict = Literal["believed", "leads", "ahead", "behind", "moved-on", "move
 def check_time(
     record: TelemetryRecord, store: StateStore, settings: RoundSettings
 ) -> tuple[TelemetryRecord, Rejection | None]:
-    """Judges a record's time, and moves the cluster's time by it. Returns the record in the form to
-    apply, and why it is not applied, if so.
+    """Compares a record's time with the cluster's, and moves the cluster's time if it has to.
+    Returns the record in the form to apply, and its rejection if it must not be applied.
     """
     state = store.get_cluster()
     clock = state.clock
     assert clock is not None
     if isinstance(record, Sweep) and _went_back(record, state, store, settings):
-        return record, _set_back(record, state, clock.now_ms, store)
+        return record, _accept_set_back(record, state, clock.now_ms, store)
     state, verdict = _judge_time(record, state, clock, store, settings)
     store.put_cluster(state)
     if verdict == "moved-back":
@@ -70,7 +70,7 @@ def check_time(
         begin_again_if_away(clock.now_ms, store, settings)
     if verdict in ("ahead", "behind"):
         return record, clock_rejection(record, clock.now_ms, verdict)
-    return _without_lead(record, clock.now_ms) if verdict == "leads" else record, None
+    return _remove_lead(record, clock.now_ms) if verdict == "leads" else record, None
 
 
 def _judge_time(
@@ -80,7 +80,7 @@ def _judge_time(
     store: StateStore,
     settings: RoundSettings,
 ) -> tuple[ClusterState, ClockVerdict]:
-    """The state with the new time, and whether the record is believed."""
+    """Returns the state with the new time, and the verdict on the record."""
     tolerance = tolerance_of(settings)
     next_clock, verdict = judge_clock(
         clock,
@@ -92,19 +92,19 @@ def _judge_time(
     )
     distance = abs(record.ts - clock.now_ms)
     if distance <= tolerance:
-        state = _without_stray(record, state, store)
-        trailing, overtaken = _trailing(record, state, store, tolerance)
+        state = _drop_stray(record, state, store)
+        trailing, overtaken = _find_trailing(record, state, store, tolerance)
         state = quick_replace(state, clock=next_clock, trailing=trailing, overtaken=overtaken)
         return state, verdict
     if verdict == "moved-on":
-        state = _at_time(state, record.ts, settings)
+        state = _move_time(state, record.ts, settings)
     elif verdict != "moved-back":
         used = distance <= settings.max_clock_jump_ms
         state = count_stray(record, state, store, settings, used=used)
         if verdict != "ahead":
-            followed = _follow_majority(record, state, store, settings)
-            if followed is not None:
-                return followed, "believed"
+            majority_state = _follow_majority(record, state, store, settings)
+            if majority_state is not None:
+                return majority_state, "believed"
     return replace(state, clock=next_clock), verdict
 
 
@@ -117,14 +117,16 @@ def judge_clock(
     tolerance_ms: int | None = None,
     silence_ms: int = 0,
 ) -> tuple[Clock, ClockVerdict]:
-    """Returns the clock after a record stamped `ts`, and the verdict on that record, so that one
-    wrong clock can neither stop the cluster's time nor advance it.
+    """Returns the clock after a record stamped `ts`, and the verdict on that record. One wrong
+    clock can neither stop the cluster's time nor advance it. All durations in ms.
 
-    A record further than `jump_ms` from the time is not believed. When only such records arrive, in
-    ascending order and spanning `recovery_ms`, the log has really moved (an outage, a repaired
-    clock), and the clock adopts their time ("moved-…"). A record that leads by more than
-    `tolerance_ms` (None = `jump_ms`) is used ("leads"), but the clock follows it only when most
-    producers agree, or when no other producer has sent a record for `silence_ms`.
+    * A record further than `jump_ms` from the time is "ahead" or "behind", and not believed. If
+      only such records arrive, in ascending order and over `recovery_ms`, the log's time has really
+      moved (an outage, a repaired clock), and the clock adopts it: "moved-on", "moved-back".
+    * A record that leads by more than `tolerance_ms` (None = `jump_ms`) "leads": it is used, but
+      the clock follows it only when most producers agree, or when no other producer has sent a
+      record for `silence_ms`.
+    * All others are "believed".
     """
     lead = ts - clock.now_ms
     if -jump_ms <= lead <= (jump_ms if tolerance_ms is None else tolerance_ms):
@@ -144,7 +146,7 @@ def judge_clock(
 
 
 def producer_of(record: TelemetryRecord) -> str:
-    """The producer whose clock stamped a record."""
+    """Returns the producer whose clock stamped a record."""
     match record:
         case LoadReport() | Tombstone():
             return record.broker
@@ -162,8 +164,8 @@ def count_stray(
     *,
     used: bool,
 ) -> ClusterState:
-    """Counts the record's producer as straying; a late or repeated record changes
-    nothing.
+    """Counts the record's producer as a stray; a late or repeated record changes nothing. `used`:
+    the record is near enough for a round to use its figures.
     """
     name, lead = producer_of(record), record.ts - state.now_ms
     before, broker = state.strays.get(name), store.get_broker(name)
@@ -172,24 +174,24 @@ def count_stray(
         broker is None or broker.newest_report_ms >= state.now_ms - settings.stale_after_ms
     ):
         return state
-    kept = used or (before is not None and before.used and (before.lead_ms > 0) == (lead > 0))
+    is_used = used or (before is not None and before.used and (before.lead_ms > 0) == (lead > 0))
     has_vote = (
         before is not None or _newest_ms(broker) >= state.round_at_ms - settings.stale_after_ms
     )
     voters = state.voters + (0 if has_vote or name in (COLLECTOR, EXECUTOR) else 1)
     strays = {
         **{other: stray for other, stray in state.strays.items() if other != name},
-        name: Stray(record.ts, lead, kept, news),
+        name: Stray(record.ts, lead, is_used, news),
     }
     return replace(
         state, strays=dict(list(strays.items())[-max(_STRAYS_AT_MOST, state.live) :]), voters=voters
     )
 
 
-def _trailing(
+def _find_trailing(
     record: TelemetryRecord, state: ClusterState, store: StateStore, tolerance_ms: int
 ) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    """The brokers that are behind a record near the cluster's time, and those that it overtakes."""
+    """Returns `trailing` and `overtaken` after a record near the cluster's time."""
     if record.ts > state.now_ms:
         behind = {name: ts for name, ts in state.trailing.items() if record.ts - ts > tolerance_ms}
         return {}, behind
@@ -204,8 +206,8 @@ def _trailing(
 def _follow_majority(
     record: TelemetryRecord, state: ClusterState, store: StateStore, settings: RoundSettings
 ) -> ClusterState | None:
-    """The state after the cluster's time moves to that of the majority of producers; None while
-    there is no majority.
+    """Returns the state after the cluster's time has moved to that of the majority of producers;
+    None while there is no majority.
     """
     now, tolerance = state.now_ms, tolerance_of(settings)
     leads = record.ts > now
@@ -234,17 +236,15 @@ def _follow_majority(
         agreeing = {**overtaken, **agreeing}
     if not _is_majority(agreeing, record, state, store):
         return None
-    # With strays on both sides the nearer time wins: it is the time of the median producer.
+    # Strays may be on both sides, so the time nearest to the cluster's is the median producer's.
     middle = min(agreeing.values()) if leads else max(agreeing.values())
     newest = max(ts for ts in agreeing.values() if ts - middle <= tolerance)
-    return _at_time(state, newest, settings)
+    return _move_time(state, newest, settings)
 
 
-def _at_time(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterState:
-    """The state with another time. With an earlier time, the open round keeps its length.
-
-    With a later time, the open round is due but not late, so that the other brokers can report
-    first.
+def _move_time(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterState:
+    """Returns the state at another time. If that is earlier, the open round keeps its length. If
+    it is later, the open round is due but not late, so that the other brokers can report first.
     """
     by = now_ms - state.now_ms
     round_at = (
@@ -260,11 +260,10 @@ def _at_time(state: ClusterState, now_ms: int, settings: RoundSettings) -> Clust
     )
 
 
-def _without_stray(record: TelemetryRecord, state: ClusterState, store: StateStore) -> ClusterState:
-    """The state after a straying producer sends a record near the cluster's time: its clock is
-    repaired.
-
-    Its reports with the wrong clock do not make those with the right clock count as late.
+def _drop_stray(record: TelemetryRecord, state: ClusterState, store: StateStore) -> ClusterState:
+    """Removes a stray that has sent a record near the cluster's time: its clock is repaired. If it
+    is a broker whose clock was ahead, its times in the store go as well, so that its reports with
+    the right time do not count as late.
     """
     name = producer_of(record)
     stray = state.strays.get(name)
@@ -272,14 +271,14 @@ def _without_stray(record: TelemetryRecord, state: ClusterState, store: StateSto
         return state
     broker = store.get_broker(name)
     if broker is not None and stray.used and stray.lead_ms > 0 and _newest_ms(broker) >= record.ts:
-        store.put_broker(untimed(broker))
+        store.put_broker(forget_report_times(broker))
     return replace(
-        state, strays={other: one for other, one in state.strays.items() if other != name}
+        state, strays={other: entry for other, entry in state.strays.items() if other != name}
     )
 
 
-def _without_lead(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
-    """A leading record with its time set to now, because its own time would hide later records.
+def _remove_lead(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
+    """Sets the time of a leading record to now, because its own time would hide later records.
     Reports and sweeps keep their time.
     """
     match record:
@@ -291,10 +290,10 @@ def _without_lead(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
             return record
 
 
-def with_voters(
+def count_voters(
     state: ClusterState, brokers: Iterable[BrokerState], now_ms: int, settings: RoundSettings
 ) -> ClusterState:
-    """The state when a round closes, with the voters until the next round."""
+    """Counts, when a round closes, the brokers that have a vote until the next one."""
     oldest = now_ms - settings.stale_after_ms
     newest = {broker.broker: broker.newest_report_ms for broker in brokers}
     strays = {
@@ -308,22 +307,26 @@ def with_voters(
     return replace(state, strays=strays, voters=len(recent - {COLLECTOR, EXECUTOR}))
 
 
-def _set_back(record: Sweep, state: ClusterState, now_ms: int, store: StateStore) -> Rejection:
-    """Accepts a pass of a collector whose clock went back; the open round keeps its length."""
-    back = now_ms - record.ts
+def _accept_set_back(
+    record: Sweep, state: ClusterState, now_ms: int, store: StateStore
+) -> Rejection:
+    """Moves the time back with the clock of the only collector; the open round keeps its length.
+    Returns the rejection that reports it.
+    """
+    back_ms = now_ms - record.ts
     store.put_cluster(
         replace(
             state,
             clock=Clock(record.ts),
-            round_at_ms=state.round_at_ms - back,
+            round_at_ms=state.round_at_ms - back_ms,
             sweep_at_ms=record.ts,
             sweep=record.sweep,
             missing=dict(record.missing),
         )
     )
-    begin_nothing_later(store)
+    set_later_times_to_now(store)
     text = (
-        f"pass {record.sweep} is stamped {record.ts}, {back / 1000:.0f} s before the "
+        f"pass {record.sweep} is stamped {record.ts}, {back_ms / 1000:.0f} s before the "
         f"cluster's time, and pass {record.sweep - 1} was not: "
         "the collector's clock went back; its time counts from here on"
     )
@@ -331,7 +334,7 @@ def _set_back(record: Sweep, state: ClusterState, now_ms: int, store: StateStore
 
 
 def clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejection:
-    """The rejection of a record whose time is too far from the cluster's."""
+    """Returns the rejection of a record that is `verdict` (ahead, behind) of the cluster's time."""
     distance = abs(record.ts - now_ms) / 1000
     text = (
         f"its time {record.ts} is {distance:.0f} s {verdict} of the cluster's {now_ms}: check "
@@ -345,8 +348,8 @@ def clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejec
 def _went_back(
     record: Sweep, state: ClusterState, store: StateStore, settings: RoundSettings
 ) -> bool:
-    """True if a sweep proves that its collector's clock was set back: the next pass, an earlier
-    time, no record of its brokers since.
+    """True if a sweep proves that its collector's clock was set back: it is the next pass, its time
+    is earlier, and none of its brokers has a record after the pass before.
     """
     if record.sweep != state.sweep + 1 or record.ts >= state.sweep_at_ms - tolerance_of(settings):
         return False
@@ -356,7 +359,7 @@ def _went_back(
 def _is_news(
     record: TelemetryRecord, stray: Stray | None, broker: BrokerState | None, state: ClusterState
 ) -> bool:
-    """True if a record of an earlier time is newer than all earlier records of its producer."""
+    """True if a record of an earlier time is newer than all other records of its producer."""
     if isinstance(record, Sweep):
         return record.ts > state.sweep_at_ms
     if not isinstance(record, LoadReport):
@@ -372,8 +375,8 @@ def _newest_ms(broker: BrokerState | None) -> int:
 def _is_majority(
     agreeing: Mapping[str, int], record: TelemetryRecord, state: ClusterState, store: StateStore
 ) -> bool:
-    """True if the agreeing producers are more than half of the voters: brokers, and for a sweep the
-    brokers it lists and the collector.
+    """True if the agreeing producers are more than half of the voters. These are the brokers; for a
+    sweep they are its brokers and the collector.
     """
     if isinstance(record, Sweep):
         return 2 * len(agreeing.keys() & {COLLECTOR, *record.brokers}) > 1 + len(

@@ -1,16 +1,12 @@
-"""Applies a load report: the broker's newest figures, its bundle table, and the averages of bundles
-that arrive or leave.
-"""
+"""Applies load reports: a broker's newest figures, and its bundle table."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from strategies.averages.bundle_averages import BundleHistory, Row, next_table, unpack_history
+from strategies.averages.bundle_averages import unpack_history
 from strategies.bundles import TableSummary
 from strategies.cluster.model import (
     REPEATED,
-    BundleStats,
     Figures,
     LoadReport,
     Rejection,
@@ -18,28 +14,26 @@ from strategies.cluster.model import (
 )
 from strategies.cluster.state import (
     ClusterState,
-    Departed,
-    Gained,
     InFlight,
-    newest_entries,
     quick_replace,
 )
 from strategies.cluster.store import BrokerState, StateStore
+from strategies.fold.averages_of_moved_bundles import hand_over, take_table
 from strategies.fold.foreign_moves import Listing, learn_list
-
-#: Maximum number of bundles between two brokers at a time, which keeps the state small when half a
-#: cluster leaves. The averages of further bundles start again.
-MOVING_AT_MOST = 10_000
 
 
 def accept_report(report: LoadReport, store: StateStore) -> Rejection | None:
-    """Applies a report to the state of its broker and of the cluster; returns its rejection if it
+    """Applies a report to the state of its broker and of the cluster. Returns its rejection if it
     cannot be used.
     """
     state, broker = store.get_cluster(), store.get_broker(report.broker)
     open_round = state.round + 1
-    rejection = _from_before(report, state) if broker is None else _untimely(report, broker)
-    if _withdraws(report) and (broker is None or rejection is not None):
+    rejection = (
+        _reject_after_departure(report, state)
+        if broker is None
+        else _reject_untimely(report, broker)
+    )
+    if _is_withdrawal(report) and (broker is None or rejection is not None):
         return None  # a tombstone of a broker that is gone, or a late or duplicate one
     if rejection is not None:
         return rejection
@@ -52,10 +46,10 @@ def accept_report(report: LoadReport, store: StateStore) -> Rejection | None:
     table, listing = broker.table, None
     if report.bundles is not None and report.digest != broker.bundles_digest:
         names, seen_ms = report.bundles.names, broker.bundles_at_ms
-        table, before, state = _take_table(report.broker, report.bundles, state, store)
+        table, before, state = take_table(report.broker, report.bundles, state, store)
         if report.figures is not None:  # other reports list only some of the bundles
             listing = Listing(report.broker, report.ts, before, names, seen_ms, report.started_ms)
-    store.put_broker(_updated(broker, report, table, open_round))
+    store.put_broker(_update_broker(broker, report, table, open_round))
     if report.bundles is not None and state.in_flight:
         state = _see_moves(report, state)
     if listing is not None:
@@ -74,8 +68,9 @@ def accept_withdrawal(record: Tombstone, store: StateStore) -> None:
 
 
 def depart(name: str, state: ClusterState, store: StateStore, ts: int = -1) -> ClusterState:
-    """Removes a broker; `ts`: time of its own tombstone, if any. The averages of its bundles are
-    kept until their new brokers report.
+    """Removes a broker from the store and returns the cluster's state, which keeps the averages of
+    its bundles until their new brokers report them. `ts`: time of the broker's own tombstone, -1
+    without one.
     """
     broker, table = store.get_broker(name), store.get_table(name)
     newest = max(ts, state.gone.get(name, -1), -1 if broker is None else broker.newest_report_ms)
@@ -84,7 +79,7 @@ def depart(name: str, state: ClusterState, store: StateStore, ts: int = -1) -> C
     store.remove_broker(name)
     if table is None:
         return state
-    return _hand_over(unpack_history(table).departing(None), name, state, store)
+    return hand_over(unpack_history(table).departing(None), name, state, store)
 
 
 def _newcomer(name: str, order: int) -> BrokerState:
@@ -103,15 +98,15 @@ def _newcomer(name: str, order: int) -> BrokerState:
     )
 
 
-def _withdraws(report: LoadReport) -> bool:
-    """True if the report withdraws the bundles of a broker of the extensible load manager. A broker
-    does so when a bundle moves, and the leader when the broker dies.
+def _is_withdrawal(report: LoadReport) -> bool:
+    """True if the report withdraws the bundles of a broker of the extensible load manager. The
+    broker does so when a bundle moves, and the leader when the broker dies.
     """
     return report.figures is None and not (report.bundles and report.bundles.names)
 
 
-def _from_before(report: LoadReport, state: ClusterState) -> Rejection | None:
-    """Rejects late reports of a broker that left: only a newer report brings it back."""
+def _reject_after_departure(report: LoadReport, state: ClusterState) -> Rejection | None:
+    """Returns the rejection of a late report of a broker that has left; None for a newer report."""
     left_at = state.gone.get(report.broker, -1)
     if report.ts > left_at:
         return None
@@ -122,7 +117,7 @@ def _from_before(report: LoadReport, state: ClusterState) -> Rejection | None:
     return Rejection("out-of-order", text, report)
 
 
-def _untimely(report: LoadReport, broker: BrokerState) -> Rejection | None:
+def _reject_untimely(report: LoadReport, broker: BrokerState) -> Rejection | None:
     newest, digest = (
         (broker.reported_at_ms, broker.digest)
         if report.figures is not None
@@ -141,7 +136,7 @@ def _untimely(report: LoadReport, broker: BrokerState) -> Rejection | None:
     return Rejection("out-of-order", text, report)
 
 
-def _updated(
+def _update_broker(
     broker: BrokerState, report: LoadReport, table: TableSummary, open_round: int
 ) -> BrokerState:
     changed: dict[str, Any] = {"table": table}
@@ -162,85 +157,14 @@ def _updated(
     return replace(broker, **changed)
 
 
-def _take_table(
-    broker: str, newest: BundleStats, state: ClusterState, store: StateStore
-) -> tuple[TableSummary, tuple[str, ...] | None, ClusterState]:
-    """Stores a broker's new table. Returns its summary, the bundles of the table before, and the
-    state.
-    """
-    change = next_table(store.get_table(broker), newest, state.round + 1)
-    table = change.table
-    if newest.names != change.before:
-        state = _hand_over(change.left, broker, state, store)
-        arrived = set(newest.names).difference(change.before or ())
-        table, state = _take_in(broker, arrived, table, state)
-    store.put_table(broker, table.pack())
-    return table.summary(), change.before, state
-
-
-def _take_in(
-    broker: str, arrived: set[str], table: BundleHistory, state: ClusterState
-) -> tuple[BundleHistory, ClusterState]:
-    """Adds averages to bundles that are new to a broker; they wait for them if their old broker has
-    not reported the departure yet.
-
-    Before the first round no bundle can have moved: all bundles are new.
-    """
-    rows = {bundle: state.departed[bundle].row for bundle in arrived if bundle in state.departed}
-    if rows:
-        table = table.adopt(rows)
-        state = replace(
-            state,
-            departed={
-                bundle: gone for bundle, gone in state.departed.items() if bundle not in rows
-            },
-        )
-    if state.round == 0:
-        return table, state
-    waiting = dict.fromkeys(sorted(arrived - rows.keys()), Gained(broker, state.round + 1))
-    if not waiting:
-        return table, state
-    gained = newest_entries({**state.gained, **waiting}, MOVING_AT_MOST)
-    return table, replace(state, gained=gained)
-
-
-def _hand_over(
-    rows: Mapping[str, Row], source: str, state: ClusterState, store: StateStore
-) -> ClusterState:
-    """Passes the averages of bundles that left `source` to the broker that already reports them, or
-    keeps them for one that will.
-    """
-    if not rows:
-        return state
-    gained, departed = dict(state.gained), dict(state.departed)
-    for bundle, row in rows.items():
-        gain = gained.pop(bundle, None)
-        if gain is None or gain.broker == source or not _add_row(gain.broker, bundle, row, store):
-            departed[bundle] = Departed(row, state.round + 1)
-    return replace(state, gained=gained, departed=newest_entries(departed, MOVING_AT_MOST))
-
-
-def _add_row(broker: str, bundle: str, row: Row, store: StateStore) -> bool:
-    """Adds the averages of a bundle to its new broker, which reported the bundle before the old one
-    lost it; False if it is gone.
-    """
-    state, packed = store.get_broker(broker), store.get_table(broker)
-    if state is None or packed is None:
-        return False
-    table = unpack_history(packed).adopt({bundle: row})
-    store.put_table(broker, table.pack())
-    store.put_broker(replace(state, table=table.summary()))
-    return True
-
-
 def _see_moves(report: LoadReport, state: ClusterState) -> ClusterState:
-    """Tracks commanded moves: one is over for the source once its report no longer lists the
-    bundle, and finished once the destination's report lists it.
+    """Tracks commanded moves: the source's part is over when its report no longer lists the bundle,
+    and the move is when another broker's report lists it.
     """
     assert report.bundles is not None
     names = frozenset(report.bundles.names)
     seen = {
-        bundle: _seen(move, bundle in names, report)
+        bundle: _update_move(move, bundle in names, report)
         for bundle, move in state.in_flight.items()
         if move.source == report.broker or bundle in names
     }
@@ -252,18 +176,18 @@ def _see_moves(report: LoadReport, state: ClusterState) -> ClusterState:
     )
 
 
-def _seen(move: InFlight, listed: bool, report: LoadReport) -> InFlight | None:
-    """A move after a report of its source, or of another broker that lists the bundle; None when it
-    is over.
+def _update_move(move: InFlight, listed: bool, report: LoadReport) -> InFlight | None:
+    """Returns a move after a report of its source, or of another broker that lists the bundle; None
+    if it is over.
     """
     if report.broker != move.source:
         return None
     if listed and move.left and move.arrived:
-        return None  # it came back, as the bundles of a destination that dies may
+        return None  # it came back, for instance because its destination died
     if listed or report.ts <= move.issued_at_ms:
         return move
     if move.arrived and move.load == 0:
-        return None  # reports list no bundle without a topic: the destination's may never
+        return None  # it may have no topic, and reports list no such bundle
     if move.left:
         return move
     return None if move.destination is None else replace(move, left=True)

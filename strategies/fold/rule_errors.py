@@ -1,8 +1,8 @@
 """Contains errors raised by rules: reports them on the record or round; the state stays as it was
 (decision 0253).
 
-One cluster's records are folded beside those of others: an error of a strategy, or of a rule that
-meets figures it was not written for, sets aside what it belongs to, and nothing else.
+One cluster's records are folded beside those of others. So an error of a strategy, or of a rule
+that meets figures it was not written for, sets aside one record or one round, and nothing else.
 """
 
 import re
@@ -31,29 +31,29 @@ MEANINGS = (
         "sentence. Each round tries again.",
     ),
 )
-#: An error of the stored state: what comes after it cannot be folded.
+#: An error of the stored state: no record can be folded after it.
 NOT_OF_RULES = (StateVersionError,)
 _LONGEST = 300
-#: Differs from process to process.
+#: Address of an object in an error's text; it differs from process to process.
 _ADDRESS = re.compile(r"\bat 0x[0-9a-f]+")
-#: Types of values that a strategy gives.
+#: Types that values of a strategy may have.
 _NONE, _TEXT, _COUNT = frozenset({type(None)}), frozenset({str}), frozenset({int})
 _FIGURE = _COUNT | {float}
 _PLAIN = _FIGURE | _TEXT | _NONE | {bool}
 
 
 def raised_text(error: Exception) -> str:
-    """The error's type, its text and the line that raised it. Without what differs from process to
-    process: addresses, and texts that are made of other objects.
+    """Returns the error's type, the line that raised it, and its text, without parts that differ
+    from process to process: addresses, and texts made of other objects.
     """
     *_, (frame, line) = walk_tb(error.__traceback__)
     place = f"{frame.f_globals.get('__name__', '?')}, line {line}"
     plain = all(isinstance(part, str | int | float) for part in error.args)
-    said = _said(error) if plain else ""
-    return f"{type(error).__name__} in {place}" + (f": {said}" if said else "")
+    message = _message_of(error) if plain else ""
+    return f"{type(error).__name__} in {place}" + (f": {message}" if message else "")
 
 
-def _said(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     try:
         return _ADDRESS.sub("at …", " ".join(str(error).split()))[:_LONGEST]
     except Exception:  # an error whose text raises, too
@@ -61,17 +61,17 @@ def _said(error: Exception) -> str:
 
 
 def check_plain(result: RoundResult) -> None:
-    """Checks what strategies write into records and into the memory. Topics and the state have
-    texts and numbers of these very types: their encoders refuse subclasses, such as numpy's
-    numbers. Raises TypeError, ValueError.
+    """Checks the values that strategies write into records and into the memory. They must have
+    these very types, because the encoders of topics and of the state refuse subclasses, such as
+    numpy's numbers. Raises TypeError, and ValueError for numbers that are not finite.
     """
-    said: list[Command | Skip] = [*result.commands, *result.round.skips]
-    texts = ((one.code, one.text, *one.evidence) for one in said)
+    decisions: list[Command | Skip] = [*result.commands, *result.round.skips]
+    texts = ((decision.code, decision.text, *decision.evidence) for decision in decisions)
     _check_kinds(chain.from_iterable(texts), _TEXT, "code, text and names of evidence")
-    evidence = [value for one in said for value in one.evidence.values()]
+    evidence = [value for decision in decisions for value in decision.evidence.values()]
     _check_kinds(evidence, _PLAIN, "evidence")
     _check_finite((value for value in evidence if isinstance(value, float)), "evidence")
-    names = ((one.subject, one.broker, *one.names) for one in result.round.skips)
+    names = ((skip.subject, skip.broker, *skip.names) for skip in result.round.skips)
     _check_kinds(chain.from_iterable(names), _TEXT | _NONE, "names of a skip")
     for command in result.commands:
         moves = (command.bundle, command.source, command.destination)
@@ -83,9 +83,9 @@ def check_plain(result: RoundResult) -> None:
     _check_memory(result.memory)
 
 
-def _check_round(done: Round) -> None:
-    _check_figures((*done.usage.values(), *done.usage_after.values()), "usages")
-    bounds, forecast = done.certificate, done.forecast
+def _check_round(record: Round) -> None:
+    _check_figures((*record.usage.values(), *record.usage_after.values()), "usages")
+    bounds, forecast = record.certificate, record.forecast
     if bounds is not None:
         figures = (bounds.spread, bounds.best_spread, bounds.moved, bounds.least_to_move)
         _check_figures(figures, "bounds of a certificate")
@@ -97,9 +97,9 @@ def _check_round(done: Round) -> None:
 
 def _check_memory(memory: Memory) -> None:
     brokers, cluster = memory.brokers.values(), memory.cluster
-    averages = ((one.ewma, one.placement_ewma, one.throughput_ewma) for one in brokers)
+    averages = ((broker.ewma, broker.placement_ewma, broker.throughput_ewma) for broker in brokers)
     _check_kinds(chain.from_iterable(averages), _FIGURE | _NONE, "averages in the memory")
-    hits = ((one.hit_high, one.hit_low, one.gave_at_ms) for one in brokers)
+    hits = ((broker.hit_high, broker.hit_low, broker.gave_at_ms) for broker in brokers)
     _check_kinds(chain.from_iterable(hits), _COUNT | _NONE, "hits and times in the memory")
     counts = (cluster.hits, cluster.turn, *cluster.split_hits.values())
     _check_kinds((*counts, *cluster.table_sizes.values()), _COUNT, "counts in the memory")
@@ -108,9 +108,9 @@ def _check_memory(memory: Memory) -> None:
 
 
 def _check_figures(values: Iterable[float | None], what: str) -> None:
-    there = [value for value in values if value is not None]
-    _check_kinds(there, _FIGURE, what)
-    _check_finite(there, what)
+    present = [value for value in values if value is not None]
+    _check_kinds(present, _FIGURE, what)
+    _check_finite(present, what)
 
 
 def _check_finite(values: Iterable[float], what: str) -> None:
@@ -120,14 +120,16 @@ def _check_finite(values: Iterable[float], what: str) -> None:
 
 
 def _check_kinds(values: Iterable[object], kinds: frozenset[type], what: str) -> None:
-    wrong = sorted(f"{kind.__module__}.{kind.__name__}" for kind in {*map(type, values)} - kinds)
-    if wrong:
+    wrong_types = sorted(
+        f"{kind.__module__}.{kind.__name__}" for kind in {*map(type, values)} - kinds
+    )
+    if wrong_types:
         names = sorted(kind.__name__ for kind in kinds)
-        raise TypeError(f"{what} must be one of {', '.join(names)}, got {', '.join(wrong)}")
+        raise TypeError(f"{what} must be one of {', '.join(names)}, got {', '.join(wrong_types)}")
 
 
 class RecordChanges(InMemoryStore):
-    """The changes of one record, over a store that stays as it was until `apply`."""
+    """The changes by one record, over a store that stays as it was until `apply`."""
 
     def __init__(self, store: StateStore) -> None:
         super().__init__({}, {}, {}, store.get_cluster())
@@ -136,7 +138,7 @@ class RecordChanges(InMemoryStore):
         self._removed: dict[str, None] = {}
 
     def apply(self) -> None:
-        """Makes the changes in the store."""
+        """Writes the changes to the store."""
         for name in self._removed:
             self._store.remove_broker(name)
         for broker in self._brokers.values():

@@ -1,9 +1,9 @@
 """Folds a log's first records, before the first round closes, which may be old or come from a clock
 that runs ahead.
 
-Nothing is published before the first round closes. So the engine keeps the first records and folds
-them again when a better time is known: the time that most records are near, or, with priority, the
-time of a sweep, which ends a pass of the collector.
+Nothing is published before the first round closes. So the state keeps the first records, and they
+are folded again when a better time is known: the time that most records are near or, before that,
+the time of a sweep, which ends a pass of the collector.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,23 +11,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from strategies.cluster.model import Event, Rejection, Sweep, TelemetryRecord
-from strategies.cluster.packing import LONGEST_LOG_START, EarlyRecord
+from strategies.cluster.packing import MOST_EARLY_RECORDS, EarlyRecord
 from strategies.cluster.state import Clock, ClusterState
 from strategies.cluster.store import StateStore
 from strategies.fold.producer_votes import clock_rejection
 
-#: Number of records near the time that a first round without a sweep requires: the smaller if all
-#: records are near, else the larger.
+#: Number of records near the time that a first round without a sweep needs: if all records are
+#: near, and if some are not.
 _ENOUGH, _ENOUGH_OF_MANY = 6, 16
 
 
 @dataclass(frozen=True, slots=True)
 class StartFold:
-    """Folds the records of a log's start. `jump_ms`: the setting max_clock_jump_ms; `fold_timed`:
-    folds one record by the clock of the cluster's state.
-    """
+    """Folds the records of a log's start."""
 
+    #: The setting `round.max_clock_jump_ms`.
     jump_ms: int
+    #: Folds one record by the clock of the cluster's state.
     fold_timed: Callable[[TelemetryRecord, StateStore], list[Event]]
 
     def fold(
@@ -36,15 +36,15 @@ class StartFold:
         early: tuple[EarlyRecord, ...],
         store: StateStore,
     ) -> list[Event]:
-        """Before the first round closes: folds all records so far by the best known time; `early`:
-        the records before this one, from the state.
+        """Folds a record before the first round: alone, or with all records before it if a better
+        time is known now. `early`: the records before it, from the state.
         """
-        state, times = store.get_cluster(), [*(one.ts for one in early), record.ts]
+        state, times = store.get_cluster(), [*(entry.ts for entry in early), record.ts]
         time = corrected_time(times, state.clock, self.jump_ms, swept=isinstance(record, Sweep))
         if not early and isinstance(record, Sweep) and not record.brokers:
             time = record.ts  # an empty cluster has no figures that a wrong time could affect
         if time is not None:
-            return self._replay([*(one.record for one in early), record], time, store)
+            return self._replay([*(entry.record for entry in early), record], time, store)
         if state.clock is not None:
             return self._continue(record, store)
         store.put_cluster(replace(state, early=(*early, EarlyRecord.of(record, far=True))))
@@ -53,8 +53,8 @@ class StartFold:
     def _replay(
         self, records: Sequence[TelemetryRecord], time: int, store: StateStore
     ) -> list[Event]:
-        """Folds the log's first records, again if necessary, by a clock that starts with the first
-        record near `time`.
+        """Removes the brokers of an earlier fold, then folds the log's first records by a clock
+        that starts with the first one near `time`.
         """
         before = store.get_cluster()
         for broker in store.brokers():
@@ -71,8 +71,8 @@ class StartFold:
         return [event for record in records for event in self._continue(record, store)]
 
     def _continue(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
-        """Folds one more record of a log start with a known time. The first round ends it and
-        rejects records that were too far away.
+        """Folds one more record by the known time. The first round ends the log's start, and
+        rejects the records that were too far from the time.
         """
         state = store.get_cluster()
         if state.early is None or state.clock is None:
@@ -82,16 +82,18 @@ class StartFold:
         refused = any(isinstance(event, Rejection) for event in events)
         early = state.early if refused else (*state.early, EarlyRecord.of(record, far))
         state = store.get_cluster()
-        if state.round == 0 and len(early) < LONGEST_LOG_START:
+        if state.round == 0 and len(early) < MOST_EARLY_RECORDS:
             store.put_cluster(replace(state, early=early))
             return events
         store.put_cluster(replace(state, early=None))
-        outside = (one.record for one in early if one.far)
+        outside = (entry.record for entry in early if entry.far)
         return [
             *events,
             *(
-                clock_rejection(one, state.now_ms, "ahead" if one.ts > state.now_ms else "behind")
-                for one in outside
+                clock_rejection(
+                    far_record, state.now_ms, "ahead" if far_record.ts > state.now_ms else "behind"
+                )
+                for far_record in outside
             ),
         ]
 
@@ -99,19 +101,17 @@ class StartFold:
 def corrected_time(
     times: Sequence[int], clock: Clock | None, jump_ms: int, *, swept: bool
 ) -> int | None:
-    """The time by which to fold the log's start again; None if `clock` is right or no two records
-    agree yet.
-
-    `times`: of all records so far; `swept`: the last one is a sweep, whose time counts once another
-    record is near it.
+    """Returns the time by which to fold the log's start again; None if `clock` is right or no two
+    records agree yet. `times`: of all records so far. `swept`: the last one is a sweep, whose time
+    counts as soon as another record is near it.
     """
     ordered = sorted(times)
-    if swept and _near(ordered, times[-1], jump_ms) > 1:
+    if swept and _count_near(ordered, times[-1], jump_ms) > 1:
         best = times[-1]
     else:
-        best = max(ordered, key=lambda ts: _near(ordered, ts, jump_ms))
-        if _near(ordered, best, jump_ms) < max(
-            2, 0 if clock is None else 1 + _near(ordered, clock.now_ms, jump_ms)
+        best = max(ordered, key=lambda ts: _count_near(ordered, ts, jump_ms))
+        if _count_near(ordered, best, jump_ms) < max(
+            2, 0 if clock is None else 1 + _count_near(ordered, clock.now_ms, jump_ms)
         ):
             return None
     return None if clock is not None and abs(best - clock.now_ms) <= jump_ms else best
@@ -121,10 +121,10 @@ def may_close_first_round(early: Sequence[EarlyRecord]) -> bool:
     """True if a first round may close without a sweep, at a record that is near the cluster's
     time.
     """
-    far = sum(1 for one in early if one.far)
+    far = sum(1 for entry in early if entry.far)
     near = len(early) + 1 - far
     return near >= (_ENOUGH_OF_MANY if far else _ENOUGH) and near > 2 * far
 
 
-def _near(ordered: Sequence[int], ts: int, jump_ms: int) -> int:
+def _count_near(ordered: Sequence[int], ts: int, jump_ms: int) -> int:
     return bisect_right(ordered, ts + jump_ms) - bisect_left(ordered, ts - jump_ms)

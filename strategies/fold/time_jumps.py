@@ -1,23 +1,26 @@
-"""Adjusts a cluster's state when its time jumps. When it goes back, nothing of the state may be in
-the future. When a cluster comes back after longer than a setting, what it measured and remembered
-has nothing to say about it any more, and is forgotten.
+"""Adjusts a cluster's state when its time jumps.
 
-That time is the cluster's own: its clock accepts a jump that is longer. What `remains` is all that
-records after such a gap depend on, so a store may drop the rest within it, and no byte differs.
+When the time goes back, no time in the state may be later than it. When a cluster comes back after
+more than `round.forget_cluster_after_days`, its measurements and memories are out of date, and are
+forgotten.
+
+That duration is measured in the cluster's own time. Records after such a gap depend only on the
+state that `remains` returns. So a store may drop the rest during the gap, and all later output is
+the same.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from strategies.cluster.budget import no_later
-from strategies.cluster.intent_state import NO_INTENTS, Answers, Drain, Intents, at_time
+from strategies.cluster.budget import merge_later_entries
+from strategies.cluster.intent_state import NO_INTENTS, Answers, Drain, Intents, move_intents_back
 from strategies.cluster.memory import NO_EPISODE
-from strategies.cluster.rival_state import at_another_time
+from strategies.cluster.rival_state import move_rivals_back
 from strategies.cluster.state import ClusterState, InFlight, Order
 from strategies.cluster.store import BrokerState, StateStore
 from strategies.executor.admission import MOST_AHEAD_MS
-from strategies.fold.intents_and_notes import not_from_the_future
+from strategies.fold.intents_and_notes import move_notes_back
 from strategies.settings import RoundSettings
 
 DAY_MS = 86_400_000
@@ -26,7 +29,7 @@ _Command = TypeVar("_Command", InFlight, Order)
 
 
 def forget_everything_timed(store: StateStore) -> None:
-    """After the log's time has gone back: forgets all that carries times of the old clock, which
+    """Removes, after the log's time has gone back, everything with times of the old clock, which
     would now be in the future. Round numbers continue.
     """
     state = store.get_cluster()
@@ -41,40 +44,40 @@ def forget_everything_timed(store: StateStore) -> None:
             joined=state.joined,
             voters=max(state.voters, state.live),
             policies=state.policies,
-            intents=at_time(state.intents, now_ms),
-            # The hourly budget is a guarantee, not an estimate: the age of these moves is unknown,
-            # so they count as made now.
-            spent=tuple(replace(one, ts=now_ms) for one in state.spent),
-            rivals=at_another_time(state.rivals, now_ms),
+            intents=move_intents_back(state.intents, now_ms),
+            # The hourly budget is a guarantee. The age of these moves is unknown, so they count as
+            # moves of now.
+            spent=tuple(replace(entry, ts=now_ms) for entry in state.spent),
+            rivals=move_rivals_back(state.rivals, now_ms),
             bulkhead=state.bulkhead,
         )
     )
 
 
-def begin_nothing_later(store: StateStore) -> None:
-    """After the collector's clock has gone back: what began at a later time counts as begun now."""
+def set_later_times_to_now(store: StateStore) -> None:
+    """Sets, after the collector's clock has gone back, all later times in the state to now."""
     state = store.get_cluster()
     now_ms = state.now_ms
     for broker in store.brokers():
         store.put_broker(_broker_at(broker, now_ms))
-    not_from_the_future([broker.broker for broker in store.brokers()], store, now_ms)
+    move_notes_back([broker.broker for broker in store.brokers()], store, now_ms)
     store.put_cluster(
         replace(
             _moves_at(state, now_ms),
             strays={},
             trailing={},
             overtaken={},
-            intents=at_time(state.intents, now_ms),
+            intents=move_intents_back(state.intents, now_ms),
             gone=_times_at(state.gone, now_ms),
-            rivals=at_another_time(state.rivals, now_ms),
+            rivals=move_rivals_back(state.rivals, now_ms),
             pauses=(),
         )
     )
 
 
-def untimed(broker: BrokerState) -> BrokerState:
-    """The broker without the times of its reports: its next report counts as new, whatever time it
-    carries.
+def forget_report_times(broker: BrokerState) -> BrokerState:
+    """Removes the times of a broker's reports, so that its next report counts as new, whatever time
+    it has.
     """
     return replace(
         broker, reported_at_ms=-1, bundles_at_ms=-1, sampled_at_ms=-1, digest="", bundles_digest=""
@@ -82,12 +85,12 @@ def untimed(broker: BrokerState) -> BrokerState:
 
 
 def _broker_at(broker: BrokerState, now_ms: int) -> BrokerState:
-    """The broker after the time went back to `now_ms`, without samples of load: newer ones would
-    count as late.
+    """Returns a broker after the time went back to `now_ms`, without its samples of load, because
+    newer ones would count as late.
     """
     memory, gave_at_ms = broker.memory, broker.memory.gave_at_ms
     return replace(
-        untimed(broker),
+        forget_report_times(broker),
         judged_after_ms=min(broker.judged_after_ms, now_ms),
         memory=replace(
             memory, gave_at_ms=None if gave_at_ms is None else min(gave_at_ms, now_ms), history=None
@@ -96,24 +99,24 @@ def _broker_at(broker: BrokerState, now_ms: int) -> BrokerState:
 
 
 def _moves_at(state: ClusterState, now_ms: int) -> ClusterState:
-    """The state after the time went back to `now_ms`, with its commands and limits as of now at the
-    latest, and without what a strategy was to learn of its moves from later samples.
+    """Returns the state after the time went back to `now_ms`: later times of commands and limits
+    become now, and no strategy waits for samples after its moves any more.
     """
     return replace(
         state,
-        in_flight={bundle: _command_at(one, now_ms) for bundle, one in state.in_flight.items()},
+        in_flight={bundle: _command_at(move, now_ms) for bundle, move in state.in_flight.items()},
         cooling=_times_at(state.cooling, now_ms),
         advised=_times_at(state.advised, now_ms),
-        orders={bundle: _command_at(one, now_ms) for bundle, one in state.orders.items()},
+        orders={bundle: _command_at(order, now_ms) for bundle, order in state.orders.items()},
         rehearsed={
             id_: replace(
-                one,
-                order=_command_at(one.order, now_ms),
-                flight=None if one.flight is None else _command_at(one.flight, now_ms),
+                rehearsal,
+                order=_command_at(rehearsal.order, now_ms),
+                flight=None if rehearsal.flight is None else _command_at(rehearsal.flight, now_ms),
             )
-            for id_, one in state.rehearsed.items()
+            for id_, rehearsal in state.rehearsed.items()
         },
-        spent=no_later(state.spent, now_ms),
+        spent=merge_later_entries(state.spent, now_ms),
         memory=replace(state.memory, moves=(), episode=NO_EPISODE),
     )
 
@@ -122,29 +125,29 @@ def _times_at(times: Mapping[str, int], now_ms: int) -> dict[str, int]:
     return {name: min(ts, now_ms) for name, ts in times.items()}
 
 
-def _command_at(one: _Command, now_ms: int) -> _Command:
-    """The command counts as issued now at the latest, and is under way as long as an executor may
-    carry it out: executors refuse what is further ahead of their clock.
+def _command_at(command: _Command, now_ms: int) -> _Command:
+    """Sets the time of a command to now if it is later. It is under way as long as an executor may
+    carry it out: executors refuse commands further ahead of their clock than MOST_AHEAD_MS.
     """
-    latest = now_ms + MOST_AHEAD_MS + (one.expires_at_ms - one.issued_at_ms)
+    latest = now_ms + MOST_AHEAD_MS + (command.expires_at_ms - command.issued_at_ms)
     return replace(
-        one,
-        issued_at_ms=min(one.issued_at_ms, now_ms),
-        expires_at_ms=min(one.expires_at_ms, latest),
+        command,
+        issued_at_ms=min(command.issued_at_ms, now_ms),
+        expires_at_ms=min(command.expires_at_ms, latest),
     )
 
 
-def forget_ms(settings: RoundSettings) -> int:
-    """After how long away (ms) a cluster is forgotten; 0 = never."""
+def forget_after_ms(settings: RoundSettings) -> int:
+    """Returns the time without records (ms) after which a cluster is forgotten; 0 = never."""
     return settings.forget_cluster_after_days * DAY_MS
 
 
 def remains(state: ClusterState) -> ClusterState:
     """Returns the state of a forgotten cluster: the number of its last round, so that ids of
-    commands never repeat, its time, the newest policies, which a collector publishes once, what
-    operators asked for, and what its quota has not reported yet. Applied again, it changes nothing.
+    commands never repeat; its time; the newest policies, because a collector publishes them once;
+    the requests of operators; and the records over its quota that are not reported yet. Idempotent.
 
-    A cluster that never had a round stays as it is: its first records wait for others, at most 256.
+    A cluster without a round stays as it is: its first records, at most 256, wait for others.
     """
     if state.early is not None or state.clock is None:
         return state
@@ -155,52 +158,52 @@ def remains(state: ClusterState) -> ClusterState:
         live=state.live,
         voters=state.voters,
         policies=state.policies,
-        intents=_asked(state.intents),
+        intents=_keep_requests(state.intents),
         bulkhead=state.bulkhead,
     )
 
 
 def is_forgotten(state: ClusterState) -> bool:
-    """True if nothing else is left of a cluster that had rounds; producers may have come whose time
-    is not believed yet.
+    """True if a cluster that had rounds has only the state that `remains` returns. It may have
+    strays: producers whose time is not believed yet.
     """
     return state.early is None and replace(remains(state), strays=state.strays) == state
 
 
 def can_be_forgotten(state: ClusterState, line_ms: int) -> bool:
-    """True if there is something to forget, and the cluster's time is not later than `line_ms`."""
+    """True if there is something to forget and the cluster's time is at most `line_ms`."""
     if state.early is not None or state.clock is None or is_forgotten(state):
         return False
     return state.clock.now_ms <= line_ms
 
 
 def forget(state: ClusterState, store: StateStore) -> ClusterState:
-    """Removes a cluster's brokers from the store; returns the state that remains."""
+    """Removes a cluster's brokers from the store. Returns the state that remains."""
     forget_brokers(state, store)
     return remains(state)
 
 
 def forget_brokers(state: ClusterState, store: StateStore) -> None:
-    """Removes all brokers, and the notes about them and about those that have left."""
-    known = [broker.broker for broker in store.brokers()]
-    for name in known:
+    """Removes all brokers, and the notes about them and about brokers that have left."""
+    names = [broker.broker for broker in store.brokers()]
+    for name in names:
         store.remove_broker(name)
-    for name in [*known, *state.gone]:
+    for name in [*names, *state.gone]:
         store.remove_owned(name)
 
 
 def begin_again_if_away(last_ms: int, store: StateStore, settings: RoundSettings) -> None:
-    """Forgets a cluster that has come back after longer than the setting. `last_ms`: its time
-    before. As many brokers as it had must agree on another time until the next round counts them.
+    """Forgets a cluster that has come back after more than the setting. `last_ms`: its time before.
+    Until the next round counts its brokers, a majority of as many as it had moves the time.
     """
-    state, after_ms = store.get_cluster(), forget_ms(settings)
+    state, after_ms = store.get_cluster(), forget_after_ms(settings)
     if after_ms > 0 and state.now_ms - last_ms > after_ms:
         rest = forget(state, store)
         rest = replace(rest, round_at_ms=state.now_ms, voters=rest.live, live=0)
         store.put_cluster(rest)
 
 
-def _asked(intents: Intents) -> Intents:
+def _keep_requests(intents: Intents) -> Intents:
     if intents == NO_INTENTS:
         return intents
     drains = {broker: _without_figures(drain) for broker, drain in intents.drains.items()}

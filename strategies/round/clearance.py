@@ -1,8 +1,8 @@
-"""Decides which of the bundles picked by shedding leave, and for which broker: limits first, then
-policies, filters and placement.
+"""Decides which of the bundles that shedding selected leave, and for which broker: by limits first,
+then by policies, filters and placement.
 
-A refused bundle becomes a skip. In fixed mode a broker that was due but may give no bundle keeps
-its hit counts, because it is still due.
+A refused bundle becomes a skip. In fixed mode a broker that was due but gives no bundle keeps its
+hit counts, because it is still due.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,35 +26,40 @@ MEANINGS = (
 )
 
 _ALONE = Refusal("exchange", "makes no sense alone, and what it makes room for may not move")
-#: Codes of refusals that end with time: the move itself is still wanted.
+#: Codes of refusals that end by themselves: a later round may make the move.
 _LATER = frozenset({"budget", "counts-on", "outside-window", "rounds-yield"})
 
 
 @dataclass(frozen=True)
 class LeavingRules:
-    """Rules by which a round refuses. `keeps_due`: a broker that was due and sheds nothing is still
-    due; `is_excluded`: whether a bundle's namespace is; `closed`: why no bundle may leave now, or
-    None; `in_order`: shedding names destinations that suit only after all moves before.
-    """
+    """Rules by which a round refuses bundles."""
 
+    #: A broker that was due and gives no bundle is still due.
     keeps_due: bool
+    #: Of the whole round; cleared bundles spend it.
     budget: Budget
+    #: True for a bundle whose namespace the operator excludes.
     is_excluded: Callable[[str], bool]
+    #: Bundle → the other broker that reports it.
     gained: Mapping[str, Gained]
+    #: Refusal of all bundles; None if they may leave.
     closed: Refusal | None = None
+    #: The destinations that shedding names presume all moves before.
     in_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """The bundles that leave, skips of picked bundles that stay, the new memory, and the throughput
-    of each leaving bundle (bytes/s).
-    """
+    """The result of clearance."""
 
+    #: Bundle that leaves → its decision, with a destination if the placement names one.
     kept: Mapping[str, Decision]
+    #: Skips of selected bundles that stay.
     skips: tuple[Skip, ...]
+    #: The new memory.
     memory: Memory
     rules: LeavingRules
+    #: Bundle that leaves → its throughput (bytes/s).
     throughputs: Mapping[str, float]
 
 
@@ -64,19 +69,19 @@ def decide(
     destinations: Destinations,
     rules: LeavingRules,
 ) -> Leaving:
-    """Clears the decisions in their order; the bundles of one exchange leave together or not at
-    all.
+    """Clears or refuses the decisions of shedding in their order; the bundles of one exchange leave
+    together or not at all. Changes the memory of `destinations`.
     """
     before = destinations.memory
     destinations.memory = shedding.memory
     gate = _Gate(brokers, destinations, rules)
     for _, group in groupby(
-        enumerate(shedding.decisions), key=lambda one: one[1].exchange or one[0]
+        enumerate(shedding.decisions), key=lambda item: item[1].exchange or item[0]
     ):
         gate.decide([decision for _, decision in group])
     memory = shedding.hold(destinations.memory, gate.held)
     if rules.keeps_due:
-        memory = _still_due(before, memory, shedding.decisions, gate.kept)
+        memory = _keep_hits_of_due(before, memory, shedding.decisions, gate.kept)
     return Leaving(gate.kept, tuple(gate.skips), memory, rules, gate.throughputs)
 
 
@@ -92,16 +97,19 @@ class _Gate:
     throughputs: dict[str, float] = field(default_factory=dict)
     #: Bundles that a later round may move.
     held: set[str] = field(default_factory=set)
-    #: Broker that a refused bundle was to leave, and to arrive at → this bundle.
+    #: Broker that a refused bundle was to leave → this bundle: the broker stays fuller than
+    #: planned.
     fuller: dict[str, str] = field(default_factory=dict)
+    #: Broker that a refused bundle was to arrive at → this bundle.
     emptier: dict[str, str] = field(default_factory=dict)
 
     def decide(self, together: Sequence[Decision]) -> None:
+        """Clears or refuses one decision, or all of one exchange."""
         throughputs = [self._throughput(decision) for decision in together]
         refused = {
             decision.bundle: why
             for decision in together
-            if (why := self._refused(decision, together)) is not None
+            if (why := self._refusal_of(decision, together)) is not None
         }
         over = None if refused else self.rules.budget.refuses(throughputs)
         if refused or over is not None:
@@ -111,32 +119,34 @@ class _Gate:
             if all(why.code in _LATER for why in (*refused.values(), over) if why is not None):
                 self.held |= {decision.bundle for decision in together}
             return
-        named = self._named(together)
-        self.kept |= {decision.bundle: decision for decision in named}
-        if named:
+        decisions = self._name_destinations(together)
+        self.kept |= {decision.bundle: decision for decision in decisions}
+        if decisions:
             self.throughputs |= {
-                one.bundle: throughput
-                for one, throughput in zip(together, throughputs, strict=True)
+                decision.bundle: throughput
+                for decision, throughput in zip(together, throughputs, strict=True)
             }
             self.rules.budget.spend(throughputs)
 
-    def _named(self, together: Sequence[Decision]) -> list[Decision]:
-        """The decisions with their destinations, or none of them: the first move of an exchange may
-        use the room that another one needs.
+    def _name_destinations(self, together: Sequence[Decision]) -> list[Decision]:
+        """Returns the decisions with their destinations. Of an exchange, all or none: its first
+        move may use the room that the second one needs.
         """
         before = self.destinations.mark() if len(together) > 1 else None
-        found = [self.destinations.name(decision, together) for decision in together]
-        named = [one for one in found if isinstance(one, Decision)]
-        if len(named) == len(found) and (before is None or _as_agreed(together, named)):
-            return named
+        answers = [self.destinations.name(decision, together) for decision in together]
+        decisions = [answer for answer in answers if isinstance(answer, Decision)]
+        if len(decisions) == len(answers) and (
+            before is None or _matches_exchange(together, decisions)
+        ):
+            return decisions
         if before is not None:
             self.destinations.back_to(before)
-        for decision, one in zip(together, found, strict=True):
+        for decision, answer in zip(together, answers, strict=True):
             self._note_refused(decision)
-            self.skips.append(one if isinstance(one, Skip) else skip(decision, _ALONE))
+            self.skips.append(answer if isinstance(answer, Skip) else skip(decision, _ALONE))
         return []
 
-    def _refused(self, decision: Decision, together: Sequence[Decision]) -> Refusal | None:
+    def _refusal_of(self, decision: Decision, together: Sequence[Decision]) -> Refusal | None:
         if self.rules.closed is not None:
             return self.rules.closed
         if self.rules.in_order and decision.destination is not None:
@@ -147,7 +157,7 @@ class _Gate:
             return Refusal(
                 "excluded-namespace", "belongs to a namespace that limits.excluded_namespaces names"
             )
-        elsewhere = self._elsewhere(decision)
+        elsewhere = self._other_broker(decision)
         if elsewhere is not None:
             return Refusal(
                 "on-two-brokers", f"is reported by {elsewhere} too: it is moving already"
@@ -156,9 +166,9 @@ class _Gate:
             return None
         return self.destinations.refusal(decision, decision.destination, together)
 
-    def _elsewhere(self, decision: Decision) -> str | None:
-        """The other broker of a bundle that two brokers report. A round must not command one bundle
-        twice: an id identifies one command.
+    def _other_broker(self, decision: Decision) -> str | None:
+        """Returns the other broker of a bundle that two brokers report; None without one. A round
+        must not command one bundle twice: both commands would have the same id.
         """
         if decision.bundle in self.kept:
             return self.kept[decision.bundle].source
@@ -166,7 +176,7 @@ class _Gate:
         return None if gained is None or gained.broker == decision.source else gained.broker
 
     def _throughput(self, decision: Decision) -> float:
-        """Throughput of the bundle in bytes/s, by its short-term average."""
+        """Returns the short-term average of the bundle's throughput (bytes/s)."""
         return self.brokers[decision.source].bundles.throughput_of(decision.bundle)
 
     def _note_refused(self, decision: Decision) -> None:
@@ -175,21 +185,19 @@ class _Gate:
             self.emptier.setdefault(decision.destination, decision.bundle)
 
 
-def _as_agreed(together: Sequence[Decision], named: Sequence[Decision]) -> bool:
-    """True if the named destinations are those of the exchange; with a third broker it is no
-    exchange.
-    """
+def _matches_exchange(together: Sequence[Decision], decisions: Sequence[Decision]) -> bool:
+    """True if the destinations are those of the exchange; with a third broker it is no exchange."""
     return all(
-        one.destination in (None, other.destination)
-        for one, other in zip(together, named, strict=True)
+        wanted.destination in (None, decision.destination)
+        for wanted, decision in zip(together, decisions, strict=True)
     )
 
 
-def _still_due(
-    before: Memory, after: Memory, decisions: Sequence[Decision], kept: Mapping[str, Decision]
+def _keep_hits_of_due(
+    before: Memory, after: Memory, decisions: Sequence[Decision], leaving: Mapping[str, Decision]
 ) -> Memory:
-    """The memory in which brokers that were due and shed nothing keep their hit counts."""
-    gave = {decision.source for decision in kept.values()}
+    """Returns the memory in which brokers that were due and give no bundle stay due."""
+    gave = {decision.source for decision in leaving.values()}
     waiting = [decision for decision in decisions if decision.source not in gave]
     if not waiting:
         return after
@@ -200,7 +208,7 @@ def _still_due(
         for name in (decision.source, decision.destination)
         if name is not None
     }
-    for name in sorted(involved - gave - {decision.destination for decision in kept.values()}):
+    for name in sorted(involved - gave - {decision.destination for decision in leaving.values()}):
         old = before.brokers.get(name, NO_MEMORY)
         due = replace(
             brokers.get(name, NO_MEMORY),
@@ -213,7 +221,7 @@ def _still_due(
             brokers[name] = due
     cluster = (
         after.cluster
-        if kept
+        if leaving
         else replace(after.cluster, hits=max(after.cluster.hits, before.cluster.hits))
     )
     return Memory(brokers, cluster)

@@ -1,4 +1,4 @@
-"""Derives from a round how far each drain is, and brings the phases of the roll up to date."""
+"""Derives the state of each drain from a round, and updates the phases of the roll."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -14,20 +14,20 @@ from strategies.cluster.intent_state import (
     DrainState,
     Intents,
     end_drain,
-    without_drain,
+    finish_drain,
 )
 from strategies.cluster.store import BrokerState
 from strategies.ordered_sum import ordered_sum
 from strategies.reason_codes import NOTHING, Meaning, Meanings, Refusal
 from strategies.round.drain_step import WAITS, DrainStep, Evacuation
 from strategies.round.round_input import RoundInput, Rules
-from strategies.round.screening import Screened
+from strategies.round.screening import Screening
 
-#: Rounds by which the time left is estimated, and the fewest changes that make an estimate.
+#: Number of rounds in an estimate of the time left, and its minimum number of steps between them.
 _ROUNDS, _FEWEST = 10, 2
-#: Refusals in a row after which a drain counts as blocked.
+#: Number of refusals in a row after which a drain counts as blocked.
 _REFUSALS = 3
-#: Reasons that pass by themselves within a round or two.
+#: Codes of reasons that end by themselves within a round or two.
 _PASSING = frozenset({WAITS, "settling", "on-two-brokers", "already-leaving", "being-split"})
 _WAIT = "Nothing to do: the next rounds go on."
 _NO_EXECUTOR = "Check with `rebalancer status` that an executor runs and applies commands."
@@ -36,24 +36,24 @@ _POLICIES = "Change the isolation policies, or add brokers that they allow; then
 
 @dataclass(frozen=True)
 class DrainFacts:
-    """Facts of a round about draining brokers. `stale`: brokers without fresh figures, with the
-    reason; `left_cluster`: draining brokers that are no part of the cluster any more.
-    """
+    """Facts of a round about draining brokers."""
 
-    given: RoundInput
+    round_input: RoundInput
+    #: Broker without fresh figures → the reason.
     stale: Mapping[str, str]
+    #: Draining brokers that have left the cluster.
     left_cluster: Collection[str]
     meanings: Meanings
 
     @cached_property
     def known(self) -> Mapping[str, BrokerState]:
-        """All brokers by name."""
-        return {state.broker: state for state in self.given.brokers}
+        """Name → state of all brokers of the round."""
+        return {state.broker: state for state in self.round_input.brokers}
 
     @cached_property
     def unanswered(self) -> Mapping[str, int]:
-        """Broker → number of commands to move its bundles that have expired without an outcome."""
-        state, now_ms = self.given.state, self.given.now_ms
+        """Broker → number of commands to move its bundles that expired without an outcome."""
+        state, now_ms = self.round_input.state, self.round_input.now_ms
         return Counter(
             move.source
             for bundle, move in state.in_flight.items()
@@ -63,49 +63,54 @@ class DrainFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A drain's new state, with its sentence and what to do."""
+    """The new state of a drain, its sentence and the operator's next step."""
 
     state: DrainState
     text: str
     advice: str = _WAIT
 
 
-def without_passed(intents: Intents, now_ms: int) -> Intents:
-    """The intents without drains whose time has passed."""
+def end_passed_drains(intents: Intents, now_ms: int) -> Intents:
+    """Ends the drains whose time has passed."""
     for broker in sorted(intents.drains):
         until_ms = intents.drains[broker].until_ms
         if until_ms is not None and until_ms <= now_ms:
-            intents = without_drain(intents, broker, now_ms, how="its time has passed")
-    return _in_phases(intents)
+            intents = finish_drain(intents, broker, now_ms, how="its time has passed")
+    return _update_phases(intents)
 
 
-def by_notes_only(intents: Intents) -> Intents:
-    """The intents after a broker has left that took bundles: one may be back where it came from. If
-    the collector has not looked it up in between, no new note says so. Each bundle of a note counts
-    again, until it changes, or an executor finds the bundle elsewhere.
+def count_noted_bundles(intents: Intents) -> Intents:
+    """Counts all bundles of the notes as being on the drained brokers again, after a broker has
+    left that took some of them: Pulsar may have placed a bundle back where it came from. If the
+    collector did not list the bundles in between, no new note shows that. A bundle stops counting
+    when the note changes, or when an executor finds it elsewhere.
     """
     drains = {broker: replace(drain, gone=()) for broker, drain in intents.drains.items()}
     return replace(intents, drains=drains)
 
 
-def after_step(given: RoundInput, screened: Screened, step: DrainStep, rules: Rules) -> Intents:
-    """The intents after a round: each drain with its state, and the phases of the roll."""
-    intents = given.state.intents
+def update_intents(
+    round_input: RoundInput, screening: Screening, step: DrainStep, rules: Rules
+) -> Intents:
+    """Returns the intents after a round, with the states of drains and the phases of the roll."""
+    intents = round_input.state.intents
     if not intents.drains:
         return intents
-    left = _left(given, rules.round.stale_after_ms)
-    facts, done = DrainFacts(given, screened.stale, left, rules.meanings), step.evacuation
+    leavers = _find_leavers(round_input, rules.round.stale_after_ms)
+    facts = DrainFacts(round_input, screening.stale, leavers, rules.meanings)
     for broker in sorted(intents.drains):
-        if broker in done.forbidden:
-            intents = _refuse(intents, broker, done.forbidden[broker], given.now_ms)
+        if broker in step.evacuation.forbidden:
+            intents = _refuse(
+                intents, broker, step.evacuation.forbidden[broker], round_input.now_ms
+            )
         else:
-            drain = _after_round(intents, intents.drains[broker], done, facts)
+            drain = _update_drain(intents, intents.drains[broker], step.evacuation, facts)
             intents = replace(intents, drains={**intents.drains, broker: drain})
-    return _in_phases(intents)
+    return _update_phases(intents)
 
 
 def _refuse(intents: Intents, broker: str, forbidden: tuple[str, Refusal], now_ms: int) -> Intents:
-    """Ends a drain in its first round: a bundle could go nowhere, so none leaves."""
+    """Refuses a drain in its first round, because some bundle has no other broker."""
     namespace, why = forbidden
     text = f"no other broker may take the bundles of {namespace}: another one {why.text}"
     return end_drain(
@@ -113,10 +118,8 @@ def _refuse(intents: Intents, broker: str, forbidden: tuple[str, Refusal], now_m
     )
 
 
-def _in_phases(intents: Intents) -> Intents:
-    """The intents with the phases of the roll as its drains are; a restart is said by records
-    only.
-    """
+def _update_phases(intents: Intents) -> Intents:
+    """Sets the phases of the roll by its drains. Phases of a restart come from records only."""
     roll = intents.roll
     if roll is None:
         return intents
@@ -129,47 +132,50 @@ def _in_phases(intents: Intents) -> Intents:
     return intents if phases == roll.phases else replace(intents, roll=replace(roll, phases=phases))
 
 
-def _after_round(intents: Intents, drain: Drain, done: Evacuation, facts: DrainFacts) -> Drain:
-    broker, now_ms = drain.broker, facts.given.now_ms
+def _update_drain(
+    intents: Intents, drain: Drain, evacuation: Evacuation, facts: DrainFacts
+) -> Drain:
+    broker, now_ms = drain.broker, facts.round_input.now_ms
     restarting = intents.roll is not None and intents.roll.phases.get(broker) == "restarting"
-    left = len(done.left[broker]) if broker in done.left else drain.left
-    if left is not None and broker in done.left:
-        note = facts.given.owned.get(broker)
+    remaining = len(evacuation.left[broker]) if broker in evacuation.left else drain.left
+    if remaining is not None and broker in evacuation.left:
+        note = facts.round_input.owned.get(broker)
         listed = frozenset(() if note is None else note.bundles)
         drain = replace(drain, gone=tuple(name for name in drain.gone if name in listed))
-        drain = _count_left(drain, left, facts)
+        drain = _count_left(drain, remaining, facts)
     if broker in facts.left_cluster:
-        step = _when_gone(drain, restarting=restarting)
+        step = _step_of_gone_broker(drain, restarting=restarting)
         drain = replace(drain, left=0)
-    elif restarting or (broker not in done.left and drain.was_drained):
+    elif restarting or (broker not in evacuation.left and drain.was_drained):
         step = _Step("drained", "is being restarted" if restarting else "has no fresh figures")
     elif broker not in facts.known:
         text = "it has withdrawn its figures, as brokers do while bundles move"
         step = _Step("draining" if drain.state == "asked" else drain.state, text)
-    elif broker not in done.left:
+    elif broker not in evacuation.left:
         why = facts.stale.get(broker, "has no fresh figures")
         step = _Step("blocked", f"{why} [outdated]", facts.meanings["outdated"].advice)
-    elif left == 0:
-        step = _when_empty(drain, facts)
+    elif remaining == 0:
+        step = _step_of_empty_broker(drain, facts)
     else:
-        step = _while_bundles_are_left(drain, done, facts)
+        step = _step_with_bundles_left(drain, evacuation, facts)
     return _apply_step(drain, step, now_ms)
 
 
-def _count_left(drain: Drain, left: int, facts: DrainFacts) -> Drain:
-    """The drain with the number of bundles left; answers of executors count until one leaves, and
-    commands without an answer also until one is answered: the next command replaces them.
+def _count_left(drain: Drain, remaining: int, facts: DrainFacts) -> Drain:
+    """Returns the drain with the number of bundles left. Answers of executors count until a bundle
+    leaves. Commands without an answer also stop counting when one is answered: by then the next
+    command has replaced them.
     """
-    before, now_ms = drain.left, facts.given.now_ms
-    answers = Answers() if before is not None and left < before else drain.answers
+    before, now_ms = drain.left, facts.round_input.now_ms
+    answers = Answers() if before is not None and remaining < before else drain.answers
     expired = max(answers.expired, facts.unanswered.get(drain.broker, 0))
     answers = replace(answers, expired=expired)
-    seen = (*(one for one in drain.seen if one[0] < now_ms), (now_ms, left))
-    left_ms, error_ms = time_left(seen[-_ROUNDS:])
+    seen = (*(entry for entry in drain.seen if entry[0] < now_ms), (now_ms, remaining))
+    left_ms, error_ms = estimate_time_left(seen[-_ROUNDS:])
     return replace(
         drain,
-        left=left,
-        total=max(left, drain.total or 0),
+        left=remaining,
+        total=max(remaining, drain.total or 0),
         seen=seen[-_ROUNDS:],
         answers=answers,
         left_ms=left_ms,
@@ -177,43 +183,46 @@ def _count_left(drain: Drain, left: int, facts: DrainFacts) -> Drain:
     )
 
 
-def time_left(seen: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
-    """Estimate of the time (ms) until no bundle is left, and its error: from the bundles that left
-    per time over the last rounds. None, None without enough rounds, or if none left.
+def estimate_time_left(seen: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
+    """Estimates the time (ms) until no bundle is left, and the error of the estimate (ms), by the
+    rate at which bundles have left. Returns None, None without enough rounds, or if none has left.
+    `seen`: (time, bundles left) of the last rounds.
 
-    The error is the standard error of the rate, plus one round: bundles leave in rounds.
+    The error is the standard error of the rate plus one round, because bundles leave in rounds.
     """
     steps = [
         (later[0] - earlier[0], max(0, earlier[1] - later[1]))
         for earlier, later in pairwise(seen)
         if later[0] > earlier[0]
     ]
-    gone, passed = ordered_sum(step[1] for step in steps), ordered_sum(step[0] for step in steps)
-    if len(steps) < _FEWEST or gone == 0 or not seen or seen[-1][1] == 0:
+    count, passed = ordered_sum(step[1] for step in steps), ordered_sum(step[0] for step in steps)
+    if len(steps) < _FEWEST or count == 0 or not seen or seen[-1][1] == 0:
         return None, None
-    rate, left = gone / passed, seen[-1][1]
-    apart = [count / took - rate for took, count in steps]
-    error = sqrt(ordered_sum(one * one for one in apart) / (len(steps) - 1) / len(steps)) / rate
-    left_ms = round(left / rate)
+    rate, remaining = count / passed, seen[-1][1]
+    deviations = [bundles / ms - rate for ms, bundles in steps]
+    error = sqrt(ordered_sum(d * d for d in deviations) / (len(steps) - 1) / len(steps)) / rate
+    left_ms = round(remaining / rate)
     return left_ms, round(left_ms * error + passed / len(steps))
 
 
-def _when_gone(drain: Drain, *, restarting: bool) -> _Step:
+def _step_of_gone_broker(drain: Drain, *, restarting: bool) -> _Step:
     if restarting:
         return _Step("drained", "is being restarted: it has left the cluster")
-    left = f" with {drain.left} bundles" if drain.left and not drain.was_drained else ""
-    return _Step("drained", f"has left the cluster{left}", NOTHING)
+    rest = f" with {drain.left} bundles" if drain.left and not drain.was_drained else ""
+    return _Step("drained", f"has left the cluster{rest}", NOTHING)
 
 
-def _when_empty(drain: Drain, facts: DrainFacts) -> _Step:
-    """Empty by its reports: whether they can know it."""
+def _step_of_empty_broker(drain: Drain, facts: DrainFacts) -> _Step:
+    """Returns the step of a broker whose reports list no bundle: drained, unless a report after the
+    last move is missing, or its reports list only some bundles.
+    """
     state, broker = facts.known[drain.broker], drain.broker
     moves = [
         bundle
-        for bundle, move in facts.given.under_way.items()
+        for bundle, move in facts.round_input.under_way.items()
         if move.destination == broker or (move.source == broker and not move.left)
     ]
-    note = facts.given.owned.get(broker)
+    note = facts.round_input.owned.get(broker)
     newest = max(state.reported_at_ms, state.bundles_at_ms, -1 if note is None else note.ts)
     if moves or newest <= state.judged_after_ms:
         return _Step("draining", "no bundle is left; waits for a report after the last move")
@@ -228,22 +237,22 @@ def _when_empty(drain: Drain, facts: DrainFacts) -> _Step:
     return _Step("drained", "no bundle is left that could move", "The broker may be stopped.")
 
 
-def _while_bundles_are_left(drain: Drain, done: Evacuation, facts: DrainFacts) -> _Step:
+def _step_with_bundles_left(drain: Drain, evacuation: Evacuation, facts: DrainFacts) -> _Step:
     broker = drain.broker
-    going = sum(one.source == broker for one in done.leaving.values())
-    going += len(done.under_way[broker])
+    going = sum(decision.source == broker for decision in evacuation.leaving.values())
+    going += len(evacuation.under_way[broker])
     text = f"{drain.left} of {drain.total} bundles are left"
-    answered = _without_effect(drain.answers)
+    answered = _step_without_effect(drain.answers)
     if answered is not None:
         return replace(answered, text=f"{text}, and {answered.text}")
     if going:
         return _Step("draining", f"{text}, {going} on their way")
-    stays = done.stays[broker]
+    stays = evacuation.stays[broker]
     code, _ = max(
-        Counter(why.code for why in stays.values()).items(), key=lambda one: (one[1], one[0])
+        Counter(why.code for why in stays.values()).items(), key=lambda item: (item[1], item[0])
     )
-    bundle, why = next((name, one) for name, one in stays.items() if one.code == code)
-    number = sum(one.code == code for one in stays.values())
+    bundle, why = next((name, refusal) for name, refusal in stays.items() if refusal.code == code)
+    number = sum(refusal.code == code for refusal in stays.values())
     more = f" ({number} bundles)" if number > 1 else ""
     reason = f"{text}, and none may move now: {bundle} {why.text} [{code}]{more}"
     if code in _PASSING:
@@ -251,9 +260,9 @@ def _while_bundles_are_left(drain: Drain, done: Evacuation, facts: DrainFacts) -
     return _Step("blocked", reason, facts.meanings.get(code, Meaning(code)).advice or _WAIT)
 
 
-def _without_effect(answers: Answers) -> _Step | None:
-    """The step of a drain whose commands bring nothing, since no bundle has left; None while they
-    may.
+def _step_without_effect(answers: Answers) -> _Step | None:
+    """Returns the step of a drain whose commands move nothing, by the answers since a bundle last
+    left; None while they may.
     """
     if answers.dry_runs:
         return _Step(
@@ -291,13 +300,19 @@ def _apply_step(drain: Drain, step: _Step, now_ms: int) -> Drain:
     )
 
 
-def _left(given: RoundInput, stale_after_ms: int) -> frozenset[str]:
-    """Draining brokers that have left the cluster: the sweep does not list them. Without a sweep,
-    those without any record for a while: brokers of the extensible load manager withdraw their
-    figures whenever a bundle moves.
+def _find_leavers(round_input: RoundInput, stale_after_ms: int) -> frozenset[str]:
+    """Returns the draining brokers that have left the cluster: the sweep does not list them. In a
+    round without a sweep these are the brokers without a record for `stale_after_ms`: brokers of
+    the extensible load manager withdraw their figures whenever a bundle moves.
     """
-    known = {state.broker for state in given.brokers}
-    if given.listed is not None:
-        return frozenset({*given.state.intents.drains} - known - {*given.listed})
-    recent = {name for name, ts in given.state.gone.items() if ts >= given.now_ms - stale_after_ms}
-    return frozenset({*given.state.intents.drains} - known - recent - {*given.state.missing})
+    names = {state.broker for state in round_input.brokers}
+    if round_input.listed is not None:
+        return frozenset({*round_input.state.intents.drains} - names - {*round_input.listed})
+    recent = {
+        name
+        for name, ts in round_input.state.gone.items()
+        if ts >= round_input.now_ms - stale_after_ms
+    }
+    return frozenset(
+        {*round_input.state.intents.drains} - names - recent - {*round_input.state.missing}
+    )

@@ -1,10 +1,10 @@
-"""The step of a round that drains brokers: chooses the bundles that leave them, and their
-destinations, before the strategy judges. What leaves counts as done for the rest of the round.
+"""Drains brokers in a round: selects the bundles that leave them, and their destinations, before
+the strategy runs. For the strategy these moves count as done.
 
-Lightest disturbance first: fewest sessions and topics, then least throughput, then by name. The
-limits of every move apply. The cool-down and `limits.excluded_namespaces` do not: they keep bundles
-from being balanced, and a bundle that stays on a broker which is about to stop is interrupted in
-any case.
+The bundles whose move disturbs the fewest clients go first: by sessions plus topics, then by
+throughput, then by name. All limits of moves apply except the cool-down and
+`limits.excluded_namespaces`. These keep bundles from being interrupted for the sake of balance, and
+a bundle that stays on a broker which is about to stop is interrupted in any case.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,10 +25,10 @@ from strategies.placement.answers import BEING_DRAINED
 from strategies.placement.destinations import Destinations
 from strategies.reason_codes import Meaning, Refusal
 from strategies.round.round_input import RoundInput, Rules
-from strategies.round.screening import Screened, on_the_way, view_of
+from strategies.round.screening import Screening, moves_on_the_way, view_of
 from strategies.settings import MODE_RULES
 
-#: Code of bundles that wait until others have arrived.
+#: Code of bundles that wait until others have arrived, or for a later round.
 WAITS = "waits-for-drain"
 #: The reason codes of this module.
 MEANINGS = (
@@ -42,96 +42,107 @@ MEANINGS = (
 
 @dataclass(frozen=True)
 class Evacuation:
-    """The bundles that leave. `leaving`: bundle → its decision; `throughputs`: bundle → bytes/s;
-    `left`: broker → the bundles that it still has; `under_way`: broker → those of them that are on
-    their way since earlier rounds; `stays`: broker → the others that stay, with the reason;
-    `forbidden`: broker → a namespace that no other broker may serve, and why.
-    """
+    """The bundles of draining brokers: those that leave in this round, and the others."""
 
+    #: Bundle that leaves → its decision.
     leaving: Mapping[str, Decision] = field(default_factory=dict)
+    #: Bundle that leaves → its throughput (bytes/s).
     throughputs: Mapping[str, float] = field(default_factory=dict)
+    #: Broker → all bundles that it still has.
     left: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Broker → those of them that have been on their way since earlier rounds.
     under_way: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Broker → those of them that stay → the reason.
     stays: Mapping[str, Mapping[str, Refusal]] = field(default_factory=dict)
+    #: Broker → a namespace that no other broker may serve, and the reason.
     forbidden: Mapping[str, tuple[str, Refusal]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class DrainStep:
-    """The result of the step. `draining`: brokers that are no part of the rest of the round;
-    `moves`: the bundles that leave them, as moves under way; `memory`: of the placement, None if
-    there was nothing to place.
-    """
+    """The result of the step."""
 
+    #: Draining brokers with fresh figures, which have no part in the rest of the round.
     draining: tuple[str, ...] = ()
     evacuation: Evacuation = Evacuation()
+    #: The bundles that leave, as moves under way.
     moves: Mapping[str, InFlight] = field(default_factory=dict)
+    #: Memory of the placement; None if there was nothing to place.
     memory: Memory | None = None
 
     @property
     def skips(self) -> tuple[Skip, ...]:
-        """The draining brokers, and the bundles that stay on them, by reason."""
+        """Skips of the draining brokers, and of the bundles that stay on them, by reason."""
         if not self.draining:
             return ()
         text = "an operator drains it: it takes no bundle, and its bundles leave"
-        found = [Skip("broker", self.draining, BEING_DRAINED, text)]
+        skips = [Skip("broker", self.draining, BEING_DRAINED, text)]
         for broker, stays in self.evacuation.stays.items():
             reasons: dict[tuple[str, str], list[str]] = {}
             for bundle, why in stays.items():
                 reasons.setdefault((why.code, why.text), []).append(bundle)
-            found += [
-                Skip("bundle", tuple(bundles), code, f"it {said}", broker)
-                for (code, said), bundles in reasons.items()
+            skips += [
+                Skip("bundle", tuple(bundles), code, f"it {sentence}", broker)
+                for (code, sentence), bundles in reasons.items()
             ]
-        return tuple(found)
+        return tuple(skips)
 
 
 def drain_step(
-    given: RoundInput, screened: Screened, rules: Rules, budget: Budget, closed: Refusal | None
+    round_input: RoundInput,
+    screening: Screening,
+    rules: Rules,
+    budget: Budget,
+    closed: Refusal | None,
 ) -> DrainStep:
-    """Decides which bundles leave draining brokers. `closed`: why no bundle may leave now."""
-    refusals = _being_drained(given.state.intents)
-    draining = tuple(one.broker for one in screened.live if one.broker in refusals)
+    """Decides which bundles leave draining brokers. `closed`: refuses all bundles, None if they may
+    leave. Spends the budget.
+    """
+    refusals = _drain_refusals(round_input.state.intents)
+    draining = tuple(broker.broker for broker in screening.live if broker.broker in refusals)
     if not draining:
         return DrainStep()
-    # In every mode: a drain must not command a bundle twice, and must not overload a broker.
+    # Moves under way count in every mode, so that a drain commands no bundle twice and overloads no
+    # broker.
     counting = replace(rules, by_mode=MODE_RULES["fixed"])
-    view = view_of(given, screened.live, counting)
+    view = view_of(round_input, screening.live, counting)
     destinations = Destinations(
         view,
-        given.number,
+        round_input.number,
         rules.destinations,
         policies=view.policies,
-        memory=given.memory,
-        on_the_way=on_the_way(given, view, rules),
+        memory=round_input.memory,
+        on_the_way=moves_on_the_way(round_input, view, rules),
         closed=refusals,
     )
-    brokers = {one.broker: one for one in view.brokers if one.broker in refusals}
+    brokers = {broker.broker: broker for broker in view.brokers if broker.broker in refusals}
     stays: dict[str, dict[str, Refusal]] = {name: {} for name in brokers}
-    done = _evacuate(brokers, _DrainGate(given, rules.drains, budget, closed, destinations, stays))
-    moves = _moves(given, brokers, done, rules.round.command_ttl_ms)
-    return DrainStep(draining, done, moves, destinations.memory)
+    evacuation = _evacuate(
+        brokers, _DrainGate(round_input, rules.drains, budget, closed, destinations, stays)
+    )
+    moves = _flights_of(round_input, brokers, evacuation, rules.round.command_ttl_ms)
+    return DrainStep(draining, evacuation, moves, destinations.memory)
 
 
-def _moves(
-    given: RoundInput, brokers: Mapping[str, BrokerLoad], done: Evacuation, ttl_ms: int
+def _flights_of(
+    round_input: RoundInput, brokers: Mapping[str, BrokerLoad], evacuation: Evacuation, ttl_ms: int
 ) -> dict[str, InFlight]:
-    expires_at_ms = min(given.now_ms + ttl_ms, LARGEST_TIME)
+    expires_at_ms = min(round_input.now_ms + ttl_ms, LARGEST_TIME)
     return {
         bundle: InFlight(
             "",
-            one.source,
-            one.destination,
-            given.now_ms,
+            decision.source,
+            decision.destination,
+            round_input.now_ms,
             expires_at_ms,
-            share_of_traffic(brokers[one.source], bundle),
+            share_of_traffic(brokers[decision.source], bundle),
         )
-        for bundle, one in done.leaving.items()
+        for bundle, decision in evacuation.leaving.items()
     }
 
 
-def _being_drained(intents: Intents) -> Mapping[str, Refusal]:
-    """Broker → why it takes no bundle."""
+def _drain_refusals(intents: Intents) -> Mapping[str, Refusal]:
+    """Returns the refusal of each draining broker as a destination."""
     return {
         broker: Refusal("being-drained", f"is being drained ({drain.by}: {drain.reason})")
         for broker, drain in sorted(intents.drains.items())
@@ -140,7 +151,7 @@ def _being_drained(intents: Intents) -> Mapping[str, Refusal]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Candidate:
-    """A bundle that has to leave; the lightest disturbance is the smallest."""
+    """A bundle that has to leave. The order of the fields is the order in which bundles leave."""
 
     disturbance: int
     throughput: float
@@ -150,42 +161,48 @@ class _Candidate:
 
 
 def _evacuate(brokers: Mapping[str, BrokerLoad], gate: "_DrainGate") -> Evacuation:
-    """Chooses bundles in the order of their disturbance until the pace is reached. `brokers`: the
+    """Selects bundles in the order of their disturbance until the pace is reached. `brokers`: the
     draining ones with fresh figures.
     """
-    given, drains = gate.given, gate.given.state.intents.drains
-    left = {name: _bundles_left(load, given) for name, load in brokers.items()}
+    round_input, drains = gate.round_input, gate.round_input.state.intents.drains
+    remaining = {name: _bundles_left(load, round_input) for name, load in brokers.items()}
     forbidden = {
         name: why
-        for name, bundles in left.items()
+        for name, bundles in remaining.items()
         if drains[name].total is None
-        and (why := _forbidden(bundles, gate.destinations)) is not None
+        and (why := _find_forbidden(bundles, gate.destinations)) is not None
     }
-    under_way = {name: _under_way(name, bundles, given) for name, bundles in left.items()}
+    under_way = {
+        name: _bundles_under_way(name, bundles, round_input) for name, bundles in remaining.items()
+    }
     going = {name: load for name, load in brokers.items() if name not in forbidden}
     for name, bundles in under_way.items():
-        gate.count(_weighed(name, bundles, going[name]) if name in going else [])
-    for one in sorted(
-        one
+        gate.count(_weigh(name, bundles, going[name]) if name in going else [])
+    for candidate in sorted(
+        candidate
         for name, load in going.items()
-        for one in _weighed(name, [n for n in left[name] if n not in under_way[name]], load)
+        for candidate in _weigh(
+            name, [n for n in remaining[name] if n not in under_way[name]], load
+        )
     ):
-        gate.decide(one)
-    return Evacuation(gate.leaving, gate.throughputs, left, under_way, gate.stays, forbidden)
+        gate.decide(candidate)
+    return Evacuation(gate.leaving, gate.throughputs, remaining, under_way, gate.stays, forbidden)
 
 
-def _bundles_left(load: BrokerLoad, given: RoundInput) -> tuple[str, ...]:
-    """The bundles that a broker still has, in its reports or by the collector's note, without those
-    that have left since, and those of Pulsar itself.
+def _bundles_left(load: BrokerLoad, round_input: RoundInput) -> tuple[str, ...]:
+    """Returns the bundles that a broker still has by its reports or by the collector's note,
+    without those that have left since the note, and without Pulsar's own.
     """
-    note, gone = given.owned.get(load.broker), given.state.intents.drains[load.broker].gone
-    owned = [] if note is None else sorted({*note.bundles} - {*gone})
+    note, drains = round_input.owned.get(load.broker), round_input.state.intents.drains
+    owned = [] if note is None else sorted({*note.bundles} - {*drains[load.broker].gone})
     names = dict.fromkeys([*load.bundles.names, *owned])
     return tuple(name for name in names if not is_system_bundle(name))
 
 
-def _forbidden(names: Sequence[str], destinations: Destinations) -> tuple[str, Refusal] | None:
-    """A namespace of the broker that no other broker may serve, and why; None without one."""
+def _find_forbidden(names: Sequence[str], destinations: Destinations) -> tuple[str, Refusal] | None:
+    """Returns a namespace of the bundles that no other broker may serve, and the refusal; None
+    without one.
+    """
     for namespace in sorted({name.rpartition("/")[0] for name in names}):
         why = destinations.forbidden(namespace)
         if why is not None:
@@ -193,130 +210,139 @@ def _forbidden(names: Sequence[str], destinations: Destinations) -> tuple[str, R
     return None
 
 
-def _under_way(broker: str, names: Sequence[str], given: RoundInput) -> tuple[str, ...]:
-    """The bundles that the broker still lists and that have a command from an earlier round. A
-    bundle that a broker of the extensible load manager does not report counts until its note shows
-    that it has left: that its busiest bundles do not include it shows nothing.
+def _bundles_under_way(
+    broker: str, names: Sequence[str], round_input: RoundInput
+) -> tuple[str, ...]:
+    """Returns the bundles that the broker still has and that have a command from an earlier round.
+    A bundle that only the collector's note lists counts until a note shows that it has left:
+    reports of the extensible load manager list the busiest bundles only.
     """
-    flights = given.under_way
+    flights = round_input.under_way
     return tuple(
         name
         for name in names
-        if (flights[name].source == broker if name in flights else _is_ordered(name, given))
+        if (flights[name].source == broker if name in flights else _is_ordered(name, round_input))
     )
 
 
-def _is_ordered(bundle: str, given: RoundInput) -> bool:
-    order = _order_of(bundle, given)
+def _is_ordered(bundle: str, round_input: RoundInput) -> bool:
+    order = _order_of(bundle, round_input)
     return order is not None and order.throughput is not None
 
 
-def _order_of(bundle: str, given: RoundInput) -> Order | None:
-    """The command about a bundle that has no outcome yet, and may still be carried out."""
-    order = given.state.orders.get(bundle)
-    return None if order is None or given.now_ms >= order.expires_at_ms else order
+def _order_of(bundle: str, round_input: RoundInput) -> Order | None:
+    """Returns the command about a bundle that has no outcome and may still be carried out."""
+    order = round_input.state.orders.get(bundle)
+    return None if order is None or round_input.now_ms >= order.expires_at_ms else order
 
 
-def _weighed(broker: str, names: Sequence[str], load: BrokerLoad) -> list[_Candidate]:
-    """The bundles with their weights; those that the broker does not report have none."""
+def _weigh(broker: str, names: Sequence[str], load: BrokerLoad) -> list[_Candidate]:
+    """Returns the bundles with their weights; those that the broker does not report weigh 0."""
     table = load.bundles
     columns = (table.sessions.tolist(), table.topics.tolist(), table.msg_throughput.tolist())
-    known = dict(zip(table.names, zip(*columns, strict=True), strict=True))
-    found = []
+    weights = dict(zip(table.names, zip(*columns, strict=True), strict=True))
+    candidates = []
     for name in names:
-        sessions, topics, throughput = known.get(name, (0, 0, 0.0))
+        sessions, topics, throughput = weights.get(name, (0, 0, 0.0))
         weight = throughput if isfinite(throughput) else inf
-        found.append(_Candidate(sessions + topics, weight, name, broker, topics))
-    return found
+        candidates.append(_Candidate(sessions + topics, weight, name, broker, topics))
+    return candidates
 
 
 @dataclass
 class _DrainGate:
-    """The bundles chosen and refused so far. `budget`: of the whole round; `closed`: why no bundle
-    may leave now, or None.
-    """
+    """The bundles selected and refused so far. Results as in `Evacuation`."""
 
-    given: RoundInput
+    round_input: RoundInput
     settings: DrainSettings
+    #: Of the whole round.
     budget: Budget
+    #: Refuses all bundles; None if they may leave.
     closed: Refusal | None
     destinations: Destinations
     stays: dict[str, dict[str, Refusal]]
     leaving: dict[str, Decision] = field(default_factory=dict)
     throughputs: dict[str, float] = field(default_factory=dict)
+    #: Number and throughput (bytes/s) of the bundles on their way, those of this round included.
     bundles: int = 0
     throughput: float = 0.0
+    #: Sum of the expected pauses of the bundles that leave in this round.
     pause_ms: float = 0.0
 
-    def count(self, some: Sequence[_Candidate]) -> None:
+    def count(self, candidates: Sequence[_Candidate]) -> None:
         """Counts bundles that are on their way."""
-        self.bundles += len(some)
-        self.throughput += ordered_sum(one.throughput for one in some)
+        self.bundles += len(candidates)
+        self.throughput += ordered_sum(candidate.throughput for candidate in candidates)
 
-    def decide(self, one: _Candidate) -> None:
-        why = self._refused(one)
+    def decide(self, candidate: _Candidate) -> None:
+        """Sends a bundle away, or notes why it stays."""
+        why = self._refusal_of(candidate)
         if why is None:
-            why = self._send(one)
+            why = self._send(candidate)
         if why is not None:
-            self.stays[one.source][one.bundle] = why
+            self.stays[candidate.source][candidate.bundle] = why
 
-    def _refused(self, one: _Candidate) -> Refusal | None:
-        if one.source in self.given.state.intents.moves_nothing:
+    def _refusal_of(self, candidate: _Candidate) -> Refusal | None:
+        if candidate.source in self.round_input.state.intents.moves_nothing:
             return Refusal("roll-halted", "stays: its roll has halted, or restarts the broker")
         return (
             self.closed
-            or self._moving(one)
-            or self._pace(one)
-            or self.budget.refuses([one.throughput])
+            or self._refuse_moving(candidate)
+            or self._refuse_by_pace(candidate)
+            or self.budget.refuses([candidate.throughput])
         )
 
-    def _moving(self, one: _Candidate) -> Refusal | None:
-        """Refuses a bundle that is moving or is being split already."""
-        given = self.given
-        if one.bundle in given.under_way:
-            there = given.under_way[one.bundle].source
-            return Refusal("already-leaving", f"is on its way from {there} already")
-        gained = given.state.gained.get(one.bundle)
-        other = self.leaving.get(one.bundle)
-        if gained is not None and gained.broker != one.source:
+    def _refuse_moving(self, candidate: _Candidate) -> Refusal | None:
+        """Returns the refusal of a bundle that is moving or is being split already."""
+        round_input = self.round_input
+        if candidate.bundle in round_input.under_way:
+            source = round_input.under_way[candidate.bundle].source
+            return Refusal("already-leaving", f"is on its way from {source} already")
+        gained = round_input.state.gained.get(candidate.bundle)
+        other = self.leaving.get(candidate.bundle)
+        if gained is not None and gained.broker != candidate.source:
             return Refusal("on-two-brokers", f"is reported by {gained.broker} too: it is moving")
         if other is not None:
             return Refusal("on-two-brokers", f"is reported by {other.source} too: it is moving")
-        order = _order_of(one.bundle, given)
+        order = _order_of(candidate.bundle, round_input)
         if order is not None and order.throughput is None:
             return Refusal("being-split", "has a command to split already")
         return None
 
-    def _pace(self, one: _Candidate) -> Refusal | None:
+    def _refuse_by_pace(self, candidate: _Candidate) -> Refusal | None:
         settings = self.settings
         if self.bundles >= settings.bundles_at_a_time:
             limit = f"drains.bundles_at_a_time = {settings.bundles_at_a_time}"
             return Refusal(WAITS, f"waits until others have arrived ({limit})")
         most = settings.mib_at_a_time
-        if 0 < most < (self.throughput + one.throughput) / MIB and self.bundles:
+        if 0 < most < (self.throughput + candidate.throughput) / MIB and self.bundles:
             return Refusal(
                 WAITS, f"waits until others have arrived (drains.mib_at_a_time = {most:g})"
             )
         longest = settings.pause_ms_per_round
-        if 0 < longest < self.pause_ms + self._pause_ms(one) and self.leaving:
+        if 0 < longest < self.pause_ms + self._pause_ms(candidate) and self.leaving:
             limit = f"drains.pause_ms_per_round = {longest}"
             return Refusal(WAITS, f"waits for a later round, to spare its clients ({limit})")
         return None
 
-    def _pause_ms(self, one: _Candidate) -> float:
-        return expected_pause_ms(self.given.state.pauses, one.topics)
+    def _pause_ms(self, candidate: _Candidate) -> float:
+        return expected_pause_ms(self.round_input.state.pauses, candidate.topics)
 
-    def _send(self, one: _Candidate) -> Refusal | None:
-        """Names the destination and counts the move; why there is none, if there is none."""
-        drain = self.given.state.intents.drains[one.source]
-        text = f"{drain.by} drains {one.source} ({drain.reason})"
-        decision = Decision(one.bundle, one.source, None, DRAIN, text, {"drain": drain.id})
-        named = self.destinations.evacuate(decision)
-        if isinstance(named, Skip):
-            return Refusal(named.code, named.text.removeprefix("it "))
-        self.leaving[one.bundle] = named
-        self.throughputs[one.bundle] = one.throughput if isfinite(one.throughput) else 0.0
-        self.count([one])
-        self.pause_ms += self._pause_ms(one)
-        self.budget.spend([one.throughput])
+    def _send(self, candidate: _Candidate) -> Refusal | None:
+        """Names the destination and counts the move. Returns the refusal if there is none."""
+        drain = self.round_input.state.intents.drains[candidate.source]
+        text = f"{drain.by} drains {candidate.source} ({drain.reason})"
+        decision = Decision(
+            candidate.bundle, candidate.source, None, DRAIN, text, {"drain": drain.id}
+        )
+        answer = self.destinations.evacuate(decision)
+        if isinstance(answer, Skip):
+            return Refusal(answer.code, answer.text.removeprefix("it "))
+        self.leaving[candidate.bundle] = answer
+        self.throughputs[candidate.bundle] = (
+            candidate.throughput if isfinite(candidate.throughput) else 0.0
+        )
+        self.count([candidate])
+        self.pause_ms += self._pause_ms(candidate)
+        self.budget.spend([candidate.throughput])
         return None

@@ -1,9 +1,10 @@
-"""The resources by which the brokers of a round are compared: those that all of them measure.
+"""Selects the resources by which the brokers of a round are compared: those that all of them
+measure.
 
-A limit of 0 or below says that a broker does not measure a resource: Pulsar reports −1000 for each
-network card whose speed it cannot read. Pulsar counts it as 0 % used, so such a broker looks empty,
-and bundles move to it (decision 0147). Modes that repair this compare all brokers by the rest, and
-by what an operator knows about their machines: network speed and number of cores.
+A limit of 0 or below means that a broker does not measure a resource: Pulsar reports −1000 for each
+network card whose speed it cannot read. Pulsar counts such a resource as 0 % used, so the broker
+looks empty, and bundles move to it (decision 0147). Modes that repair this compare all brokers by
+the other resources, and by limits that the operator sets: network speed and number of cores.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,45 +37,63 @@ MEANINGS = (
     Meaning("resource-not-measured"),
 )
 
-#: In the order of `usages_of`.
+#: The resources that Pulsar weighs, in the order of `usages_of`.
 RESOURCES = ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out")
 _NETWORK = frozenset({"bandwidth_in", "bandwidth_out"})
-#: Reports have CPU in percent of one core, and bandwidth in kbit/s.
+#: Reports have CPU in percent of one core, and bandwidth in kbit/s: units per core and per Gbit/s.
 _PERCENT, _KBIT = 100.0, 1_000_000.0
-#: No machine has more cores, or more Gbit/s.
+#: Largest number of cores, and of Gbit/s, that a setting may name.
 _MOST = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
 class CommonFigures:
-    """The brokers that can be compared, with figures of what all of them measure. `left_out`: the
-    resources that count and that not all of them measure; `blind`: brokers that measure none, with
-    the reason; `skips`: what is missing where; `nowhere`: resources that count and that no broker
-    measures; `nothing`: no resource is left.
-    """
+    """The brokers that can be compared. A resource counts if its weight is above 0."""
 
+    #: Broker → its figures of the resources that all of them measure.
     figures: Mapping[str, Figures]
+    #: Resources that count and that not all brokers measure.
     left_out: tuple[str, ...] = ()
+    #: Broker that measures no resource that counts → the reason.
     blind: Mapping[str, str] = field(default_factory=dict)
+    #: Skips that name the missing resources and their brokers.
     skips: tuple[Skip, ...] = ()
+    #: Resources that count and that no broker measures.
     nowhere: tuple[str, ...] = ()
+    #: True if no resource that counts is measured by all brokers.
     nothing: bool = False
 
 
-def compared(
+def compare_figures(
     reported: Mapping[str, Figures], weights: Weights, capacities: "Capacities", cluster: str
 ) -> CommonFigures:
-    """Finds what all of these brokers measure, and their figures of that."""
+    """Finds the resources that all of these brokers measure, and their figures of these.
+
+    `reported`: broker → the figures of its report.
+    """
     if capacities:
-        reported = {name: capacities.applied(name, one) for name, one in reported.items()}
+        reported = {
+            name: capacities.apply(name, broker_figures)
+            for name, broker_figures in reported.items()
+        }
     counting = [name for name in RESOURCES if getattr(weights, name) > 0]
     lacking = {
-        resource: {name for name, one in reported.items() if not getattr(one, resource).limit > 0}
+        resource: {
+            name
+            for name, broker_figures in reported.items()
+            if not getattr(broker_figures, resource).limit > 0
+        }
         for resource in counting
     }
     none = set.intersection(*lacking.values()) if lacking else set[str]()
-    blind = {name: _of_none(one, counting) for name, one in reported.items() if name in none}
-    figures = {name: one for name, one in reported.items() if name not in none}
+    blind = {
+        name: _unmeasured_text(broker_figures, counting)
+        for name, broker_figures in reported.items()
+        if name in none
+    }
+    figures = {
+        name: broker_figures for name, broker_figures in reported.items() if name not in none
+    }
     left_out = tuple(resource for resource in counting if lacking[resource] - none)
     partly = {
         resource: sorted(lacking[resource] - none)
@@ -82,7 +101,10 @@ def compared(
         if len(lacking[resource] - none) < len(figures)
     }
     if partly:
-        figures = {name: _without(one, tuple(partly)) for name, one in figures.items()}
+        figures = {
+            name: _drop_resources(broker_figures, tuple(partly))
+            for name, broker_figures in figures.items()
+        }
     nothing = bool(counting) and len(left_out) == len(counting)
     return CommonFigures(
         figures,
@@ -90,21 +112,23 @@ def compared(
         blind,
         (
             *by_reason("nothing-measured", blind, {"set": remedy_of(counting)}),
-            *_not_measured(partly, len(figures)),
-            *([_nothing_in_common(cluster)] if nothing else []),
+            *_unmeasured_skips(partly, len(figures)),
+            *([_nothing_in_common_skip(cluster)] if nothing else []),
         ),
         tuple(resource for resource in left_out if resource not in partly),
         nothing,
     )
 
 
-def begun_again(memory: Memory, left_out: tuple[str, ...]) -> Memory:
-    """The memory without what it says about usage by other resources."""
+def forget_usages(memory: Memory, left_out: tuple[str, ...]) -> Memory:
+    """Removes from the memory everything that depends on the resources by which usage is
+    computed.
+    """
     brokers = {
         name: replace(
-            kept, ewma=None, placement_ewma=None, hit_high=None, hit_low=None, history=None
+            broker_memory, ewma=None, placement_ewma=None, hit_high=None, hit_low=None, history=None
         )
-        for name, kept in memory.brokers.items()
+        for name, broker_memory in memory.brokers.items()
     }
     cluster = replace(
         memory.cluster, hits=0, episode=NO_EPISODE, left_out=left_out, others_measured=False
@@ -112,24 +136,26 @@ def begun_again(memory: Memory, left_out: tuple[str, ...]) -> Memory:
     return Memory(brokers, cluster)
 
 
-def comparable(memory: Memory, left_out: tuple[str, ...]) -> tuple[Memory, bool]:
-    """The memory with which a round goes on that leaves out these resources, and whether it has to
-    wait: averages and samples of other resources are forgotten in the second round in a row only,
-    because one figure that is missing once says little.
+def adapt_memory(memory: Memory, left_out: tuple[str, ...]) -> tuple[Memory, bool]:
+    """Returns the memory with which a round goes on that leaves out these resources, and True if
+    the round has to wait. Averages and samples of other resources are forgotten only in the second
+    such round in a row, because a figure may be missing once by chance.
     """
-    kept = memory.cluster
-    if left_out == kept.left_out:
-        if not kept.others_measured:
+    cluster_memory = memory.cluster
+    if left_out == cluster_memory.left_out:
+        if not cluster_memory.others_measured:
             return memory, False
-        return replace(memory, cluster=replace(kept, others_measured=False)), False
-    again = begun_again(memory, left_out)
-    if kept.others_measured or again == Memory(memory.brokers, replace(kept, left_out=left_out)):
-        return again, False
-    return replace(memory, cluster=replace(kept, others_measured=True)), True
+        return replace(memory, cluster=replace(cluster_memory, others_measured=False)), False
+    cleared = forget_usages(memory, left_out)
+    if cluster_memory.others_measured or cleared == Memory(
+        memory.brokers, replace(cluster_memory, left_out=left_out)
+    ):
+        return cleared, False
+    return replace(memory, cluster=replace(cluster_memory, others_measured=True)), True
 
 
-def waits(cluster: str, left_out: Sequence[str]) -> Skip:
-    """The skip of a round that decides nothing because other resources are measured than before."""
+def waiting_skip(cluster: str, left_out: Sequence[str]) -> Skip:
+    """Returns the skip of a round that waits because other resources are measured than before."""
     by = f"all but {_names(left_out)}" if left_out else "all resources"
     text = (
         f"brokers are now compared by {by}, other than in the rounds before; if the next round is "
@@ -141,30 +167,32 @@ def waits(cluster: str, left_out: Sequence[str]) -> Skip:
 
 
 def remedy_of(resources: Sequence[str]) -> str:
-    """The settings that make a missing resource count, as part of a sentence."""
-    said = []
+    """Returns the settings that provide a missing resource, as part of a sentence."""
+    settings = []
     if {*resources} & _NETWORK:
-        said.append(
+        settings.append(
             "loadBalancerOverrideBrokerNicSpeedGbps in broker.conf, or capacities.nic_gbps here"
         )
     if "cpu" in resources:
-        said.append("capacities.cores here")
-    return "; ".join(said) or "weights.direct_memory = 0"
+        settings.append("capacities.cores here")
+    return "; ".join(settings) or "weights.direct_memory = 0"
 
 
-def _without(figures: Figures, names: Sequence[str]) -> Figures:
-    """The figures with nothing measured of these resources, and without the broker's own average,
-    which counts them.
+def _drop_resources(figures: Figures, names: Sequence[str]) -> Figures:
+    """Returns the figures without these resources, and without the broker's own average, which
+    includes them.
     """
-    gone = {name: replace(getattr(figures, name), limit=0.0) for name in names}
-    return replace(figures, usage_average=None, **gone)
+    unmeasured = {name: replace(getattr(figures, name), limit=0.0) for name in names}
+    return replace(figures, usage_average=None, **unmeasured)
 
 
-def _not_measured(lacking: Mapping[str, Sequence[str]], brokers: int) -> list[Skip]:
-    """One skip for all resources that the same brokers lack."""
-    found: dict[tuple[str, ...], list[str]] = {}
+def _unmeasured_skips(lacking: Mapping[str, Sequence[str]], brokers: int) -> list[Skip]:
+    """Returns one skip for all resources that the same brokers lack. `lacking`: resource → brokers;
+    `brokers`: number of all brokers.
+    """
+    resources_of: dict[tuple[str, ...], list[str]] = {}
     for name, without in lacking.items():
-        found.setdefault(tuple(without), []).append(name)
+        resources_of.setdefault(tuple(without), []).append(name)
     return [
         Skip(
             "broker",
@@ -175,16 +203,16 @@ def _not_measured(lacking: Mapping[str, Sequence[str]], brokers: int) -> list[Sk
             None,
             {"resources": _names(resources), "set": remedy_of(resources)},
         )
-        for names, resources in found.items()
+        for names, resources in resources_of.items()
     ]
 
 
-def _of_none(figures: Figures, counting: Sequence[str]) -> str:
+def _unmeasured_text(figures: Figures, counting: Sequence[str]) -> str:
     limits = ", ".join(f"{name} (limit {getattr(figures, name).limit:g})" for name in counting)
     return f"it measures none of the resources that count: {limits}: set {remedy_of(counting)}"
 
 
-def _nothing_in_common(cluster: str) -> Skip:
+def _nothing_in_common_skip(cluster: str) -> Skip:
     text = (
         "the brokers measure different resources, and none of those that count is measured by all "
         "of them, so they cannot be compared"
@@ -198,7 +226,7 @@ def _names(resources: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CapacitySettings:
-    """Capacities of brokers in place of those in their reports, in `fixed` mode."""
+    """Capacities of brokers that replace those in their reports, in `fixed` mode."""
 
     nic_gbps: Annotated[
         str,
@@ -222,7 +250,7 @@ _Numbers = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class Capacities:
-    """The settings, parsed."""
+    """`CapacitySettings`, parsed."""
 
     nic_gbps: _Numbers = ()
     cores: _Numbers = ()
@@ -230,46 +258,46 @@ class Capacities:
     def __bool__(self) -> bool:
         return bool(self.nic_gbps or self.cores)
 
-    def applied(self, broker: str, figures: Figures) -> Figures:
-        """The figures with the operator's limits."""
+    def apply(self, broker: str, figures: Figures) -> Figures:
+        """Returns the figures of a broker with the operator's limits."""
         cpu, _, bandwidth, _ = self._limits(broker)
         if not (cpu or bandwidth):
             return figures
         return replace(
             figures,
-            cpu=_limited(figures.cpu, cpu),
-            bandwidth_in=_limited(figures.bandwidth_in, bandwidth),
-            bandwidth_out=_limited(figures.bandwidth_out, bandwidth),
-            usage_average=None,  # by the broker's own limits
+            cpu=_with_limit(figures.cpu, cpu),
+            bandwidth_in=_with_limit(figures.bandwidth_in, bandwidth),
+            bandwidth_out=_with_limit(figures.bandwidth_out, bandwidth),
+            usage_average=None,  # the broker computed it with its own limits
         )
 
     def limits(self, brokers: Sequence[str], used: Floats, limit: Floats) -> Floats:
-        """`applied` for columns: the limits of arrays float64[rounds, brokers, 4] of CPU, direct
-        memory, bandwidth in and out.
+        """Does for columns what `apply` does for one broker: returns the limits. `used`, `limit`:
+        float64[rounds, brokers, 4] of CPU, direct memory, bandwidth in and out.
         """
         own = np.array([self._limits(broker) for broker in brokers]).reshape(-1, 4)
         return np.where((own > 0) & (used >= 0), own, limit)
 
     def _limits(self, broker: str) -> tuple[float, float, float, float]:
-        """0 where the operator names none."""
-        cpu, bandwidth = _first(self.cores, broker), _first(self.nic_gbps, broker)
+        """Returns the operator's limits in the units of reports; 0 where there is none."""
+        cpu, bandwidth = _first_match(self.cores, broker), _first_match(self.nic_gbps, broker)
         return cpu * _PERCENT, 0.0, bandwidth * _KBIT, bandwidth * _KBIT
 
 
 def read_capacities(settings: CapacitySettings) -> Capacities:
     """Parses the settings. Raises SettingsError with all complaints."""
-    wrong = list[str]()
-    found = Capacities(
-        _numbers(settings.nic_gbps, "capacities.nic_gbps", wrong),
-        _numbers(settings.cores, "capacities.cores", wrong),
+    complaints = list[str]()
+    capacities = Capacities(
+        _numbers(settings.nic_gbps, "capacities.nic_gbps", complaints),
+        _numbers(settings.cores, "capacities.cores", complaints),
     )
-    if wrong:
-        raise SettingsError(wrong)
-    return found
+    if complaints:
+        raise SettingsError(complaints)
+    return capacities
 
 
-def _numbers(text: str, path: str, wrong: list[str]) -> _Numbers:
-    found = list[tuple[str, float]]()
+def _numbers(text: str, path: str, complaints: list[str]) -> _Numbers:
+    numbers = list[tuple[str, float]]()
     for entry in patterns(text):
         pattern, _, number = (part.strip() for part in entry.rpartition("="))
         try:
@@ -277,20 +305,20 @@ def _numbers(text: str, path: str, wrong: list[str]) -> _Numbers:
         except ValueError:
             value = 0.0
         if pattern and 0 < value <= _MOST:
-            found.append((pattern, value))
+            numbers.append((pattern, value))
         else:
-            wrong.append(
+            complaints.append(
                 f"{path}: {entry!r} is no capacity; write it as broker-*:8080=10, with a number "
                 f"above 0 and at most {_MOST:,.0f}"
             )
-    return tuple(found)
+    return tuple(numbers)
 
 
 @lru_cache(maxsize=2**15)
-def _first(numbers: _Numbers, broker: str) -> float:
+def _first_match(numbers: _Numbers, broker: str) -> float:
     return next((value for pattern, value in numbers if fnmatchcase(broker, pattern)), 0.0)
 
 
-def _limited(resource: Resource, limit: float) -> Resource:
-    """The resource with this limit; as it is where there is none, or where it has no usage."""
+def _with_limit(resource: Resource, limit: float) -> Resource:
+    """Sets the limit of a resource, unless there is none (0) or the resource has no usage."""
     return Resource(resource.usage, limit) if limit and resource.usage >= 0 else resource

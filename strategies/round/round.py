@@ -1,7 +1,7 @@
 """Runs one round of one cluster, in order: screen, shed, place, split, throttle, number.
 
-Pure: its whole input is `RoundInput`, its whole result is `RoundResult`. `engine` decides when a
-round runs, and keeps the state.
+Pure: its whole input is `RoundInput`, its whole result is `RoundResult`. The fold decides when a
+round runs, and stores the state.
 """
 
 from collections import Counter
@@ -32,12 +32,12 @@ from strategies.limits import is_open
 from strategies.placement.destinations import Destinations
 from strategies.reason_codes import Meaning, Meanings, Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
-from strategies.round.drain_progress import after_step
+from strategies.round.drain_progress import update_intents
 from strategies.round.drain_step import DrainStep, drain_step
-from strategies.round.measured import comparable, waits
+from strategies.round.measured import adapt_memory, waiting_skip
 from strategies.round.round_input import RoundInput, RoundResult, Rules
-from strategies.round.round_record import begun_record, bounded
-from strategies.round.screening import Screened, on_the_way, screen, view_of
+from strategies.round.round_record import bounded, empty_record
+from strategies.round.screening import Screening, moves_on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder, Shedding
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
 from strategies.splitting.when_modular import bundles_per_namespace
@@ -58,120 +58,136 @@ _YIELDS = "rounds yield to something else that moves bundles"
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """The first half of a round: the brokers that take part, what leaves draining ones, the view of
-    the others, and the strategy's result. `whole`: the view with draining brokers; `under_way`:
-    number of commanded moves that it counts as done; `closed`: why no bundle may leave now, or
-    None.
-    """
+class Assessment:
+    """The first half of a round, up to the strategy's result."""
 
-    screened: Screened
-    drained: DrainStep
+    #: The brokers that take part.
+    screening: Screening
+    #: The bundles that leave draining brokers.
+    drains: DrainStep
+    #: The cluster with draining brokers, and without them.
     whole: ClusterView
     view: ClusterView
     destinations: Destinations
+    #: The strategy's result.
     shedding: Shedding
+    #: Number of commanded moves that `view` counts as done.
     under_way: int
     budget: Budget
+    #: Refuses all bundles; None if they may leave.
     closed: Refusal | None
 
 
-def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
-    """Runs the first half of a round. A decision names a bundle, so a round that reads no bundle
-    table decides nothing.
+def assess_cluster(round_input: RoundInput, shedder: Shedder, rules: Rules) -> Assessment:
+    """Runs the first half of a round: screens, drains, sheds. It reads a bundle table only where a
+    bundle may be selected, so a round that reads no table decides nothing.
     """
-    screened = screen(given, rules)
-    known = memory = given.memory
+    screening = screen(round_input, rules)
+    before = memory = round_input.memory
     changed = False
-    if len(screened.live) > 1:  # one broker alone is compared with none
-        memory, changed = comparable(known, screened.left_out)
-    if memory is not known:
-        given = given.with_memory(memory)
-    budget, closed = Budget(rules.limits, given.state.spent, given.now_ms), _closed(given, rules)
-    drained = drain_step(given, screened, rules, budget, closed)
+    if len(screening.live) > 1:  # one broker alone is compared with no other
+        memory, changed = adapt_memory(before, screening.left_out)
+    if memory is not before:
+        round_input = round_input.with_memory(memory)
+    budget, closed = (
+        Budget(rules.limits, round_input.state.spent, round_input.now_ms),
+        _refuse_outside_windows(round_input, rules),
+    )
+    drained = drain_step(round_input, screening, rules, budget, closed)
     moves, draining = drained.moves, drained.draining
-    whole = view = view_of(given, screened.live, rules)
+    whole = view = view_of(round_input, screening.live, rules)
     if draining:
-        view = view_of(given, screened.live, rules, moves, draining)
+        view = view_of(round_input, screening.live, rules, moves, draining)
     destinations = Destinations(
         view,
-        given.number,
+        round_input.number,
         rules.destinations,
         policies=view.policies,
         memory=drained.memory or memory,
-        on_the_way=on_the_way(given, whole, rules, moves),
+        on_the_way=moves_on_the_way(round_input, whole, rules, moves),
         opened=drained.memory is not None,
     )
     view = replace(view, takers=destinations.takers, even=destinations.even)
-    if screened.nothing or changed:
-        skips = () if screened.nothing else (waits(given.cluster, screened.left_out),)
+    if screening.nothing or changed:
+        skips = (
+            () if screening.nothing else (waiting_skip(round_input.cluster, screening.left_out),)
+        )
         shedding = Shedding((), skips, memory)
     else:
         shedding = _shed(view, destinations.memory, shedder)
-    under_way = len(given.under_way) if rules.by_mode.counts_moves else 0
-    return Judged(screened, drained, whole, view, destinations, shedding, under_way, budget, closed)
+    under_way = len(round_input.under_way) if rules.by_mode.counts_moves else 0
+    return Assessment(
+        screening, drained, whole, view, destinations, shedding, under_way, budget, closed
+    )
 
 
-def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
+def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     """Runs one round. Deterministic; never raises on valid input."""
-    judged = judge_cluster(given, shedder, rules)
-    view, drained = judged.view, judged.drained.evacuation.leaving
-    leaving = _leave(given, judged, rules)
+    assessment = assess_cluster(round_input, shedder, rules)
+    view, drained = assessment.view, assessment.drains.evacuation.leaving
+    leaving = _clear_bundles(round_input, assessment, rules)
     bundles_in = _bundle_counter(view)
     splits = due_splits(
         view,
         {**drained, **leaving.kept},
-        given.state.memory.split_hits,
+        round_input.state.memory.split_hits,
         _split_rules(rules, leaving, bundles_in),
     )
-    estimate = Estimate(judged.whole, rules.usage)
+    estimate = Estimate(assessment.whole, rules.usage)
     usage = estimate.usages()
     orders = [
         *map(_move, drained.values()),
         *map(_move, leaving.kept.values()),
-        *(_Order("split", one, algorithm=rules.splitting.algorithm) for one in splits.decisions),
+        *(
+            _Order("split", decision, algorithm=rules.splitting.algorithm)
+            for decision in splits.decisions
+        ),
     ]
-    yields = given.state.rivals.yielding_ms is not None
+    yields = round_input.state.rivals.yielding_ms is not None
     if rules.throttling.advise and rules.by_mode.advises and not yields:
-        orders += _advice(judged, given, orders, bundles_in, rules, usage=usage)
-    commands = tuple(_number(order, estimate, given, rules) for order in orders)
-    intents = after_step(given, judged.screened, judged.drained, rules)
+        orders += _advice(assessment, round_input, orders, bundles_in, rules, usage=usage)
+    commands = tuple(_number_command(order, estimate, round_input, rules) for order in orders)
+    intents = update_intents(round_input, assessment.screening, assessment.drains, rules)
     record = replace(
-        begun_record(given, rules),
+        empty_record(round_input, rules),
         brokers=tuple(usage),
-        stale=judged.screened.stale,
+        stale=assessment.screening.stale,
         usage=usage,
         usage_after=usage | estimate.changed_usages(),
         commands=tuple(command.id for command in commands),
-        skips=_skips(given, judged, leaving.skips, splits.skips),
-        certificate=judged.shedding.certify(leaving.kept),
-        forecast=judged.shedding.forecast,
-        state=_state(judged, orders, usage, (*leaving.skips, *splits.skips), rules.meanings),
+        skips=_skips(round_input, assessment, leaving.skips, splits.skips),
+        certificate=assessment.shedding.certify(leaving.kept),
+        forecast=assessment.shedding.forecast,
+        state=_derive_state(
+            assessment, orders, usage, (*leaving.skips, *splits.skips), rules.meanings
+        ),
         intents=statuses(intents),
-        counted=judged.under_way,
-        measured=_measured(judged, usage, rules) if judged.under_way else {},
+        counted=assessment.under_way,
+        measured=_changed_usages(assessment, usage, rules) if assessment.under_way else {},
     )
     return RoundResult(
         commands,
-        _with_spreads(record, judged),
+        _with_spreads(record, assessment),
         Memory(leaving.memory.brokers, replace(leaving.memory.cluster, split_hits=splits.hits)),
         estimate.loads,
-        judged.budget.spent,
-        {**judged.drained.evacuation.throughputs, **leaving.throughputs},
+        assessment.budget.spent,
+        {**assessment.drains.evacuation.throughputs, **leaving.throughputs},
         intents,
     )
 
 
-def _measured(judged: Judged, usage: Mapping[str, float], rules: Rules) -> dict[str, float]:
-    """Usage as reported, of the brokers for which commanded moves change it."""
-    reported = {one.broker: rules.usage(one.figures) for one in judged.screened.live}
-    return {name: found for name, found in reported.items() if found != usage[name]}
+def _changed_usages(
+    assessment: Assessment, usage: Mapping[str, float], rules: Rules
+) -> dict[str, float]:
+    """Returns the reported usage of the brokers for which commanded moves change it."""
+    reported = {broker.broker: rules.usage(broker.figures) for broker in assessment.screening.live}
+    return {name: fraction for name, fraction in reported.items() if fraction != usage[name]}
 
 
-def _with_spreads(record: Round, judged: Judged) -> Round:
-    """With how uneven the brokers are that are not being drained."""
-    names = [broker.broker for broker in judged.view.brokers]
-    throughputs = [broker.figures.traffic.msg_throughput for broker in judged.view.brokers]
+def _with_spreads(record: Round, assessment: Assessment) -> Round:
+    """Adds the spreads of the brokers that are not being drained to the record."""
+    names = [broker.broker for broker in assessment.view.brokers]
+    throughputs = [broker.figures.traffic.msg_throughput for broker in assessment.view.brokers]
     return replace(
         record,
         spread=spread([record.usage[name] for name in names]),
@@ -180,17 +196,21 @@ def _with_spreads(record: Round, judged: Judged) -> Round:
     )
 
 
-def _skips(given: RoundInput, judged: Judged, *refused: Sequence[Skip]) -> tuple[Skip, ...]:
-    """All skips of the round, with a bounded number of names."""
-    first = (*judged.screened.skips, *judged.drained.skips, *judged.shedding.skips)
+def _skips(
+    round_input: RoundInput, assessment: Assessment, *refused: Sequence[Skip]
+) -> tuple[Skip, ...]:
+    """Returns all skips of the round, with a bounded number of names."""
+    first = (*assessment.screening.skips, *assessment.drains.skips, *assessment.shedding.skips)
     return bounded(
-        (*first, *(one for some in refused for one in some)), given.cluster, len(given.brokers)
+        (*first, *(skip for skips in refused for skip in skips)),
+        round_input.cluster,
+        len(round_input.brokers),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """A decision and the action of its command."""
+    """A decision, the action of its command, and the arguments of that action."""
 
     action: Literal["unload", "transfer", "split", "throttle"]
     decision: Decision
@@ -199,33 +219,33 @@ class _Order:
 
 
 def _advice(
-    judged: Judged,
-    given: RoundInput,
+    assessment: Assessment,
+    round_input: RoundInput,
     orders: Sequence[_Order],
     bundles_in: Callable[[str], int],
     rules: Rules,
     *,
     usage: Mapping[str, float],
 ) -> list[_Order]:
-    """The dispatch limits that the round advises."""
+    """Returns the dispatch limits that the round advises."""
     busy = {order.decision.source for order in orders} | {
-        move.source for move in given.under_way.values()
+        move.source for move in round_input.under_way.values()
     }
     options = ReliefOptions(
-        judged.destinations.may_be_relieved,
+        assessment.destinations.may_be_relieved,
         bundles_in,
         rules.splitting,
         busy,
-        {*given.state.advised, *(order.decision.bundle for order in orders)},
+        {*round_input.state.advised, *(order.decision.bundle for order in orders)},
     )
     return [
-        _Order("throttle", one.decision, limits=one.limits)
-        for one in due_advice(judged.view, usage, options, rules.throttling)
+        _Order("throttle", advice.decision, limits=advice.limits)
+        for advice in due_advice(assessment.view, usage, options, rules.throttling)
     ]
 
 
-def _state(
-    judged: Judged,
+def _derive_state(
+    assessment: Assessment,
     orders: Sequence[_Order],
     usage: Mapping[str, float],
     refused: Sequence[Skip],
@@ -233,13 +253,13 @@ def _state(
 ) -> RoundState:
     facts = RoundFacts(
         actions=[order.action for order in orders],
-        brokers=[broker.broker for broker in judged.view.brokers],
-        stale=judged.screened.stale,
-        usage={broker.broker: usage[broker.broker] for broker in judged.view.brokers},
-        skips=(*judged.screened.skips, *judged.shedding.skips),
+        brokers=[broker.broker for broker in assessment.view.brokers],
+        stale=assessment.screening.stale,
+        usage={broker.broker: usage[broker.broker] for broker in assessment.view.brokers},
+        skips=(*assessment.screening.skips, *assessment.shedding.skips),
         meanings=meanings,
         refused=refused,
-        under_way=judged.under_way,
+        under_way=assessment.under_way,
     )
     return state_of(facts)
 
@@ -249,7 +269,7 @@ def _move(decision: Decision) -> _Order:
 
 
 def _bundle_counter(view: ClusterView) -> Callable[[str], int]:
-    """Returns the number of bundles of a namespace; all are counted at the first call."""
+    """Returns a function namespace → number of its bundles, which counts all at its first call."""
 
     @cache
     def counts() -> Counter[str]:
@@ -267,33 +287,34 @@ def _shed(view: ClusterView, memory: Memory, shedder: Shedder) -> Shedding:
     return Shedding((), (Skip("cluster", (view.cluster,), "too-few-brokers", text),), memory)
 
 
-def _closed(given: RoundInput, rules: Rules) -> Refusal | None:
-    """Refuses all bundles outside of the windows; None while they may leave."""
-    opened = is_open(rules.windows, given.now_ms, rules.limits.utc_offset_minutes)
+def _refuse_outside_windows(round_input: RoundInput, rules: Rules) -> Refusal | None:
+    """Returns the refusal of all bundles outside of `limits.windows`; None while they may leave."""
+    opened = is_open(rules.windows, round_input.now_ms, rules.limits.utc_offset_minutes)
     return None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
 
 
-def _yields(given: RoundInput) -> Refusal | None:
-    """Refuses the strategy's bundles while something else moves bundles; drains go on."""
-    if given.state.rivals.yielding_ms is None:
+def _refuse_while_yielding(round_input: RoundInput) -> Refusal | None:
+    """Returns the refusal of the strategy's bundles while rounds yield; drains go on."""
+    if round_input.state.rivals.yielding_ms is None:
         return None
     return Refusal("rounds-yield", f"would be moved, but {_YIELDS}")
 
 
-def _leave(given: RoundInput, judged: Judged, rules: Rules) -> Leaving:
+def _clear_bundles(round_input: RoundInput, assessment: Assessment, rules: Rules) -> Leaving:
     elsewhere = {
-        bundle: Gained(move.source, given.number) for bundle, move in judged.drained.moves.items()
+        bundle: Gained(move.source, round_input.number)
+        for bundle, move in assessment.drains.moves.items()
     }
     refusals = LeavingRules(
         rules.by_mode.keeps_due,
-        judged.budget,
-        judged.view.is_excluded,
-        {**given.state.gained, **elsewhere} if elsewhere else given.state.gained,
-        _yields(given) or judged.closed,
+        assessment.budget,
+        assessment.view.is_excluded,
+        {**round_input.state.gained, **elsewhere} if elsewhere else round_input.state.gained,
+        _refuse_while_yielding(round_input) or assessment.closed,
         in_order=rules.by_mode.counts_moves,
     )
-    brokers = {broker.broker: broker for broker in judged.view.brokers}
-    return decide(brokers, judged.shedding, judged.destinations, refusals)
+    brokers = {broker.broker: broker for broker in assessment.view.brokers}
+    return decide(brokers, assessment.shedding, assessment.destinations, refusals)
 
 
 def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int]) -> SplitRules:
@@ -309,13 +330,17 @@ def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int
     )
 
 
-def _number(order: _Order, estimate: Estimate, given: RoundInput, rules: Rules) -> Command:
+def _number_command(
+    order: _Order, estimate: Estimate, round_input: RoundInput, rules: Rules
+) -> Command:
     decision, epoch = order.decision, rules.round.epoch
     moves = order.action in ("unload", "transfer")
     return Command(
-        id=command_id(given.cluster, epoch, given.number, order.action, decision.bundle),
-        cluster=given.cluster,
-        round=given.number,
+        id=command_id(
+            round_input.cluster, epoch, round_input.number, order.action, decision.bundle
+        ),
+        cluster=round_input.cluster,
+        round=round_input.number,
         epoch=epoch,
         action=order.action,
         bundle=decision.bundle,
@@ -326,16 +351,16 @@ def _number(order: _Order, estimate: Estimate, given: RoundInput, rules: Rules) 
         text=decision.text,
         evidence=decision.evidence,
         expected=estimate.apply(decision) if moves else estimate.stays(decision),
-        issued_at_ms=given.now_ms,
-        expires_at_ms=min(given.now_ms + rules.round.command_ttl_ms, LARGEST_TIME),
+        issued_at_ms=round_input.now_ms,
+        expires_at_ms=min(round_input.now_ms + rules.round.command_ttl_ms, LARGEST_TIME),
         algorithm=order.algorithm,
         limits=order.limits,
     )
 
 
 def command_id(cluster: str, epoch: int, round_: int, action: str, bundle: str) -> str:
-    """32 hex digits derived from the content alone, so that a repeated publication carries the same
-    id.
+    """Returns 32 hex digits that depend on the content only, so that every publication of a command
+    has the same id.
     """
     return blake2b(
         "\x1f".join((cluster, str(epoch), str(round_), action, bundle)).encode(), digest_size=16

@@ -26,27 +26,31 @@ ClosedBy = Literal["sweep", "all-reported", "lateness"]
 
 @dataclass(frozen=True)
 class Rules:
-    """The settings that apply to a round. `by_mode`: what its mode decides; `usage`: of a broker,
-    in records; `meanings`: of the reason codes of all rules that apply; `windows`:
-    `limits.windows`, parsed; `isolation_by_id`: see `PoliciesView.by_id`;
-    `capacities`: of brokers, by the operator.
-    """
+    """The settings and rules of all rounds."""
 
+    #: Name of the strategy.
     strategy: str
     mode: Mode
+    #: Rules that depend on the mode.
     by_mode: ModeRules
     round: RoundSettings
+    #: Version of the rules, for records.
     version: str
     destinations: DestinationRules
+    #: Computes the usage of a broker in records.
     usage: Usage
+    #: Meanings of the reason codes of all these rules.
     meanings: Meanings
     limits: LimitSettings = LimitSettings()
+    #: `limits.windows`, parsed.
     windows: tuple[Window, ...] = ()
     splitting: SplitSettings = SplitSettings()
     throttling: AdviceSettings = AdviceSettings()
     drains: DrainSettings = DrainSettings()
     rivals: RivalSettings = RivalSettings()
+    #: See `PoliciesView.by_id`.
     isolation_by_id: bool = False
+    #: Capacities of brokers by the operator.
     capacities: Capacities = Capacities()
 
 
@@ -56,17 +60,17 @@ class RoundInput:
 
     #: Name of the cluster.
     cluster: str
-    #: Its state, without what has expired; `state.round` is the round before.
+    #: Its state without expired entries; `state.round` is the round before.
     state: ClusterState
     #: The cluster's time.
     now_ms: int
-    #: Which condition closed the round.
+    #: The condition that closed the round.
     closed_by: ClosedBy
     #: All known brokers, in order of first appearance.
     brokers: tuple[BrokerState, ...]
-    #: A broker's packed bundle table; unpacks nothing by itself. None where there is no table.
+    #: Returns the packed bundle table of a broker; None without one.
     read_table: Callable[[str], bytes | None]
-    #: Draining broker → all its bundles by the collector's newest note, if there is one.
+    #: Draining broker → the collector's newest note of its bundles, if there is one.
     owned: Mapping[str, Owned] = field(default_factory=dict)
     #: All brokers of the sweep that closes the round; None where another record closes it.
     listed: Collection[str] | None = None
@@ -84,29 +88,33 @@ class RoundInput:
 
     @property
     def memory(self) -> Memory:
-        """Memory of strategies."""
-        return Memory({one.broker: one.memory for one in self.brokers}, self.state.memory)
+        """Memory of strategies, from the states of cluster and brokers."""
+        return Memory({broker.broker: broker.memory for broker in self.brokers}, self.state.memory)
 
     def with_memory(self, memory: Memory) -> "RoundInput":
-        """The input with another memory."""
-        brokers = tuple(replace(one, memory=memory.brokers[one.broker]) for one in self.brokers)
+        """Returns the input with another memory, which must have all brokers."""
+        brokers = tuple(
+            replace(broker, memory=memory.brokers[broker.broker]) for broker in self.brokers
+        )
         return replace(self, brokers=brokers, state=replace(self.state, memory=memory.cluster))
 
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """Result of a round: its commands, its record, the new memory, and its total moves.
-
-    `loads`: bundle → the part (0–1) of its broker's traffic that moves with it; `throughputs`:
-    bundle → its part of the budget (bytes/s); `intents`: with the progress of drains; `decided`:
-    False if a rule raised an error, or records were set aside.
-    """
+    """The result of a round."""
 
     commands: tuple[Command, ...]
+    #: The record of the round.
     round: Round
+    #: The new memory.
     memory: Memory
+    #: Bundle of a command → the part (0–1) of its broker's traffic that moves with it.
     loads: Mapping[str, float]
+    #: The part of the budgets that the round used; None if it moves nothing.
     spent: Spent | None = None
+    #: Bundle of a command → its part of the budget (bytes/s).
     throughputs: Mapping[str, float] = field(default_factory=dict)
+    #: The intents with the progress of drains.
     intents: Intents = NO_INTENTS
-    decided: bool = True
+    #: False if a rule raised an error, or if records were over the quota.
+    is_decided: bool = True

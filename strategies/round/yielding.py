@@ -1,4 +1,4 @@
-"""Decides whether a round yields to something else that moves bundles, and says so."""
+"""Lets rounds yield to something else that moves bundles (a rival), and makes their skips."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import replace
 from strategies.cluster.budget import HOUR_MS
 from strategies.cluster.cool_downs import of_foreign_moves
 from strategies.cluster.model import Skip
-from strategies.cluster.rival_state import ForeignMove, Rivals, without_old_commands
+from strategies.cluster.rival_state import ForeignMove, Rivals, forget_old_commands
 from strategies.cluster.rule_settings import RivalSettings
 from strategies.reason_codes import NEXT_ROUNDS, Meaning
 
@@ -22,16 +22,16 @@ MEANINGS = (
     Meaning("moved-by-others", "waiting", 660, NEXT_ROUNDS),
 )
 
-#: Number of rounds within an hour with moves against the rebalancer's that make it yield.
+#: Number of rounds within an hour with moves against the rebalancer's from which on rounds yield.
 _UNDONE_ROUNDS = 2
-#: The calm time doubles at most so often.
+#: Maximum number of doublings of the calm time.
 _MOST_AGAIN = 3
-#: Maximum number of moves that are kept, and of pairs of brokers that a sentence names.
+#: Maximum number of foreign moves in a state, and of pairs of brokers that a sentence names.
 _KEPT, _NAMED = 1_000, 3
 
 
 def update_yielding(rivals: Rivals, now_ms: int, settings: RivalSettings, rest_ms: int) -> Rivals:
-    """Starts or ends yielding when a round closes. `rest_ms`: how long moved bundles rest."""
+    """Starts or ends yielding when a round closes. `rest_ms`: `round.cool_down_ms`."""
     oldest = now_ms - max(HOUR_MS, rest_ms)
     moves = tuple(move for move in (*rivals.moves, *rivals.news) if move.ts >= oldest)[-_KEPT:]
     against = [now_ms] if any(move.against for move in rivals.news) else []
@@ -41,28 +41,28 @@ def update_yielding(rivals: Rivals, now_ms: int, settings: RivalSettings, rest_m
         moves=moves,
         against_ms=(*(ts for ts in rivals.against_ms if ts >= now_ms - HOUR_MS), *against),
     )
-    rivals = without_old_commands(rivals, now_ms)
+    rivals = forget_old_commands(rivals, now_ms)
     if rivals.yielding_ms is not None:
         newest = max((move.ts for move in moves), default=-1)
         calm = newest <= now_ms - calm_ms(rivals, settings) or settings.moves_per_hour == 0
         ended = replace(rivals, yielding_ms=None, settled_ms=now_ms, against_ms=())
         return ended if calm else rivals
-    if settings.moves_per_hour == 0 or not _is_rivalled(rivals, now_ms, settings):
+    if settings.moves_per_hour == 0 or not _has_rival(rivals, now_ms, settings):
         return rivals
-    again = rivals.again + 1 if _is_just_back(rivals, now_ms) else 0
-    return replace(rivals, yielding_ms=now_ms, again=min(again, _MOST_AGAIN))
+    relapses = rivals.again + 1 if _is_just_back(rivals, now_ms) else 0
+    return replace(rivals, yielding_ms=now_ms, again=min(relapses, _MOST_AGAIN))
 
 
 def calm_ms(rivals: Rivals, settings: RivalSettings) -> int:
-    """Time without foreign moves after which rounds act again. Doubles with every relapse, because
-    a rival that only reverts our moves is silent while rounds yield.
+    """Returns the time (ms) without foreign moves after which rounds act again. It doubles with
+    every relapse, because a rival that only reverts our moves is silent while rounds yield.
     """
     return settings.calm_ms << rivals.again
 
 
-def _is_rivalled(rivals: Rivals, now_ms: int, settings: RivalSettings) -> bool:
-    """True if foreign moves are too many, or undo the rebalancer's; of a rival that it knows, once
-    is enough.
+def _has_rival(rivals: Rivals, now_ms: int, settings: RivalSettings) -> bool:
+    """True if there are too many foreign moves, or enough rounds with moves that undo the
+    rebalancer's. Within an hour after rounds ended yielding, one such round is enough.
     """
     undone = 1 if _is_just_back(rivals, now_ms) else _UNDONE_ROUNDS
     return (
@@ -76,13 +76,13 @@ def _is_just_back(rivals: Rivals, now_ms: int) -> bool:
 
 
 def _foreign_moves(rivals: Rivals, now_ms: int) -> Sequence[ForeignMove]:
-    """The foreign moves of the last hour to which rounds have not yielded yet."""
+    """Returns the foreign moves of the last hour to which rounds have not yielded yet."""
     since_ms = max(now_ms - HOUR_MS, rivals.settled_ms)
     return [move for move in rivals.moves if move.ts > since_ms]
 
 
-def who(rivals: Rivals) -> str:
-    """Says who moves bundles, as far as the newest sweep shows it."""
+def describe_rival(rivals: Rivals) -> str:
+    """Returns a phrase about the rival, as far as the newest sweep shows who it is."""
     if rivals.leader is None or rivals.shedding is None:
         return "the collector could not read at the leader whether Pulsar's own shedder is on"
     if rivals.shedding:
@@ -93,37 +93,37 @@ def who(rivals: Rivals) -> str:
     )
 
 
-def skips(
+def rival_skips(
     rivals: Rivals, cluster: str, now_ms: int, settings: RivalSettings, rest_ms: int
 ) -> tuple[Skip, ...]:
-    """Returns the skips for foreign moves: the bundles that rest, and the reason to yield."""
+    """Returns the skips about foreign moves: the bundles that rest, and the reason to yield."""
     if not rivals.moves:
         return ()
     rest = of_foreign_moves(rivals, now_ms, rest_ms)
-    found = []
+    reasons = []
     if rest:
         recent = [move for move in rivals.moves if move.ts >= now_ms - rest_ms]
         text = (
             f"something else moved {_number(len(recent), 'bundle')} ({_paths(recent)}); "
-            f"{who(rivals)}; "
+            f"{describe_rival(rivals)}; "
             f"each rests for round.cool_down_ms = {rest_ms}"
         )
-        found.append(
+        reasons.append(
             Skip("bundle", tuple(rest), "moved-by-others", text, evidence={"moves": len(recent)})
         )
     if rivals.yielding_ms is not None:
-        found.append(_yields(rivals, cluster, now_ms, settings))
-    return tuple(found)
+        reasons.append(_yielding_skip(rivals, cluster, now_ms, settings))
+    return tuple(reasons)
 
 
-def _yields(rivals: Rivals, cluster: str, now_ms: int, settings: RivalSettings) -> Skip:
+def _yielding_skip(rivals: Rivals, cluster: str, now_ms: int, settings: RivalSettings) -> Skip:
     moves = _foreign_moves(rivals, now_ms)
     since_ms = min((move.ts for move in moves), default=rivals.yielding_ms or now_ms)
     last_ms = max((move.ts for move in rivals.moves), default=now_ms)
     text = (
         f"something else has moved {_number(len(moves), 'bundle')} in "
         f"{_minutes(now_ms - since_ms)} ({_paths(moves)}), the last one "
-        f"{_minutes(now_ms - last_ms)} ago; {who(rivals)}; rounds act again after "
+        f"{_minutes(now_ms - last_ms)} ago; {describe_rival(rivals)}; rounds act again after "
         f"{_minutes(calm_ms(rivals, settings))} (rivals.calm_ms) without such a move"
     )
     return Skip(
@@ -141,12 +141,12 @@ def _yields(rivals: Rivals, cluster: str, now_ms: int, settings: RivalSettings) 
 
 
 def _paths(moves: Sequence[ForeignMove]) -> str:
-    """From where to where, the most frequent first."""
+    """Returns the pairs of brokers of the moves as a phrase, the most frequent first."""
     counts = Counter((move.source, move.destination) for move in moves)
-    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    named = [f"{count} from {source} to {to}" for (source, to), count in ranked[:_NAMED]]
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ways = [f"{count} from {source} to {to}" for (source, to), count in ranked[:_NAMED]]
     others = len(ranked) - _NAMED
-    return ", ".join([*named, *([f"{others} other ways"] if others > 0 else [])])
+    return ", ".join([*ways, *([f"{others} other ways"] if others > 0 else [])])
 
 
 def _number(count: int, noun: str) -> str:

@@ -21,7 +21,7 @@ def moved_aside(
     copied, for it stays until a new one replaces it: a start after a kill finds the old checkpoint
     and its epoch, and moves the rest; `keep`: files that stay.
     """
-    names = sorted(one.name for one in folder.iterdir() if one.name not in (guard, *keep))
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name not in (guard, *keep))
     text = (folder / guard).read_text("utf-8")
     aside = _free(folder, formats, guard, text, names)
     aside.mkdir(exist_ok=True)
@@ -35,8 +35,8 @@ def moved_aside(
 def _free(
     folder: Path, formats: Mapping[str, int], guard: str, text: str, names: Collection[str]
 ) -> Path:
-    """The first place without another checkpoint; one that a killed start has begun to fill is
-    free.
+    """Returns the first place without another checkpoint; one that a killed start has begun to fill
+    is free.
     """
 
     def is_taken(place: Path) -> bool:
@@ -62,18 +62,18 @@ def name_schemas(files: Path, folder: Path) -> None:
     """
     for file in files.glob("state/*/_metadata/v2/[0-9]*"):
         text = file.read_text("utf-8")
-        named = _FOLDER.sub(lambda _: f"file:{folder}", text)
-        if named != text:
+        renamed = _FOLDER.sub(lambda _: f"file:{folder}", text)
+        if renamed != text:
             file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
             draft = file.with_name(f".{file.name}.draft")
             with naming(draft):
-                draft.write_text(named, "utf-8")
+                draft.write_text(renamed, "utf-8")
             draft.replace(file)
 
 
 def committed_batch(folder: Path) -> int | None:
-    """The last micro-batch of a checkpoint, -1 before the first; None if one was begun and not
-    committed: it will be repeated.
+    """Returns the last micro-batch of a checkpoint, -1 before the first; None if one was begun and
+    not committed: it will be repeated.
 
     Read from Spark's logs: a file in `offsets` when a micro-batch begins, one in `commits` when it
     ends.

@@ -79,7 +79,7 @@ class Held:
         return self.guard.epoch
 
     def lines(self) -> Iterator[str]:
-        """What the log says of it."""
+        """Yields lines for the log."""
         if self.aside is not None:
             yield f"state of another format: the checkpoint of before is in {self.aside} now"
         yield f"epoch {self.epoch}: executors refuse commands of older epochs"
@@ -88,7 +88,9 @@ class Held:
 
 
 def checkpoint_folder(job: JobSettings) -> Path:
-    """The folder as a path. Raises SettingsError for locations that are not on this machine."""
+    """Returns the folder as a path. Raises SettingsError for locations that are not on this
+    machine.
+    """
     folder = local_path(job.checkpoint)
     if folder is None:
         shared = (
@@ -152,7 +154,7 @@ def other_settings(folder: Path, guard: Guard) -> list[str]:
 
 
 def foreign_names(folder: Path) -> list[str]:
-    """What is in a folder that a new checkpoint cannot have, by name."""
+    """Returns the names of entries in a folder that no new checkpoint has."""
     return sorted(entry.name for entry in folder.iterdir() if entry.name not in _OURS)
 
 
@@ -163,7 +165,7 @@ def _check_or_begin(
     next_epoch: Callable[[], int],
     warming: Warming,
 ) -> tuple[Guard, Change | None]:
-    """The guard from now on, and the changes since the last start."""
+    """Returns the guard from now on, and the changes since the last start."""
     if written is not None:
         return _continue(folder, written, guard.after(written), warming)
     foreign = foreign_names(folder)
@@ -178,7 +180,7 @@ def _check_or_begin(
 
 
 def _begun(guard: Guard, next_epoch: Callable[[], int], warming: Warming) -> Guard:
-    """The guard of a new checkpoint."""
+    """Returns the guard of a new checkpoint."""
     return replace(guard.at_least(next_epoch()), warm=warming.decide())
 
 
@@ -222,7 +224,7 @@ def _continue(
 
 
 def _aside(folder: Path, written: Guard) -> Path:
-    """Where the checkpoint is now."""
+    """Moves a checkpoint of another state format aside. Returns its new folder."""
     try:
         return moved_aside(folder, written.state, GUARD, LOCKS)
     except OSError as error:
@@ -247,7 +249,9 @@ def _advice(differing: list[str], now: Guard) -> Iterator[str]:
 
 
 def _differing(written: Guard, now: Guard) -> list[str]:
-    """Dotted paths that differ; for a changed strategy only its name, not all its settings."""
+    """Returns the dotted paths that differ; for a changed strategy only its name, not all its
+    settings.
+    """
     missing = object()
     paths = [*now.settings, *(path for path in written.settings if path not in now.settings)]
     differing = [

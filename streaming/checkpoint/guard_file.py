@@ -54,7 +54,7 @@ class Change:
     settings: Mapping[str, Any]
 
     def lines(self) -> Iterator[str]:
-        """One line of text per setting."""
+        """Yields one line of text per setting."""
         for path, (before, after) in self.settings.items():
             yield (
                 f"{path}: {json.dumps(after)} from here on; it was {json.dumps(before)} in epoch "
@@ -64,20 +64,20 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class WarmStart:
-    """What a new checkpoint reads without publishing: decided once, before the first micro-batch,
-    so that a start after a kill continues with the same boundary.
-
-    `since_ms`: reading begins with records of this time (ms since the epoch); `until`: partition
-    → offset of its first record that is published; in other partitions, all are. `done`: all
-    records before `until` have been committed.
+    """The telemetry that a new checkpoint reads without publishing. Decided once, before the first
+    micro-batch, so that a start after a kill continues with the same boundary.
     """
 
+    #: Reading begins with records of this time (ms since the epoch).
     since_ms: int
+    #: Partition → offset of its first record whose rows are published; in other partitions, the
+    #: rows of all records are.
     until: Mapping[int, int]
+    #: All records before `until` have been committed.
     done: bool = False
 
     def passed(self, end: str | None) -> bool:
-        """Whether a micro-batch reached `until` in all partitions. `end`: its end offset, as Spark
+        """True if a micro-batch reached `until` in all partitions. `end`: its end offset, as Spark
         reports it.
         """
         try:
@@ -89,17 +89,16 @@ class WarmStart:
 
 @dataclass(frozen=True, slots=True)
 class Warming:
-    """How a new checkpoint of these settings fills its memory. `minutes`: of telemetry that it
-    reads without publishing, 0 for none; `decide`: called before its guard file is written; None if
-    it reads and publishes all.
-    """
+    """The rules by which a new checkpoint fills its memory."""
 
+    #: Minutes of telemetry that it reads without publishing; 0 for none.
     minutes: int = 0
+    #: Called before its guard file is written; returns None if all rows are published.
     decide: Callable[[], WarmStart | None] = field(default=lambda: None)
 
     @property
     def in_words(self) -> str:
-        """What becomes of averages and hit counts, for people who must name a new checkpoint."""
+        """A phrase about averages and hit counts, for people who must name a new checkpoint."""
         if not self.minutes:
             return "averages and hit counts then start from zero"
         return (
@@ -112,7 +111,9 @@ NO_WARMING = Warming()
 
 
 def _reached(end: Mapping[str, Any]) -> Callable[[int, int], bool]:
-    """Whether a partition was read up to an offset; `end`: of a micro-batch."""
+    """Returns a function (partition, offset) → True if the partition was read up to the offset.
+    `end`: end offset of a micro-batch.
+    """
     if "segment" in end:  # of a file topic, whose segments follow each other
         place = int(end["segment"]), int(end["byte"])
         return lambda segment, byte: segment < place[0] or (segment, byte) <= place
@@ -155,12 +156,12 @@ class Guard:
         return int(self.settings[_EPOCH])
 
     def at_least(self, epoch: int) -> "Guard":
-        """The guard with this epoch, unless its own is higher."""
+        """Returns the guard with this epoch, unless its own is higher."""
         return replace(self, settings={**self.settings, _EPOCH: max(epoch, self.epoch)})
 
     def after(self, written: "Guard") -> "Guard":
-        """The guard of a start that continues a checkpoint: its epoch or a higher one, and its
-        number of partitions if that is `auto`, what it has read without publishing, and its
+        """Returns the guard of a start that continues a checkpoint: its epoch or a higher one, and
+        its number of partitions if that is `auto`, what it has read without publishing, and its
         changes.
         """
         partitions = self.settings[PARTITIONS]
@@ -176,7 +177,7 @@ class Guard:
 
 
 def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
-    """The guard of a new checkpoint."""
+    """Returns the guard of a new checkpoint."""
     settings: dict[str, Any] = {"shedding.strategy": engine.strategy, "shedding.mode": engine.mode}
     settings[PULSAR_VERSION] = engine.pulsar_version
     for section, values in (
@@ -208,7 +209,7 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
 
 
 def written_guard(folder: Path) -> Guard | None:
-    """The guard of a checkpoint; None for a new one. Raises StateVersionError."""
+    """Returns the guard of a checkpoint; None for a new one. Raises StateVersionError."""
     return read_guard(folder) if (folder / GUARD).exists() else None
 
 
@@ -221,8 +222,8 @@ def read_guard(folder: Path) -> Guard:
         tree = json.loads(path.read_bytes())
         version, digest = tree["format"], tree["digest"]
         changes = tuple(
-            Change(int(one["batch"]), int(one["epoch"]), dict(one["settings"]))
-            for one in tree.get("changes", ())
+            Change(int(change["batch"]), int(change["epoch"]), dict(change["settings"]))
+            for change in tree.get("changes", ())
         )
         warm = msgspec.convert(tree.get("warm_start"), WarmStart | None, str_keys=True)
         guard = Guard(

@@ -57,12 +57,14 @@ def locked(folder: Path, timeout_s: float) -> Iterator[int]:
 
 
 def used_by_another(folder: Path) -> str:
-    """The sentence for a folder that is in use."""
+    """Returns the sentence for a folder that is in use."""
     return f"another job uses the checkpoint {folder}: stop it first, or name another folder"
 
 
 def holder(folder: Path) -> Holder | None:
-    """The process that uses a folder; None if it runs a version that does not record itself."""
+    """Returns the process that uses a folder; None if it runs a version that does not record
+    itself.
+    """
     try:
         tree = json.loads((folder / _LOCK).read_bytes())
         return Holder(int(tree["pid"]), str(tree["host"]), int(tree["since_ms"]))

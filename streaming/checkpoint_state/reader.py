@@ -78,7 +78,7 @@ class CheckpointState:
 
 
 def read_state(checkpoint: str | Path, *, session: SparkSession | None = None) -> CheckpointState:
-    """The state as of the last committed micro-batch; empty before the first.
+    """Returns the state as of the last committed micro-batch; empty before the first.
 
     Raises StateVersionError for a folder that is no checkpoint of this program and version,
     SparkStartError.
@@ -110,7 +110,7 @@ def read_state(checkpoint: str | Path, *, session: SparkSession | None = None) -
 
 
 def state_of(clusters: Mapping[str, SparkStore]) -> CheckpointState:
-    """The rows of these clusters."""
+    """Returns the rows of these clusters."""
     states = {name: clusters[name].get_cluster() for name in sorted(clusters)}
     brokers = [
         _row(name, state, broker)
@@ -183,8 +183,8 @@ def spark_for(folder: Path, session: SparkSession | None) -> Iterator[SparkSessi
 
 
 def read_shards(spark: SparkSession, folder: Path, *, tables: bool = True) -> Shards:
-    """The rows as of the last committed micro-batch. `tables`: also those of bundles, which are
-    most of them. Raises PySparkException.
+    """Returns the rows as of the last committed micro-batch. `tables`: also those of bundles, which
+    are most of them. Raises PySparkException.
     """
     # Accessing `streams` starts Spark's state coordinator, which the state reader needs but does
     # not start itself.
@@ -193,19 +193,19 @@ def read_shards(spark: SparkSession, folder: Path, *, tables: bool = True) -> Sh
     rows = state.option("stateVarName", "state").load()
     if not tables:
         rows = rows.where(~F.col("user_map_key.name").startswith(f"{TABLES}/"))
-    found: defaultdict[int, MemoryVariable] = defaultdict(MemoryVariable)
+    shards: defaultdict[int, MemoryVariable] = defaultdict(MemoryVariable)
     for row in rows.toLocalIterator():
-        found[row.key.shard].updateValue(
+        shards[row.key.shard].updateValue(
             (row.user_map_key.name,), (bytes(row.user_map_value.packed),)
         )
-    return found
+    return shards
 
 
 def clusters_of(shards: Shards, *, tables: bool = True) -> dict[str, SparkStore]:
-    """The state of every cluster. `tables`: see `read_shards`. Raises StateVersionError for rows
-    that are not whole.
+    """Returns the state of every cluster. `tables`: see `read_shards`. Raises StateVersionError for
+    rows that are not whole.
     """
-    found: dict[str, SparkStore] = {}
+    stores: dict[str, SparkStore] = {}
     for variable in shards.values():
         (packed,) = variable.rows[row_name(HEAD),]
         head = unpack_head(packed)
@@ -213,5 +213,5 @@ def clusters_of(shards: Shards, *, tables: bool = True) -> dict[str, SparkStore]
             head = head._replace(tables=())
         store = ShardStore()
         store.follow(head, Rows(variable))
-        found |= {name: store.cluster(name) for name in store.clusters()}
-    return found
+        stores |= {name: store.cluster(name) for name in store.clusters()}
+    return stores

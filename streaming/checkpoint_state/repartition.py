@@ -122,20 +122,20 @@ def _last_batch(folder: Path) -> int:
     return batch
 
 
-def exchange(one: Path, other: Path) -> None:
-    """Two folders get each other's name at once, so that no start finds none. Raises
+def exchange(folder: Path, other: Path) -> None:
+    """Gives two folders each other's name at once, so that no start finds none. Raises
     StateVersionError on file systems that cannot do this.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.renameat2(_HERE, bytes(one), _HERE, bytes(other), _EXCHANGE) != 0:
+    if libc.renameat2(_HERE, bytes(folder), _HERE, bytes(other), _EXCHANGE) != 0:
         raise StateVersionError(
-            f"{one} and {other} cannot be exchanged ({os.strerror(ctypes.get_errno())}): nothing "
-            "has changed; use --to to name another folder"
+            f"{folder} and {other} cannot be exchanged ({os.strerror(ctypes.get_errno())}): "
+            "nothing has changed; use --to to name another folder"
         )
 
 
 def checked(folder: Path, partitions: int, to: Path | None) -> Guard:
-    """The guard of a checkpoint that can be copied. Raises StateVersionError."""
+    """Returns the guard of a checkpoint that can be copied. Raises StateVersionError."""
     guard = read_guard(folder)
     if guard.state != STATE_FORMAT:
         raise StateVersionError(
@@ -154,13 +154,13 @@ def _copy(spark: SparkSession, folder: Path, batch: int, partitions: int, to: Pa
         raise StateVersionError(f"{folder} {_NO_STATE}")
     with tempfile.TemporaryDirectory(prefix="rebalancer-") as folder_of_rows:
         rows = f"file://{folder_of_rows}/rows"
-        found = [
+        rows_of_clusters = [
             (shard, name, packed)
             for shard, variable in distributed(before, partitions).items()
             for (name,), (packed,) in variable.rows.items()
         ]
         # One file, so that all rows are one micro-batch.
-        spark.createDataFrame(found, _COLUMNS).coalesce(1).write.parquet(rows)
+        spark.createDataFrame(rows_of_clusters, _COLUMNS).coalesce(1).write.parquet(rows)
         _write(spark, rows, partitions, to)
     if content(clusters_of(read_shards(spark, to))) != content(before):
         raise StateVersionError(
@@ -194,7 +194,7 @@ def _write(spark: SparkSession, rows: str, partitions: int, to: Path) -> None:
 
 
 def _continue_from(folder: Path, batch: int, to: Path) -> None:
-    """The new checkpoint's only micro-batch ends where the old one's last one ended."""
+    """Makes the new checkpoint's only micro-batch end where the old one's last one ended."""
     (only,) = (to / "offsets").glob("[0-9]*")
     version, mine, *_ = only.read_text("utf-8").splitlines()
     other, _, *places = (folder / "offsets" / str(batch)).read_text("utf-8").splitlines()
@@ -230,18 +230,18 @@ class RowWriter(StatefulProcessor):
 
 
 def distributed(clusters: Mapping[str, SparkStore], partitions: int) -> Shards:
-    """The rows of the same clusters in the shards of another number of partitions."""
+    """Returns the rows of the same clusters in the shards of another number of partitions."""
     stores: defaultdict[int, ShardStore] = defaultdict(ShardStore)
     for name, store in clusters.items():
         store.copy_to(stores[shard_of(name, partitions)].cluster(name))
-    found = {shard: MemoryVariable() for shard in stores}
+    shards = {shard: MemoryVariable() for shard in stores}
     for shard, written in stores.items():
-        written.flush(Rows(found[shard]))
-    return found
+        written.flush(Rows(shards[shard]))
+    return shards
 
 
 def content(clusters: Mapping[str, SparkStore]) -> dict[str, object]:
-    """All that is to be equal: every cluster's bytes, brokers and tables."""
+    """Returns all that is to be equal: every cluster's bytes, brokers and tables."""
     return {
         name: (
             to_bytes(store.get_cluster()),

@@ -28,7 +28,7 @@ def connect_early() -> None:
 
 
 def _hand_over(connection: socket.socket) -> None:
-    """PySpark's first connection is this one; it gets the answer to the secret."""
+    """Gives PySpark this connection as its first one, which gets the answer to the secret."""
     from pyspark import util, worker_util
 
     waiting = [connection]

@@ -95,14 +95,16 @@ def check_environment(file: Path) -> None:
     """Compares an archive with the packages of this Python. Raises SettingsError with the
     differences and the next step.
     """
-    there, here = read_manifest(file), _manifest(needed_distributions())
+    packed, installed = read_manifest(file), _manifest(needed_distributions())
     differing = (
-        [f"Python {there.python}, here {here.python}"] if there.python != here.python else []
+        [f"Python {packed.python}, here {installed.python}"]
+        if packed.python != installed.python
+        else []
     )
     differing += [
-        f"{name} {there.packages.get(name, 'not at all')}, here {version}"
-        for name, version in here.packages.items()
-        if there.packages.get(name) != version
+        f"{name} {packed.packages.get(name, 'not at all')}, here {version}"
+        for name, version in installed.packages.items()
+        if packed.packages.get(name) != version
     ]
     if differing:
         more = f", and {len(differing) - 3} more" if len(differing) > 3 else ""
@@ -115,8 +117,8 @@ def check_environment(file: Path) -> None:
 
 
 def read_manifest(file: Path) -> Manifest:
-    """The manifest of an archive. Raises SettingsError for a file that `rebalancer ship` did not
-    write.
+    """Returns the manifest of an archive. Raises SettingsError for a file that `rebalancer ship`
+    did not write.
     """
     try:
         with tarfile.open(file, "r:gz") as archive:
@@ -140,26 +142,26 @@ def read_manifest(file: Path) -> Manifest:
 
 
 def python_name() -> str:
-    """The name of Python on workers that get their packages from an archive."""
+    """Returns the name of Python on workers that get their packages from an archive."""
     return f"python{_python()}"
 
 
 def needed_distributions() -> dict[str, metadata.Distribution]:
-    """The job's dependencies by name, without our package and Spark. Requirements for other
+    """Returns the job's dependencies by name, without our package and Spark. Requirements for other
     platforms are not installed here.
     """
-    found: dict[str, metadata.Distribution] = {}
+    dependencies: dict[str, metadata.Distribution] = {}
     waiting = _requirements(metadata.distribution(_PRODUCT), "spark")
     while waiting:
         name = waiting.pop()
-        if name in found or name in _SPARKS_OWN:
+        if name in dependencies or name in _SPARKS_OWN:
             continue
         try:
-            found[name] = metadata.distribution(name)
+            dependencies[name] = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             continue
-        waiting += _requirements(found[name])
-    return dict(sorted(found.items()))
+        waiting += _requirements(dependencies[name])
+    return dict(sorted(dependencies.items()))
 
 
 def _requirements(distribution: metadata.Distribution, extra: str = "") -> list[str]:
@@ -176,7 +178,7 @@ def _requirements(distribution: metadata.Distribution, extra: str = "") -> list[
 
 
 def packed_files(distributions: Iterable[metadata.Distribution]) -> Iterator[tuple[Path, str]]:
-    """Each installed file and its name in the archive; without commands, which are in other
+    """Yields each installed file and its name in the archive, without commands, which are in other
     folders, and compiled bytecode.
     """
     for distribution in distributions:
@@ -198,7 +200,7 @@ def _manifest(distributions: Mapping[str, metadata.Distribution]) -> Manifest:
     return Manifest(
         _python(),
         sysconfig.get_platform(),
-        {name: one.version for name, one in distributions.items()},
+        {name: distribution.version for name, distribution in distributions.items()},
     )
 
 
@@ -243,12 +245,12 @@ class Application:
     jars: tuple[str, ...]
 
     def files(self) -> list[Path]:
-        """All files."""
-        named = (LAUNCHER, STANDALONE, ENVIRONMENT, *(f"jars/{jar}" for jar in self.jars))
-        return [self.folder / name for name in named]
+        """Returns all files."""
+        names = (LAUNCHER, STANDALONE, ENVIRONMENT, *(f"jars/{jar}" for jar in self.jars))
+        return [self.folder / name for name in names]
 
     def uri(self, name: str) -> str:
-        """A file as Spark reads it in lists: blanks, # and % are escaped."""
+        """Returns a file as Spark reads it in lists: blanks, # and % are escaped."""
         return (self.folder / name).as_uri()
 
 
@@ -283,25 +285,27 @@ def write_application(folder: Path, job: JobSettings) -> Application:
     return Application(folder.absolute(), tuple(jar.name for jar in jars))
 
 
-def client_words(made: Application, job: JobSettings, arguments: Sequence[str]) -> list[str]:
-    """The command line for client mode. `arguments`: of `rebalancer`."""
-    return ["spark-submit", *_options(made, job), made.uri(LAUNCHER), *arguments]
+def client_words(application: Application, job: JobSettings, arguments: Sequence[str]) -> list[str]:
+    """Returns the command line for client mode. `arguments`: of `rebalancer`."""
+    return ["spark-submit", *_options(application, job), application.uri(LAUNCHER), *arguments]
 
 
-def cluster_words(made: Application, job: JobSettings, arguments: Sequence[str]) -> list[str]:
-    """The command line for cluster mode on a standalone master, which accepts only Java programs:
-    one of Spark's own starts Python.
+def cluster_words(
+    application: Application, job: JobSettings, arguments: Sequence[str]
+) -> list[str]:
+    """Returns the command line for cluster mode on a standalone master, which accepts only Java
+    programs: one of Spark's own starts Python.
     """
     runner = ["--class", "org.apache.spark.deploy.PythonRunner"]
-    jar = [made.uri(STANDALONE), STANDALONE, ""]
-    options = ["--deploy-mode", "cluster", *_options(made, job), *runner]
+    jar = [application.uri(STANDALONE), STANDALONE, ""]
+    options = ["--deploy-mode", "cluster", *_options(application, job), *runner]
     return ["spark-submit", *options, *jar, *arguments]
 
 
-def _options(made: Application, job: JobSettings) -> Iterator[str]:
+def _options(application: Application, job: JobSettings) -> Iterator[str]:
     yield from ("--master", job.master)
     yield from ("--driver-memory", job.driver_memory)
-    yield from ("--archives", f"{made.uri(ENVIRONMENT)}#{spark_launcher.UNPACKED}")
+    yield from ("--archives", f"{application.uri(ENVIRONMENT)}#{spark_launcher.UNPACKED}")
     yield from ("--conf", f"spark.pyspark.python={python_name()}")
-    if made.jars:
-        yield from ("--jars", ",".join(made.uri(f"jars/{jar}") for jar in made.jars))
+    if application.jars:
+        yield from ("--jars", ",".join(application.uri(f"jars/{jar}") for jar in application.jars))

@@ -36,24 +36,24 @@ def main() -> None:
         )
     properties = connect().java.lang.System
     archive = shipped_archive(properties.getProperty("spark.archives") or "")
-    here = _path(archive) or archive
+    place = _path(archive) or archive
     try:
-        _find_packages(archive, Path(here))
+        _find_packages(archive, Path(place))
     except _UNREADABLE as error:
-        sys.exit(f"error: {here} cannot be unpacked into {tempfile.gettempdir()}: {error}")
+        sys.exit(f"error: {place} cannot be unpacked into {tempfile.gettempdir()}: {error}")
     try:
         _check_spark()
         (program,) = metadata.entry_points(group="console_scripts", name="rebalancer")
         run = program.load()
     except (ImportError, ValueError) as error:
-        sys.exit(f"error: {error}: {_why_missing(here)}")
+        sys.exit(f"error: {error}: {_why_missing(place)}")
     master = properties.getProperty("spark.master")
-    sys.argv[1:] = with_those_of_spark(sys.argv[1:], master, here)
+    sys.argv[1:] = with_those_of_spark(sys.argv[1:], master, place)
     run()
 
 
 def is_submitted() -> bool:
-    """Whether `spark-submit` started this process."""
+    """True if `spark-submit` started this process."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -69,8 +69,8 @@ def connect() -> Any:
 
 
 def shipped_archive(archives: str) -> str:
-    """The archive of packages among `archives` (spark.archives), without its folder's name; empty
-    if there is none.
+    """Returns the archive of packages among `archives` (spark.archives), without its folder's name;
+    empty if there is none.
     """
     for archive in archives.split(","):
         place, _, folder = archive.partition("#")
@@ -80,8 +80,8 @@ def shipped_archive(archives: str) -> str:
 
 
 def with_those_of_spark(words: Sequence[str], master: str, archive: str) -> list[str]:
-    """The words of `rebalancer`; those of `run` end with the master and the archive (empty: none)
-    of Spark, so that all others have no effect.
+    """Returns the words of `rebalancer`; those of `run` end with the master and the archive (empty:
+    none) of Spark, so that all others have no effect.
     """
     if next((word for word in words if not word.startswith("-")), "") != "run":
         return [*words]
@@ -108,11 +108,11 @@ def _find_packages(archive: str, file: Path) -> None:
 
 
 def _check_python(wanted: str, archive: Path) -> None:
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if wanted != here:
+    ours = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if wanted != ours:
         sys.exit(
             f"error: {archive} has packages for Python {wanted}, and {sys.executable} is "
-            f"python{here}: submit with --conf spark.pyspark.python=python{wanted}"
+            f"python{ours}: submit with --conf spark.pyspark.python=python{wanted}"
         )
 
 
@@ -142,7 +142,7 @@ def _why_missing(archive: str) -> str:
 
 
 def _path(archive: str) -> str:
-    """The path of a local archive; empty for one that is elsewhere."""
+    """Returns the path of a local archive; empty for one that is elsewhere."""
     parts = urlsplit(archive)
     if parts.scheme not in ("", "file", "local"):
         return ""

@@ -38,9 +38,9 @@ def submitted_settings(
     Java process would follow. `python_path`: for the Python processes that this Java starts, which
     do not inherit ours; workers elsewhere have none of its folders.
     """
-    kept = {name: value for name, value in settings.items() if name not in _OF_JAVA}
+    changeable = {name: value for name, value in settings.items() if name not in _OF_JAVA}
     unpacked = [UNPACKED] if job.environment and not is_local(job.master) else []
-    return kept | {"spark.executorEnv.PYTHONPATH": os.pathsep.join([*unpacked, python_path])}
+    return changeable | {"spark.executorEnv.PYTHONPATH": os.pathsep.join([*unpacked, python_path])}
 
 
 def take_over(job: JobSettings, spark_log: Path) -> None:
@@ -92,7 +92,7 @@ class _Forward:
         self._asked = False
 
     def handle(self, _signal: Any) -> None:
-        """Called by Java."""
+        """Handles a signal; Java calls it."""
         if self._asked:
             os._exit(128 + signal.SIGTERM)
         self._asked = True

@@ -25,7 +25,7 @@ class WorkerReport(NamedTuple):
 
 
 def content_of(path: str) -> str:
-    """SHA-256 of a file, empty if it cannot be read."""
+    """Returns the SHA-256 of a file, empty if it cannot be read."""
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
     except OSError:

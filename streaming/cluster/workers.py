@@ -44,7 +44,7 @@ _MASTER_ANSWERS_S = 10.0
 
 
 def is_local(master: str) -> bool:
-    """Whether the workers are threads and processes of this machine."""
+    """True if the workers are threads and processes of this machine."""
     return master.startswith("local")
 
 
@@ -79,7 +79,7 @@ def worker_settings(job: JobSettings) -> Mapping[str, str]:
 def worker_environment(
     job: JobSettings, outer: Mapping[str, str] = os.environ
 ) -> Mapping[str, str]:
-    """Environment of the driver's Java process, which selects the workers' Python.
+    """Returns the environment of the driver's Java process, which selects the workers' Python.
 
     Local: this Python. Remote: PYSPARK_PYTHON; without it python3.x on the worker's PATH if
     packages come in an archive, otherwise this Python's path. The driver uses the same name, so it
@@ -93,17 +93,17 @@ def worker_environment(
     if is_local(job.master):
         if is_submitted():  # an archive of packages is unpacked for this process alone
             ours += packages
-        here = {
+        local = {
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
-        return {"PYTHONPATH": os.pathsep.join(ours), **here, **allocator_environment(outer)}
-    named = outer.get("PYSPARK_PYTHON") or (python_name() if job.environment else sys.executable)
+        return {"PYTHONPATH": os.pathsep.join(ours), **local, **allocator_environment(outer)}
+    python = outer.get("PYSPARK_PYTHON") or (python_name() if job.environment else sys.executable)
     return {
         "PYTHONPATH": os.pathsep.join([*ours, *packages]),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), outer.get("PATH", os.defpath)]),
-        "PYSPARK_PYTHON": named,
+        "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
 
@@ -156,7 +156,7 @@ def check_workers(
 
 
 def _refusal(address: str) -> str:
-    """The reason why host:port cannot be reached; empty if it can."""
+    """Returns the reason why host:port cannot be reached; empty if it can."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _MASTER_ANSWERS_S).close()
@@ -208,17 +208,17 @@ def read_by_tasks(job: JobSettings, folder: Path) -> Mapping[str, str]:
 
 
 def _complaints(reports: Iterable[WorkerReport], shared: Mapping[str, str]) -> Iterator[str]:
-    for one in sorted(reports):
-        if one.missing:
+    for report in sorted(reports):
+        if report.missing:
             yield (
-                f"job.environment: the Python of worker {one.host} has no "
-                f"{', '.join(one.missing)}: pack what it needs with "
+                f"job.environment: the Python of worker {report.host} has no "
+                f"{', '.join(report.missing)}: pack what it needs with "
                 "`rebalancer ship FILE.tar.gz` and name the file as job.environment, or "
                 "install the same packages there"
             )
-        for path in one.unseen:
+        for path in report.unseen:
             yield (
-                f"{shared[path]}: worker {one.host} does not see {path} of this machine: it must "
-                "be readable there under the same path as here (a folder that driver and all "
+                f"{shared[path]}: worker {report.host} does not see {path} of this machine: it "
+                "must be readable there under the same path as here (a folder that driver and all "
                 "workers share; of a key, a token or a certificate a copy is enough)"
             )

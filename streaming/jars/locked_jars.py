@@ -56,15 +56,15 @@ class Jar:
 
 
 def read_lock(file: Path) -> tuple[Jar, ...]:
-    """The jars of a lock, in its order."""
+    """Returns the jars of a lock, in its order."""
     return tuple(
-        Jar(tuple(one["jar"].split(":")), one["bytes"], one["sha256"])
-        for one in json.loads(file.read_text("utf-8"))["jars"]
+        Jar(tuple(entry["jar"].split(":")), entry["bytes"], entry["sha256"])
+        for entry in json.loads(file.read_text("utf-8"))["jars"]
     )
 
 
 def cache_folder(name: str) -> Path:
-    """Folder of the user's downloaded jars: below XDG_CACHE_HOME, or ~/.cache."""
+    """Returns the folder of the user's downloaded jars: below XDG_CACHE_HOME, or ~/.cache."""
     return (
         Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         / "pulsar-rebalancer"
@@ -73,8 +73,8 @@ def cache_folder(name: str) -> Path:
 
 
 def present(jars: Iterable[Jar], folder: Path) -> list[Path]:
-    """The files of all jars, verified against the lock. Raises JarsMissing with the first that is
-    missing or different.
+    """Returns the files of all jars, verified against the lock. Raises JarsMissing with the first
+    that is missing or different.
     """
     files = []
     for jar in jars:
@@ -99,7 +99,7 @@ def fetch(
     log: Callable[[str], None] = lambda _: None,
     pause_s: float = 1.0,
 ) -> list[Path]:
-    """The files of all jars in `folder`; downloads missing ones.
+    """Returns the files of all jars in `folder`; downloads missing ones.
 
     `log`: gets one line before a download begins; `pause_s`: before the second attempt, longer
     before each further one.
@@ -215,14 +215,16 @@ class JarSettings:
 
 
 def connector_jars() -> tuple[Jar, ...]:
-    """The jars of the connector, as locked."""
+    """Returns the jars of the connector, as locked."""
     return read_lock(_LOCK)
 
 
 def connector_files(
     settings: JarSettings, log: Callable[[str], None] = lambda _: None
 ) -> list[Path]:
-    """The locked jars as files; downloads missing ones. Raises JarsMissing, SettingsError."""
+    """Returns the locked jars as files; downloads missing ones. Raises JarsMissing and
+    SettingsError.
+    """
     if settings.folder:
         return present(connector_jars(), Path(settings.folder).absolute())
     return fetch(connector_jars(), cache_folder("spark-kafka"), settings.maven_url, log)

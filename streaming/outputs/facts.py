@@ -156,7 +156,7 @@ class BatchTally:
         )
         if not (rounds or commands or set_aside) and newest_report_ms is None:
             return
-        skips = Counter(skip.code for one in rounds for skip in one.skips)
+        skips = Counter(skip.code for round_ in rounds for skip in round_.skips)
         newest = _figures_of(rounds) if rounds else None
         self._clusters.append(
             ClusterCounts(
@@ -169,7 +169,7 @@ class BatchTally:
         self._vanished += clusters
 
     def value(self) -> bytes:
-        """The facts as compact JSON."""
+        """Returns the facts as compact JSON."""
         return msgspec.json.encode(BatchFacts(self._rejected, self._clusters, self._vanished))
 
     def _round(self, value: bytes) -> _RoundFields:
@@ -190,7 +190,7 @@ def _figures_of(rounds: Sequence[_RoundFields]) -> RoundFigures:
         newest.usage if isinstance(newest, _RoundFieldsAndUsage) else {},
         newest.forecast,
         _state_of(rounds),
-        dict(Counter(one.state for one in newest.intents if one.state not in ENDED)),
+        dict(Counter(intent.state for intent in newest.intents if intent.state not in ENDED)),
     )
 
 
@@ -198,7 +198,7 @@ def _state_of(rounds: Sequence[_RoundFields]) -> StateFigures | None:
     state = rounds[-1].state
     if state is None:
         return None
-    same = list(takewhile(lambda one: one.state == state, reversed(rounds)))
+    same = list(takewhile(lambda earlier: earlier.state == state, reversed(rounds)))
     return StateFigures(state.code, same[-1].ts, len(same) < len(rounds))
 
 
@@ -219,8 +219,8 @@ class Written:
 
 
 def counted(rows: DataFrame, *, with_facts: bool = False) -> DataFrame:
-    """The same rows, with the counts of each kind added to the progress event of the micro-batch
-    (`observed`).
+    """Returns the same rows, with the counts of each kind added to the progress event of the
+    micro-batch (`observed`).
 
     `with_facts`: the rows contain facts; these are added to the event too, and removed.
     """
@@ -238,6 +238,6 @@ def observed(progress: Any) -> tuple[Written, tuple[BatchFacts, ...]]:
     row = progress.observedMetrics.get(_NAME)
     if row is None:
         return Written(), ()
-    found = row.asDict()
-    facts = tuple(map(read_facts, found.pop(FACTS, ())))
-    return Written(**found), facts
+    observations = row.asDict()
+    facts = tuple(map(read_facts, observations.pop(FACTS, ())))
+    return Written(**observations), facts

@@ -63,12 +63,12 @@ class CollectedOutput:
         self._error: Exception | None = None
 
     def explained(self, error: Exception) -> Exception | None:
-        """The original error of publishing behind an error of the query."""
+        """Returns the original error of publishing behind an error of the query."""
         return self._error
 
     def writer(self, rows: DataFrame) -> DataStreamWriter:
-        """The writer of the query, which publishes the rows of each micro-batch; the micro-batch
-        ends when all are stored.
+        """Returns the writer of the query, which publishes the rows of each micro-batch; the
+        micro-batch ends when all are stored.
         """
         return rows.writeStream.foreachBatch(self._publish)
 
@@ -117,16 +117,16 @@ class KafkaOutput:
         }
 
     def explained(self, error: Exception) -> RebalancerError | None:
-        """Our error behind one of Spark. The broker does not name the topic that refused a record:
-        the text lists all with their limits, lowest first.
+        """Returns our error behind one of Spark. The broker does not name the topic that refused a
+        record: the text lists all with their limits, lowest first.
         """
         if "RecordTooLargeException" not in str(error):
             return None
         facts = {topic.name: topic_facts(topic, self._access) for topic in self._topics.values()}
         takes = sorted(
-            (int(found.configs["max.message.bytes"]), name)
-            for name, found in facts.items()
-            if found is not None
+            (int(limits.configs["max.message.bytes"]), name)
+            for name, limits in facts.items()
+            if limits is not None
         )
         return PublishRejected(
             f"a record is larger than its topic allows: raise the topic's max.message.bytes "
@@ -160,7 +160,7 @@ def open_output(
     stop: threading.Event,
     explained: Callable[[Exception], Exception],
 ) -> Output:
-    """The output for the topics' URIs; all are of one kind (`check_job`)."""
+    """Returns the output for the topics' URIs; all are of one kind (`check_job`)."""
     uris: dict[str, TopicUri] = {kind: getattr(job.connections.topics, kind) for kind in KINDS}
     if uris["commands"].scheme == "kafka":
         return KafkaOutput(uris, kafka)

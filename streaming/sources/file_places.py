@@ -24,9 +24,9 @@ class _Timed(msgspec.Struct):
 
 
 def offset_since(folder: Path, ms: int) -> Offset:
-    """A place before the records of `ms` (of their own time, since the epoch) and later, and after
-    most others. Reads some records of about twenty places, however long the topic is. Raises
-    SinkError.
+    """Returns a place before the records of `ms` (of their own time, since the epoch) and later,
+    and after most others. Reads some records of about twenty places, however long the topic is.
+    Raises SinkError.
     """
     reader = FileTopicReader(folder)
     numbers = segments(folder)
@@ -45,7 +45,7 @@ def offset_since(folder: Path, ms: int) -> Offset:
 
 
 def _time_at(reader: FileTopicReader, place: Offset) -> int:
-    """The middle time of the next records; the latest one where none has a time."""
+    """Returns the middle time of the next records; the latest one where none has a time."""
     records, _ = reader.read(place, _RECORDS)
     times = []
     for record in records:
@@ -73,11 +73,11 @@ def _count(path: Path, begin: int, end: int | None) -> int:
     try:
         with path.open("rb") as file:
             file.seek(begin)
-            left = (path.stat().st_size if end is None else end) - begin
+            rest = (path.stat().st_size if end is None else end) - begin
             lines = 0
-            while left > 0 and (block := file.read(min(left, _BLOCK))):
+            while rest > 0 and (block := file.read(min(rest, _BLOCK))):
                 lines += block.count(b"\n")
-                left -= len(block)
+                rest -= len(block)
             return lines
     except FileNotFoundError:
         return 0

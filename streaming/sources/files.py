@@ -121,7 +121,7 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(self._counted)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Between which offsets each task reads."""
+        """Returns the offsets between which each task reads."""
         return [
             InputPartition((_offset(a), _offset(b)))
             for a, b in pairwise([start, *self._cuts.get(_offset(start), []), end])
@@ -140,8 +140,8 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield record_batch([self._passed_on(record) for record in records])
 
     def _passed_on(self, record: TopicRecord) -> TopicRecord:
-        """Of a large record only the beginning, if that names cluster and time: the stateful task
-        reads it (`record_again`) if the cluster's quota admits it.
+        """Returns a record; of a large one only the beginning, if that names cluster and time: the
+        stateful task reads the rest (`record_again`) if the cluster's quota admits it.
         """
         if not LARGE_BYTES < record.size <= self._source.limits.max_record_bytes:
             return record

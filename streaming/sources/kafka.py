@@ -30,7 +30,7 @@ def kafka_records(
     size = F.octet_length(value).cast("long")
     if raw:
         value = F.col("value")
-    kept = F.when(
+    beginning = F.when(
         size > job.connections.wire.max_record_bytes,
         F.substring(value, 1, job.connections.wire.kept_bytes),
     ).otherwise(value)
@@ -43,7 +43,7 @@ def kafka_records(
         F.lit(str(topic)).alias("topic"),
         F.col("partition").cast("long").alias("partition"),
         F.col("offset"),
-        kept.alias("value"),
+        beginning.alias("value"),
         size.alias("size"),
         *metadata,
     )

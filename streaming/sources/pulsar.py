@@ -87,19 +87,19 @@ class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         plan: ReadPlan = partition.value
         with closing(self._topic.link()) as link:
-            found, rows = 0, list[TopicRecord]()
+            number, rows = 0, list[TopicRecord]()
             with closing(link.reader(plan.number, plan.name, plan.after)) as reader:
-                for one in reader.read_until(plan.end):
-                    found += 1
-                    rows.append(one.record)
+                for message in reader.read_until(plan.end):
+                    number += 1
+                    rows.append(message.record)
                     if len(rows) == _ROWS:
                         yield record_batch(rows)
                         rows = []
             if rows:
                 yield record_batch(rows)
-            if found != plan.records and self._topic.settings.fail_on_data_loss:
+            if number != plan.records and self._topic.settings.fail_on_data_loss:
                 raise SinkError(
-                    f"{self._topic.topic}: {plan.records - found} messages of a micro-batch "
+                    f"{self._topic.topic}: {plan.records - number} messages of a micro-batch "
                     f"were deleted; {DELETED}"
                 )
 

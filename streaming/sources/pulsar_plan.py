@@ -32,20 +32,20 @@ _PARTITIONS_EVERY_S = 30.0
 
 
 class PulsarPlace(NamedTuple):
-    """Where reading a partition continues: after a message (None: from the oldest), and the number
-    of records taken before.
-    """
+    """The place at which reading a partition continues."""
 
+    #: The last message before it; None for the oldest message.
     after: MessageId | None = None
+    #: Number of records taken before.
     taken: int = 0
 
     def offset(self) -> list[int]:
-        """The place as stored in the checkpoint."""
+        """Returns the place as stored in the checkpoint."""
         return [*(self.after or (-1, -1, -1)), self.taken]
 
 
 class ReadPlan(NamedTuple):
-    """What one task reads: `records` messages of partition `number` with the name `name`, after
+    """The part of one task: `records` messages of partition `number` with the name `name`, after
     `after` up to and including `end`.
     """
 
@@ -80,17 +80,17 @@ class PulsarPlanner:
         self._alone_since: float | None = None
 
     def begin(self, start: str) -> Offsets:
-        """The offset of a new checkpoint; see `pulsar.start`."""
+        """Returns the offset of a new checkpoint; see `pulsar.start`."""
         if start == "earliest":
             return {}
         since_ms = start_ms(start)
-        found = {
+        places = {
             number: self._start_after(name, since_ms)
             for number, name in enumerate(self._partitions())
         }
         return {
             str(number): PulsarPlace(after).offset()
-            for number, after in found.items()
+            for number, after in places.items()
             if after is not None
         }
 
@@ -101,7 +101,7 @@ class PulsarPlanner:
         }
 
     def advance(self, start: Mapping[str, Any], most: int) -> Offsets:
-        """The offset after the next records: at most `most`, or up to the one that reaches
+        """Returns the offset after the next records: at most `most`, or up to the one that reaches
         `max_bytes`; `start` if there are none.
         """
         places = {number: place_of(start, number) for number in range(len(self._partitions()))}
@@ -129,15 +129,15 @@ class PulsarPlanner:
         return self._newest
 
     def end(self) -> Offsets | None:
-        """The offset after the newest message if all were read, otherwise None: the number of
-        unread messages is unknown.
+        """Returns the offset after the newest message if all were read, otherwise None: the number
+        of unread messages is unknown.
         """
         return None if any(reader.more() for reader in self._readers.values()) else self._newest
 
     def slices(
         self, start: Mapping[str, Any], end: Mapping[str, Any], tasks: int
     ) -> Iterator[ReadPlan]:
-        """What each task reads between two offsets; several tasks for a partition with many
+        """Yields the part of each task between two offsets; several tasks for a partition with many
         records.
         """
         for key in end:
@@ -162,7 +162,7 @@ class PulsarPlanner:
         return self._names
 
     def _start_after(self, name: str, since_ms: int | None) -> MessageId | None:
-        """The id after which a new checkpoint starts."""
+        """Returns the id after which a new checkpoint starts."""
         last = self._link.last(name)  # asked first: what arrives meanwhile is read
         first = None if since_ms is None else self._link.since(name, since_ms)
         if first is None:
@@ -182,8 +182,8 @@ class PulsarPlanner:
         self._read_to[number] = place.after
 
     def _resumed(self, name: str, place: PulsarPlace) -> MessageId | None:
-        """Where reading continues. The last message taken must still exist; otherwise later ones
-        may be deleted as well.
+        """Returns the message after which reading continues. The last message taken must still
+        exist, because otherwise later ones may be deleted as well.
         """
         if place.after is None or not place.taken or self._link.holds(name, place.after):
             return place.after
@@ -201,13 +201,13 @@ class PulsarPlanner:
             if (
                 not capacity.any
                 or self._at_end(number)
-                or (found := reader.read(_LOOK_EVERY_S)) is None
+                or (message := reader.read(_LOOK_EVERY_S)) is None
             ):
                 return
-            self._ahead[number].append(SeenMessage(found.id, found.record.size))
-            self._read_to[number] = found.id
+            self._ahead[number].append(SeenMessage(message.id, message.record.size))
+            self._read_to[number] = message.id
             capacity.records -= 1
-            capacity.bytes -= found.record.size
+            capacity.bytes -= message.record.size
 
     def _check_connections(self) -> None:
         """Raises PublishTimeout if a partition has had no broker for too long: the client would
@@ -230,7 +230,7 @@ class PulsarPlanner:
         return end is None or (at is not None and at >= end)
 
     def _must_wait(self, numbers: list[int], deadline: float) -> bool:
-        """Whether messages must arrive because they are known to exist."""
+        """True if existing messages have not arrived; raises PublishTimeout after `deadline`."""
         if self._stop_at is None or any(self._ahead.values()):
             return False
         waiting = [number for number in numbers if self._readers[number].more()]
@@ -255,33 +255,33 @@ class _Capacity:
 
 
 def kept_begin(file: Path, begin: Callable[[], Offsets]) -> Offsets:
-    """The offset of a new checkpoint, decided once and kept in a file: Spark does not store it, and
-    asks again when it repeats the first micro-batch, whose end is known already.
+    """Returns the offset of a new checkpoint, decided once and kept in a file: Spark does not store
+    it, and asks again when it repeats the first micro-batch, whose end is known already.
     """
     if not file.exists():
         write_durably(file, json.dumps(begin()), f"{file.name}.draft")
-    found: Offsets = json.loads(file.read_bytes())
-    return found
+    offsets: Offsets = json.loads(file.read_bytes())
+    return offsets
 
 
 def place_of(offsets: Mapping[str, Any], number: int) -> PulsarPlace:
-    """The place of one partition; the beginning if none is stored."""
-    found = offsets.get(str(number))
-    if found is None:
+    """Returns the place of one partition; the beginning if none is stored."""
+    place = offsets.get(str(number))
+    if place is None:
         return PulsarPlace()
-    ledger, entry, batch, count = found
+    ledger, entry, batch, count = place
     return PulsarPlace(None if ledger < 0 else MessageId(ledger, entry, batch), count)
 
 
 def _cuts(
     seen: list[SeenMessage], start: PulsarPlace, end: PulsarPlace, tasks: int
 ) -> Iterator[tuple[MessageId, int]]:
-    """The last message of each slice, and the number of records taken up to it; each of at most
-    `tasks` slices is worth a task.
+    """Yields the last message of each slice, and the number of records taken up to it; each of at
+    most `tasks` slices is worth a task.
     """
     assert end.after is not None
     if seen and seen[-1].id == end.after and len(seen) == end.taken - start.taken:
-        slices = min(tasks, len(seen), sum(one.size for one in seen) // WORTH_A_TASK)
+        slices = min(tasks, len(seen), sum(message.size for message in seen) // WORTH_A_TASK)
         for i in range(1, slices):
             upto = len(seen) * i // slices
             yield seen[upto - 1].id, start.taken + upto

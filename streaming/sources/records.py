@@ -30,7 +30,7 @@ WORTH_A_TASK = 1_000_000
 
 @dataclass(frozen=True)
 class TopicSource:
-    """What to read, and the limits of a micro-batch."""
+    """The topic to read, and the limits of a micro-batch."""
 
     topic: TopicUri
     max_records: int

@@ -46,7 +46,7 @@ class CompactedLog(Generic[V]):
         return list(self._names)
 
     def of(self, cluster: str) -> Mapping[str, V]:
-        """The newest values of a cluster by name."""
+        """Returns the newest values of a cluster by name."""
         return self.values.get(cluster, {})
 
     def follow(self, entries: Sequence[int], read: Callable[[int], LogEntry[V]]) -> bool:
@@ -56,13 +56,13 @@ class CompactedLog(Generic[V]):
         Reads unknown entries only. False if this log is not an earlier state of the other one; its
         content is then invalid.
         """
-        kept = set(entries)
-        known = [number for number in self._names if number in kept]
-        if known != list(entries[: len(known)]):
+        present = set(entries)
+        taken = [number for number in self._names if number in present]
+        if taken != list(entries[: len(taken)]):
             return False
-        for number in entries[len(known) :]:
+        for number in entries[len(taken) :]:
             self._take(number, read(number))
-        for number in [number for number in self._names if number not in kept]:
+        for number in [number for number in self._names if number not in present]:
             if self._newest[number]:
                 return False
             self._drop(number)
@@ -71,13 +71,13 @@ class CompactedLog(Generic[V]):
     def _take(self, number: int, entry: LogEntry[V]) -> None:
         """Thousands of items in each micro-batch: a loop with few calls of its own."""
         newest, newest_values, weight = self._newest, self._newest_values, self._weight
-        self._names[number] = {cluster: tuple(some) for cluster, some in entry.items()}
+        self._names[number] = {cluster: tuple(items) for cluster, items in entry.items()}
         self._items[number] = newest[number] = sum(map(len, entry.values()))
         newest_values[number] = 0
-        for cluster, some in entry.items():
+        for cluster, items in entry.items():
             where = self._where.setdefault(cluster, {})
             values = self.values.setdefault(cluster, {})
-            for name, value in some.items():
+            for name, value in items.items():
                 earlier, replaced = where.get(name), values.get(name)
                 if earlier is not None:
                     newest[earlier] -= 1
@@ -117,19 +117,19 @@ class CompactedLog(Generic[V]):
         """Parts that are full, without removals of unknown names."""
         part: dict[str, dict[str, V | None]] = {}
         weight, weigh = 0, self._weight
-        for cluster, some in items.items():
-            where, there = self._where.get(cluster, {}), dict[str, V | None]()
-            for name, value in some.items():
+        for cluster, values in items.items():
+            where, names = self._where.get(cluster, {}), dict[str, V | None]()
+            for name, value in values.items():
                 if value is not None:
                     weight += weigh(value)
                 elif name not in where:
                     continue
-                there[name] = value
+                names[name] = value
                 if weight >= self._entry_weight:
-                    yield {**part, cluster: there}
-                    part, there, weight = {}, {}, 0
-            if there:
-                part[cluster] = there
+                    yield {**part, cluster: names}
+                    part, names, weight = {}, {}, 0
+            if names:
+                part[cluster] = names
         if part:
             yield part
 
@@ -161,13 +161,13 @@ class CompactedLog(Generic[V]):
         """Removes an entry; returns the names whose newest item it holds."""
         names, newest = self._names.pop(number), self._newest.pop(number)
         del self._items[number], self._newest_values[number]
-        found: dict[str, list[str]] = {}
-        for cluster, some in names.items() if newest else ():
+        newest_names: dict[str, list[str]] = {}
+        for cluster, names_of in names.items() if newest else ():
             where = self._where[cluster]
-            if here := [name for name in some if where.get(name) == number]:
-                found[cluster] = here
-            for name in here:
+            if current := [name for name in names_of if where.get(name) == number]:
+                newest_names[cluster] = current
+            for name in current:
                 del where[name]
             if not where:
                 del self._where[cluster]
-        return found
+        return newest_names

@@ -62,18 +62,18 @@ _BYTES = msgspec.msgpack.Decoder(dict[str, dict[str, bytes | None]])
 
 
 def row_name(part: str, entry: int = 0) -> str:
-    """Name of a row."""
+    """Returns the name of a row."""
     return f"{part}/{entry}"
 
 
 def pack(head: Head) -> bytes:
-    """The head as bytes."""
+    """Returns the head as bytes."""
     return _compact(msgspec.msgpack.encode(head))
 
 
 def pack_entry(entry: Mapping[str, Mapping[str, BrokerState | bytes | None]]) -> bytes:
-    """An entry of the clusters' fields, of the brokers or of the tables as bytes (cluster → name →
-    value); None marks a removed one.
+    """Returns an entry of the clusters' fields, of the brokers or of the tables as bytes (cluster →
+    name → value); None marks a removed one.
     """
     return _compact(msgspec.msgpack.encode(entry))
 
@@ -91,57 +91,61 @@ def _plain(packed: bytes) -> bytes:
 
 
 def unpack_head(packed: bytes) -> Head:
-    """Inverse of `pack`."""
+    """Unpacks a head: the inverse of `pack`."""
     return _HEAD.decode(_plain(packed))
 
 
 def unpack_brokers(packed: bytes) -> dict[str, dict[str, BrokerState | None]]:
-    """Inverse of `pack_entry`; fields of type float are floats, even if integers were packed."""
+    """Unpacks brokers: the inverse of `pack_entry`. Fields of type float are floats, even if
+    integers were packed.
+    """
     return _BROKERS.decode(_plain(packed))
 
 
 def unpack_bytes(packed: bytes) -> dict[str, dict[str, bytes | None]]:
-    """Inverse of `pack_entry` for fields of clusters, and for tables."""
+    """Unpacks fields of clusters, and tables: the inverse of `pack_entry`."""
     return _BYTES.decode(_plain(packed))
 
 
 def to_bytes(state: ClusterState) -> dict[str, bytes]:
-    """Name → bytes of each field that is not empty. Equal states whose maps have the same order
-    give equal bytes.
+    """Returns name → bytes of each field that is not empty. Equal states whose maps have the
+    same order give equal bytes.
     """
-    found = changed_bytes(ClusterState(), state, {})
-    return {name: packed for name, packed in found.items() if packed is not None}
+    changed = changed_bytes(ClusterState(), state, {})
+    return {name: packed for name, packed in changed.items() if packed is not None}
 
 
 def changed_bytes(
-    before: ClusterState, state: ClusterState, known: Mapping[str, bytes]
+    before: ClusterState, state: ClusterState, packed_before: Mapping[str, bytes]
 ) -> dict[str, bytes | None]:
-    """The fields whose bytes differ, None for those that are empty now. `known`: the bytes of
-    `before`.
+    """Returns the fields whose bytes differ, None for those that are empty now. `packed_before`:
+    the bytes of `before`.
     """
     old, new = _items(before), _items(state)
-    found: dict[str, bytes | None] = dict.fromkeys(known.keys() - new.keys())
+    changed: dict[str, bytes | None] = dict.fromkeys(packed_before.keys() - new.keys())
     for name, value in new.items():
         if name not in old or value is not old[name]:
             encoded = _ENCODER.encode(value)
             packed = None if encoded == _EMPTY.get(name) else encoded
-            if packed != known.get(name):
-                found[name] = packed
-    return found
+            if packed != packed_before.get(name):
+                changed[name] = packed
+    return changed
 
 
 def _items(state: ClusterState) -> dict[str, Any]:
-    """What is written as one value: each field, and each record from the log's start, because these
-    come one by one and stay until the first round.
+    """Returns name → value of everything that is written as one value: each field, and each record
+    from the log's start, because these come one by one and stay until the first round.
     """
     if not state.early:
         return vars(state)
-    first = {f"early/{at:04}": one for at, one in enumerate(state.early)}
+    first = {f"early/{at:04}": record for at, record in enumerate(state.early)}
     return {name: value for name, value in vars(state).items() if name != "early"} | first
 
 
 def from_bytes(packed: Mapping[str, bytes]) -> ClusterState:
-    """Inverse of `to_bytes`. Raises StateVersionError for bytes that are damaged."""
+    """Unpacks a state: the inverse of `to_bytes`. Raises StateVersionError for bytes that are
+    damaged.
+    """
     early = sorted(name for name in packed if name.startswith("early/"))
     try:
         values: dict[str, Any] = {

@@ -18,22 +18,22 @@ def shard_keys(partitions: int) -> tuple[int, ...]:
     """Keys of the shards in Spark, in the order of the partitions to which Spark sends them: the
     smallest number that Spark's hash maps to each.
     """
-    found: dict[int, int] = {}
+    keys: dict[int, int] = {}
     for key in count():
-        found.setdefault(spark_hash(key) % partitions, key)
-        if len(found) == partitions:
-            return tuple(found[partition] for partition in range(partitions))
+        keys.setdefault(spark_hash(key) % partitions, key)
+        if len(keys) == partitions:
+            return tuple(keys[partition] for partition in range(partitions))
     raise AssertionError  # `count` has no end
 
 
 def shard_of(cluster: str, partitions: int) -> int:
-    """The key of a cluster's shard, which depends on nothing but the name and the number."""
+    """Returns the key of a cluster's shard, which depends on the name and the number only."""
     digest = blake2b(cluster.encode(), digest_size=8).digest()
     return shard_keys(partitions)[int.from_bytes(digest, "big") % partitions]
 
 
 def spark_hash(key: int) -> int:
-    """Spark's hash of an integer column (Murmur3 of 32 bits, signed)."""
+    """Returns Spark's hash of an integer column (Murmur3 of 32 bits, signed)."""
     mixed = _times(_rotated(_times(key, 0xCC9E2D51), 15), 0x1B873593)
     hashed = (_times(_rotated(_SEED ^ mixed, 13), 5) + 0xE6546B64) & _WORD
     hashed ^= 4  # the number of bytes
@@ -43,8 +43,8 @@ def spark_hash(key: int) -> int:
     return hashed - 2**32 if hashed >= 2**31 else hashed
 
 
-def _times(one: int, other: int) -> int:
-    return (one * other) & _WORD
+def _times(word: int, factor: int) -> int:
+    return (word * factor) & _WORD
 
 
 def _rotated(word: int, bits: int) -> int:

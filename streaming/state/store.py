@@ -70,14 +70,16 @@ class Rows:
 
 
 def _new_entry() -> int:
-    """A unique number for an entry. A number never gets another content, so a known entry need not
-    be read again, even after failures.
+    """Returns a unique number for an entry. A number never gets another content, so a known entry
+    need not be read again, even after failures.
     """
     return randbits(_ENTRY_BITS)
 
 
 def _owned(broker: str) -> str:
-    """The name of a broker's owned bundles among the tables; no name of a broker has a slash."""
+    """Returns the name of a broker's owned bundles among the tables; no name of a broker has a
+    slash.
+    """
     return f"{broker}/owned"
 
 
@@ -98,9 +100,11 @@ class SparkStore:
         self.changed_brokers: dict[str, BrokerState | None] = {}
         self.changed_tables: dict[str, bytes | None] = {}
 
-    def changed_fields(self, known: Mapping[str, bytes]) -> dict[str, bytes | None]:
-        """The bytes of the fields of the cluster's state that changed. `known`: those before."""
-        return changed_bytes(self._before, self._cluster, known)
+    def changed_fields(self, packed_before: Mapping[str, bytes]) -> dict[str, bytes | None]:
+        """Returns the bytes of the fields of the cluster's state that changed. `packed_before`:
+        those before.
+        """
+        return changed_bytes(self._before, self._cluster, packed_before)
 
     def get_broker(self, broker: str) -> BrokerState | None:
         if broker in self.changed_brokers:
@@ -149,7 +153,7 @@ class SparkStore:
         self._cluster = state
 
     def tables(self) -> dict[str, bytes]:
-        """All tables by their names, those of owned bundles too."""
+        """Returns all tables by their names, those of owned bundles too."""
         newest = {**self._tables, **self.changed_tables}
         return {name: table for name, table in newest.items() if table is not None}
 
@@ -188,7 +192,7 @@ class ShardStore:
         return list(self._clusters.values)
 
     def cluster(self, name: str) -> SparkStore:
-        """The store of one cluster; the same one until the next `flush`. Raises
+        """Returns the store of one cluster; the same one until the next `flush`. Raises
         StateVersionError.
         """
         if name not in self._open:
@@ -206,8 +210,8 @@ class ShardStore:
         return self._read[name]
 
     def drop_vanished(self, now_ms: int, forget_policy: ForgetPolicy) -> list[str]:
-        """After the records of a micro-batch: drops what can be dropped of clusters that vanished,
-        and returns their names. `now_ms`: by this machine's clock, since the epoch.
+        """Drops, after the records of a micro-batch, what can be dropped of vanished clusters.
+        Returns their names. `now_ms`: by this machine's clock, since the epoch.
         """
         clocks = [store.get_cluster().clock for store in self._open.values()]
         times = [clock.now_ms for clock in clocks if clock is not None]
@@ -292,14 +296,14 @@ class StoreCache:
         self._bytes = 0
 
     def open(self, shard: int, rows: Rows) -> ShardStore:
-        """The store of a shard, up to date with Spark's state. Raises StateVersionError."""
-        kept = self._take(shard)
+        """Returns the store of a shard, up to date with Spark's state. Raises StateVersionError."""
+        cached = self._take(shard)
         packed = rows.get(HEAD)
         if packed is None:
             return ShardStore()
         head = unpack_head(packed)
-        if kept is not None and kept.follow(head, rows):
-            return kept
+        if cached is not None and cached.follow(head, rows):
+            return cached
         store = ShardStore()
         store.follow(head, rows)
         return store

@@ -34,21 +34,23 @@ class ForgetPolicy:
 
 
 class Watch(NamedTuple):
-    """What a shard keeps of it. Times in ms: `line` and `at` (of the last micro-batch, by this
-    machine's clock) since the epoch, -1 before the first; `ran`: running time since the line was
-    drawn.
-    """
+    """A shard's watch over clusters that vanish."""
 
+    #: The line: clusters whose newest record is not later have vanished (ms since the epoch); -1
+    #: without a line.
     line: int = -1
+    #: Running time since the line was drawn (ms).
     ran: int = 0
+    #: When the last micro-batch ran, by this machine's clock (ms since the epoch); -1 before the
+    #: first.
     at: int = -1
 
 
 def watched(
     watch: Watch, newest_ms: int, now_ms: int, forget_policy: ForgetPolicy
 ) -> tuple[Watch, int | None]:
-    """After a micro-batch: the new watch, and the line if clusters whose newest record is not later
-    are to be dropped now.
+    """Returns the watch after a micro-batch, and the line if clusters whose newest record is not
+    later are to be dropped now.
 
     `newest_ms`: the latest time of the clusters with records in it; `now_ms`: this machine's. Both
     in ms since the epoch.

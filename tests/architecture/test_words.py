@@ -2,6 +2,7 @@
 names (CONTRIBUTING, house rule 8).
 """
 
+import ast
 import re
 import subprocess
 from collections.abc import Iterator
@@ -55,6 +56,11 @@ CHECKED = (
     "Makefile",
     "pyproject.toml",
 )
+#: Folders in which docstrings of functions begin with a verb and no docstring with a question word.
+WITH_SENTENCES = ("strategies/cluster", "strategies/fold", "strategies/round", "streaming")
+QUESTION = re.compile(r"(What|Whether|How|Who|When|Where|Why|Which)\b")
+#: `Returns …`, `True if …`; a docstring of arguments alone begins with the first of them.
+SENTENCE = re.compile(r"[A-Z][a-z]*s\b|True if\b|`|See\b")
 #: Records of decisions and versions keep the words of their time.
 HISTORY = ("docs/decisions/", "docs/CHANGELOG.md")
 
@@ -62,6 +68,22 @@ HISTORY = ("docs/decisions/", "docs/CHANGELOG.md")
 @pytest.mark.heavy
 def test_product_texts_and_names_use_plain_words() -> None:
     assert [find for file in checked_files() for find in finds_in(file)] == []
+
+
+def test_docstrings_are_sentences_about_their_function() -> None:
+    files = [file for folder in WITH_SENTENCES for file in sorted((ROOT / folder).rglob("*.py"))]
+    assert [
+        f"{file.relative_to(ROOT)}: {find}" for file in files for find in unclear_docstrings(file)
+    ] == []
+
+
+def unclear_docstrings(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            text = ast.get_docstring(node) or "Has none."
+            is_function = isinstance(node, ast.FunctionDef) and not node.decorator_list
+            if QUESTION.match(text) or (is_function and not SENTENCE.match(text)):
+                yield text.splitlines()[0]
 
 
 def checked_files() -> list[str]:

@@ -19,7 +19,7 @@ from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import rules_of
 from strategies.fold.meanings import meanings_of
 from strategies.reason_codes import STATES
-from strategies.round.round import judge_cluster
+from strategies.round.round import assess_cluster
 from strategies.round.round_input import RoundInput, RoundResult
 from strategies.settings import Mode
 from strategies.shedding.registry import SHEDDERS
@@ -169,7 +169,7 @@ def it_has_one_state_and_it_is_that_of_its_decisions(case: Case, result: RoundRe
     assert done.counted == (len(case.given.under_way) if case.settings.mode == "fixed" else 0)
     assert {*done.measured} <= {*done.brokers}
     if state.code == "not-allowed":
-        judged = judge_cluster(case.given, case.rule, rules_of(case.settings))
+        judged = assess_cluster(case.given, case.rule, rules_of(case.settings))
         enabled = case.settings.splitting.enabled
         assert judged.shedding.decisions or decisive[-1] in UNSELECTED or enabled
 

@@ -42,8 +42,8 @@ from strategies.cluster.model import (
 from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.fold.outcomes import without_unseen
-from strategies.fold.warm_start import MOST_SAMPLES, faded_after, warm_window_ms
+from strategies.fold.outcomes import drop_unseen_moves
+from strategies.fold.warm_start import MOST_SAMPLES, samples_until_faded, warm_window_ms
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.contract import StrategyMemory
 from strategies.shedding.overload.settings import OverloadSettings
@@ -355,7 +355,7 @@ def test_moves_that_reports_show_are_not_taken_back() -> None:
     assert others
     assert state.dropped
     seen = replace(state.in_flight[shown], arrived=True)
-    kept = without_unseen(replace(state, in_flight={**state.in_flight, shown: seen}))
+    kept = drop_unseen_moves(replace(state, in_flight={**state.in_flight, shown: seen}))
     assert [*kept.in_flight] == [*kept.cooling] == [*kept.orders] == [shown]
     assert [one.bundles for one in kept.spent] == [1]
     assert not kept.dropped
@@ -386,4 +386,4 @@ def test_the_window_follows_the_settings() -> None:
     ("weight", "samples"), [(0.0, 1), (0.9, 489), (1.0, MOST_SAMPLES), (0.9999, MOST_SAMPLES)]
 )
 def test_an_average_fades(weight: float, samples: int) -> None:
-    assert faded_after(weight) == samples
+    assert samples_until_faded(weight) == samples

@@ -14,16 +14,18 @@ def test_moved_and_split_bundles_rest_and_those_with_advice_or_of_a_drain_do_not
         command("advised", "a:1", action="throttle"),
         command("drained", "a:1", code=DRAIN),
     ]
-    assert cool_downs.begun({"before": 1}, commands, 5) == {"before": 1, "moved": 5, "split": 5}
+    assert cool_downs.begin({"before": 1}, commands, 5) == {"before": 1, "moved": 5, "split": 5}
 
 
 def test_a_bundle_rests_until_its_move_is_longer_ago_than_the_cool_down() -> None:
-    assert cool_downs.unexpired({"just": 10, "past": 9}, now_ms=70, cool_down_ms=60) == {"just": 10}
+    assert cool_downs.drop_expired({"just": 10, "past": 9}, now_ms=70, cool_down_ms=60) == {
+        "just": 10
+    }
 
 
 def test_an_outcome_after_all_resumes_the_rest() -> None:
-    assert cool_downs.resumed({"other": 2}, "one", 1) == {"other": 2, "one": 1}
-    assert cool_downs.resumed({"one": 7}, "one", 1) == {"one": 7}, "a newer command counts"
+    assert cool_downs.resume({"other": 2}, "one", 1) == {"other": 2, "one": 1}
+    assert cool_downs.resume({"one": 7}, "one", 1) == {"one": 7}, "a newer command counts"
 
 
 def test_foreign_moves_count_beside_commands_which_count_first() -> None:
@@ -34,4 +36,4 @@ def test_foreign_moves_count_beside_commands_which_count_first() -> None:
 
 
 def test_a_bundle_with_a_command_under_way_rests_however_short_the_cool_down_is() -> None:
-    assert cool_downs.resting({"cooling"}, {"moving"}, {}) == {"cooling", "moving"}
+    assert cool_downs.bundles_at_rest({"cooling"}, {"moving"}, {}) == {"cooling", "moving"}

@@ -18,7 +18,7 @@ from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import Warming, WarmStart, guard_of
 from streaming.checkpoint.locks import LOCKS, holder
 from streaming.settings import JobSettings
-from streaming.warm_start import warmed_up
+from streaming.warm_start import end_warm_start
 from tests.control_topic import Control, now_ms
 from tests.topic_uris import topic_of, topics_of
 from tests.unit.command_line import Answer, rebalancer
@@ -59,7 +59,7 @@ def test_a_job_that_warms_up_closes_no_round_and_is_well(control: Control) -> No
             assert still.text.endswith("finished no micro-batch within the last 3 min")
         an_hour_ago = {"pid": 7, "host": "h", "since_ms": now_ms() - HOUR}
         (folder / LOCKS[0]).write_bytes(msgspec.json.encode(an_hour_ago))
-        warmed_up(folder, held.guard)
+        end_warm_start(folder, held.guard)
         assert found(control).text.endswith("for 60 min); has closed no round yet")
         assert found(control, later_ms=HOUR).status == "fail"
 

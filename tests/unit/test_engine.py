@@ -8,8 +8,8 @@ from strategies.cluster.memory import NO_MEMORY
 from strategies.cluster.model import Command, Note, Rejection, TelemetryRecord, Tombstone
 from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.store import InMemoryStore
+from strategies.fold.averages_of_moved_bundles import MOVING_AT_MOST
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.fold.reports import MOVING_AT_MOST
 from strategies.settings import Mode, RoundSettings
 from tests.world.telemetry import (
     T0,

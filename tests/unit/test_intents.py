@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from strategies.cluster.intent_contract import Intent, RollPhase
-from strategies.cluster.intent_state import NO_INTENTS, Intents, from_statuses, statuses
+from strategies.cluster.intent_state import NO_INTENTS, Intents, intents_of_statuses, statuses
 from strategies.cluster.model import Round, TelemetryRecord
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.accept_intent import IntentFleet, IntentRefusal, accept
@@ -155,7 +155,7 @@ def test_a_halted_roll_waits_for_resume() -> None:
     "intents", [after(drain(1, 0, "a:1")), after(BEGUN)], ids=["drain", "roll"]
 )
 def test_a_command_judges_by_the_statuses_of_a_round(intents: Intents) -> None:
-    again = from_statuses(statuses(intents))
+    again = intents_of_statuses(statuses(intents))
     for record in (drain(2, 0, "a:1"), drain(2, 0, "b:1"), undrain(2, 0, "b:1"), roll(2, 0, "b:1")):
         judged = [accept(one, FLEET, record, NOW) for one in (again, intents)]
         mine, theirs = (one if isinstance(one, IntentRefusal) else None for one in judged)

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from strategies.errors import SettingsError
-from streaming.disk_use import cut, kept_short, older_names, temporary_folder
+from streaming.disk_use import cut, keep_short, older_names
 from streaming.outputs.facts import Written
 from streaming.progress import BatchProgress, progress_file
+from streaming.temporary_folder import temporary_folder
 from tools.waiting import eventually
 
 
@@ -59,7 +60,7 @@ def test_only_the_newest_older_files_are_kept(tmp_path: Path) -> None:
 
 def test_the_file_is_cut_beside_the_work(tmp_path: Path) -> None:
     file = tmp_path / "spark.log"
-    with kept_short(file, 100, every_s=0.01):
+    with keep_short(file, 100, every_s=0.01):
         file.write_bytes(b"x" * 100)
         eventually(lambda: older(file) == ["spark.log.1"])
     assert file.stat().st_size == 0
@@ -110,7 +111,7 @@ _PROJECT = Path(__file__).parents[2]
 _JOB = """
 import subprocess, sys, time
 from pathlib import Path
-from streaming.disk_use import temporary_folder
+from streaming.temporary_folder import temporary_folder
 with temporary_folder(Path(sys.argv[1])) as made:
     java = subprocess.Popen(["sleep", "600"], pass_fds=(made.lock,), stdout=subprocess.DEVNULL)
     (made.folder / "state").mkdir()

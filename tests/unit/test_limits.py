@@ -5,7 +5,7 @@ from math import inf, nan
 
 import pytest
 
-from strategies.cluster.budget import HOUR_MS, Budget, Spent, within_the_hour
+from strategies.cluster.budget import HOUR_MS, Budget, Spent, entries_of_last_hour
 from strategies.cluster.rule_settings import LimitSettings
 from strategies.limits import is_open, matcher, of_namespaces, read_windows
 
@@ -104,7 +104,7 @@ class TestBudget:
 
     def test_rounds_of_the_last_hour_count_and_one_exactly_an_hour_ago_does_not(self) -> None:
         spent = (Spent(NOW - HOUR_MS, 5, 50 * MIB), Spent(NOW - HOUR_MS + 1, 2, 8 * MIB))
-        assert within_the_hour(spent, NOW) == spent[1:]
+        assert entries_of_last_hour(spent, NOW) == spent[1:]
         too_many = "would exceed limits.moves_per_hour = 3"
         too_heavy = "would exceed limits.moved_mib_per_hour = 10"
         assert moves(a_budget(*spent, moves_per_hour=3), 1, 1) == ["moves", too_many]

@@ -13,7 +13,7 @@ from strategies.cluster.model import Note, Owned, Round, TelemetryRecord, Tombst
 from strategies.cluster.packing import pack_record, unpack_record
 from strategies.cluster.store import InMemoryStore, StateStore
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.fold.intents_and_notes import read_owned
+from strategies.fold.intents_and_notes import read_note
 from streaming.state.store import StoreCache
 from tests.spark.state_variables import Spark
 from tests.telemetry_lines import bundle, line
@@ -31,7 +31,7 @@ def a_pass(seconds: float, *brokers: str) -> list[TelemetryRecord]:
 
 
 def kept(store: StateStore, broker: str = "a:1") -> tuple[str, ...] | None:
-    record = read_owned(broker, store)
+    record = read_note(broker, store)
     return None if record is None else record.bundles
 
 

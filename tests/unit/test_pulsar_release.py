@@ -23,7 +23,7 @@ from strategies.fold.engine import EngineSettings
 from strategies.java.pulsar_releases import PulsarRelease, read_version, release_of
 from streaming.checkpoint.guard import guarded, other_settings
 from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard, write_guard, written_guard
-from streaming.first_start import resolved_release, versions_seen
+from streaming.first_start import resolve_release, versions_seen
 from streaming.settings import JobSettings
 from tests.telemetry_lines import line
 from tests.topic_uris import topics_of
@@ -145,7 +145,7 @@ def a_job(folder: Path, lines: Sequence[bytes]) -> JobSettings:
 def resolved(
     job: JobSettings, folder: Path, said: list[str], ended: Callable[[float], bool] = lambda _: True
 ) -> PulsarRelease | None:
-    return resolved_release(job, written_guard(folder), said.append, ended=ended)
+    return resolve_release(job, written_guard(folder), said.append, ended=ended)
 
 
 def test_the_newest_record_of_a_broker_counts(tmp_path: Path) -> None:

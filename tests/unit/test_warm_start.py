@@ -25,7 +25,14 @@ from streaming.checkpoint.guard_file import GUARD, Warming, WarmStart, guard_of,
 from streaming.checkpoint.locks import LOCKS
 from streaming.settings import JobSettings
 from streaming.sources.file_places import offset_since
-from streaming.warm_start import Used, used_before, warmed_up, warming, window_minutes, with_start
+from streaming.warm_start import (
+    Used,
+    end_warm_start,
+    read_job_before,
+    warming,
+    window_minutes,
+    with_start,
+)
 from tests.control_topic import Control, command
 from tests.telemetry_lines import T0, load_report, sweep
 from tests.topic_uris import topic_of, topics_of
@@ -117,7 +124,7 @@ def test_drains_of_clusters_that_have_gone_do_not_count(tmp_path: Path) -> None:
     gone, lasting = (a_round(0, "gone", ("draining", -600)), a_round(80_000, "c", ("draining", -1)))
     put(tmp_path, "rounds", gone, lasting, a_round(90_000))
     job = a_job(tmp_path)
-    used = used_before(job.connections.topics.rounds, job.connections)
+    used = read_job_before(job.connections.topics.rounds, job.connections)
     assert used == Used(T0 + 90_000_000, {"gone": (T0, T0 - 600_000), "c": (T0 + 90_000_000, None)})
     now_ms, day_ms = T0 + 10**9, 24 * HOUR_MS
     assert used.since(now_ms, HOUR_MS, 0, day_ms) == (T0 + 90_000_000 - HOUR_MS, None)
@@ -131,7 +138,7 @@ def test_the_newest_round_is_that_with_the_highest_number_though_the_clock_was_p
     ahead, put_back = a_round(86_400, number=7), a_round(60, "c", ("drained", -600), number=8)
     put(tmp_path, "rounds", ahead, put_back, ahead)
     job = a_job(tmp_path)
-    used = used_before(job.connections.topics.rounds, job.connections)
+    used = read_job_before(job.connections.topics.rounds, job.connections)
     assert used == Used(T0 + 60_000, {"c": (T0 + 60_000, T0 - 600_000)})
 
 
@@ -189,7 +196,7 @@ def test_the_guard_keeps_it_and_its_end(tmp_path: Path) -> None:
     never = Warming(5, lambda: pytest.fail("decided once"))
     with guarded(tmp_path, guard, warming=never) as held:
         assert held.guard.warm == warm
-    warmed_up(tmp_path, held.guard)
+    end_warm_start(tmp_path, held.guard)
     with guarded(tmp_path, guard, warming=never) as held:
         assert held.guard.warm == replace(warm, done=True)
     assert read_guard(tmp_path).warm == replace(warm, done=True)

@@ -14,7 +14,7 @@ from pulsar_rebalancer.decisions.explain.subject import ExplainedSubject, Locate
 from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.round_texts import sentences
 from strategies.cluster.model import Command, Evidence, Round, Skip
-from strategies.cluster.round_state import counted_as_done
+from strategies.cluster.round_state import describe_planned_moves
 from strategies.figures.describe import (
     changes,
     counted,
@@ -362,7 +362,7 @@ def expected_usage(command: Command, earlier: int = 0) -> list[str]:
 
 def _counting(done: Round) -> list[str]:
     """A line about what the reasons of a round count as done."""
-    return [f"the reasons below: {counted_as_done(done.counted)}"] if done.counted else []
+    return [f"the reasons below: {describe_planned_moves(done.counted)}"] if done.counted else []
 
 
 def _two_bases(done: Round) -> list[str]:

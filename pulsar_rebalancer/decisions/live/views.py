@@ -24,7 +24,7 @@ from pulsar_rebalancer.decisions.round_texts import proves_bound, sentences
 from pulsar_rebalancer.decisions.status import INTERVALS, late_after_ms
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Command, Outcome, Round
-from strategies.cluster.round_state import counted_as_done
+from strategies.cluster.round_state import describe_planned_moves
 from strategies.executor.approvals import PauseOrder
 from strategies.figures.describe import counted, expected_spread, reported_spread
 from strategies.round.round_record import proof_of
@@ -184,7 +184,7 @@ def _proves(newest: Round) -> list[str]:
     found = sentences(proof_of(newest))
     if not (found and newest.counted):
         return found
-    return [f"In this round, {counted_as_done(newest.counted)}.", *found]
+    return [f"In this round, {describe_planned_moves(newest.counted)}.", *found]
 
 
 def brokers(one: LiveCluster) -> Document:

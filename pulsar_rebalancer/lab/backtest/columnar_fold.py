@@ -33,7 +33,7 @@ from strategies.cluster.model import Event, Figures, Skip, Sweep
 from strategies.cluster.state import Clock, ClusterState
 from strategies.cluster.store import BrokerState, InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.fold.foreign_moves import after_calm, is_calm
+from strategies.fold.foreign_moves import is_calm, learn_calm_sweeps
 
 #: Maximum number of rounds that are examined together.
 _FURTHEST = 4096
@@ -272,7 +272,7 @@ class _SkippedRounds:
         state, last = self.settled.state, block.record(int(regular.ends[count - 1]))
         assert isinstance(last, Sweep)
         times = regular.sweeps_ms[:count].tolist()
-        rivals = after_calm(state.rivals, self.known.sweep_at_ms, times, last)
+        rivals = learn_calm_sweeps(state.rivals, self.known.sweep_at_ms, times, last)
         return replace(state, rivals=rivals)
 
     def absorbed(self, store: InMemoryStore) -> "_SkippedRounds":

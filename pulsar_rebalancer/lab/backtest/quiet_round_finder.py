@@ -22,7 +22,7 @@ from strategies.figures.usage import usages_of
 from strategies.fold.engine import EngineSettings, placement_of, rules_of
 from strategies.placement.registry import PLACERS
 from strategies.round.measured import RESOURCES
-from strategies.round.round import judge_cluster
+from strategies.round.round import assess_cluster
 from strategies.round.round_input import RoundInput
 from strategies.settings import Weights
 from strategies.shedding.contract import RoundColumns
@@ -140,7 +140,7 @@ class QuietRoundFinder:
                 _no_table,
             )
             try:
-                shedding = judge_cluster(given, self._shedder, self._rules).shedding
+                shedding = assess_cluster(given, self._shedder, self._rules).shedding
             except _TableWanted:
                 break
             assert not shedding.decisions
