@@ -4,19 +4,21 @@ and ten clusters that it decides about.
 
 import json
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.topics.addresses import Connections, Topics
+from sinks.topics.addresses import Topics
 from strategies.fold.engine import EngineSettings
 from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 from tests.replayed import replayed
-from tests.spark.workshop import eager, uneven
+from tests.spark.workshop import a_job, eager, uneven
+from tests.topic_uris import topic_settings
 from tools.processes.real_job import EAGER
 
 #: Telemetry of ten clusters.
@@ -25,17 +27,15 @@ TEN = {f"cluster-{i}": uneven(5, f"cluster-{i}") for i in range(10)}
 SECOND_EPOCH = replace(eager(), round=replace(eager().round, epoch=2))
 
 
-def job_on(places: Topics, folder: Path) -> JobSettings:
-    """A job on these topics with a new checkpoint."""
-    return JobSettings(
-        checkpoint=str(folder / "checkpoint"), connections=Connections(topics=places)
-    )
+def job_on(places: Topics, folder: Path, **settings: Any) -> JobSettings:
+    """A job on these topics with a new checkpoint; `settings`: see `a_job`."""
+    return a_job(folder / "checkpoint", topics=places, **settings)
 
 
 def settings_of(places: Topics, folder: Path) -> dict[str, object]:
     """The same for a job as a process, which moves much."""
     return {
-        **{f"topics.{field.name}": getattr(places, field.name) for field in fields(places)},
+        **topic_settings(places),
         **dict(assignment.split("=") for assignment in EAGER),
         "shedding.strategy": "threshold",
         "job.checkpoint": folder / "checkpoint",

@@ -11,14 +11,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.topics.addresses import Connections
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from strategies.errors import PublishRejected
 from streaming.job import _run_with_restarts, run_job
 from streaming.outputs.facts import KINDS
-from streaming.settings import JobSettings
 from tests.replayed import replayed
-from tests.servers.job_stories import settings_of
+from tests.servers.job_stories import job_on, settings_of
 from tests.servers.test_kafka_job import topics
 from tests.spark.workshop import uneven
 from tests.topic_uris import topic_of
@@ -39,10 +37,7 @@ def test_the_job_outlasts_the_broker_and_names_a_topic_that_is_gone(
 ) -> None:
     places, lines = topics(own_kafka, "away"), uneven(12)
     expected = replayed(lines, eager("threshold"))
-    settings = {
-        **settings_of(places, tmp_path),
-        "kafka.timeout_ms": timeout_ms,
-    }
+    settings = {**settings_of(places, tmp_path), "kafka.timeout_ms": timeout_ms}
     put(places.telemetry, lines[:16])
     with Process(tmp_path / "job.log", "run", settings=settings) as job:
         job.wait_until(lambda: len(values(places.rounds)) == 4)
@@ -59,10 +54,8 @@ def test_the_job_outlasts_the_broker_and_names_a_topic_that_is_gone(
         own_kafka.delete_topic("away-telemetry")
         assert job.ended() == 1
         assert " error: " in job.last_line
-        assert (
-            f"{places.telemetry}: the topic does not exist; create it with: rebalancer topics "
-            "create" in job.last_line
-        )
+        told = "the topic does not exist; create it with: rebalancer topics create"
+        assert f"{places.telemetry}: {told}" in job.last_line
         assert job.traces == []
 
 
@@ -70,11 +63,8 @@ def test_a_broker_that_answers_nothing_for_a_while_is_logged_and_the_query_goes_
     own_kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     places, lines = topics(own_kafka, "short"), uneven(12)
-    settings = {
-        **settings_of(places, tmp_path),
-        # What the query says by itself comes after four minutes.
-        "kafka.timeout_ms": 240_000,
-    }
+    # What the query says by itself comes after four minutes.
+    settings = {**settings_of(places, tmp_path), "kafka.timeout_ms": 240_000}
     put(places.telemetry, lines[:16])
     with Process(tmp_path / "job.log", "run", settings=settings) as job:
         job.wait_until(lambda: len(values(places.rounds)) == 4)
@@ -103,24 +93,13 @@ def test_an_outage_is_logged_when_it_begins_and_when_it_ends_while_the_query_sti
         own_kafka.server.start()
         eventually(lambda: len(told) == 2, 300, "its end is not logged")
 
-    settings = KafkaSettings(
-        timeout_ms=240_000
-    )  # what Kafka's clients say by themselves comes later
-    job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"),
-        connections=Connections(topics=topics(own_kafka, "waits"), kafka=settings),
+    # What Kafka's clients say by themselves comes later.
+    settings = KafkaSettings(timeout_ms=240_000)
+    job = job_on(topics(own_kafka, "waits"), tmp_path, kafka=settings)
+    ended = _run_with_restarts(
+        job, query, lambda: 0, threading.Event(), told.append, kafka=kafka_access(settings)
     )
-    assert (
-        _run_with_restarts(
-            job,
-            query,
-            lambda: 0,
-            threading.Event(),
-            told.append,
-            kafka=kafka_access(job.connections.kafka),
-        )
-        is None
-    )
+    assert ended is None
     assert "no answer; check that the broker runs" in told[0]
     assert told[1].startswith("the servers of the topics answer again after ")
 
@@ -135,13 +114,8 @@ def test_a_record_that_its_topic_does_not_take_stops_the_job_with_the_way_out(
     put(places.telemetry, uneven(3))
     # One round in a micro-batch: a batch of several that a topic does not take Kafka's Java client
     # splits in vain, for minutes and busily.
-    sweep = len(uneven(1))
-    settings = KafkaSettings(timeout_ms=5_000)
-    job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"),
-        max_records_per_batch=sweep,
-        connections=Connections(topics=places, kafka=settings),
-    )
+    hasty = KafkaSettings(timeout_ms=5_000)
+    job = job_on(places, tmp_path, max_records_per_batch=len(uneven(1)), kafka=hasty)
     with pytest.raises(
         PublishRejected,
         match=r"a record is larger than its topic allows: raise the topic's max\.message\.bytes "
@@ -155,6 +129,5 @@ def test_a_record_that_its_topic_does_not_take_stops_the_job_with_the_way_out(
     # Not in order: while the broker takes over its new limit, it may refuse the first round and
     # take the next one.
     published = {kind: set(values(getattr(places, kind))) for kind in KINDS}
-    assert published == {
-        kind: set(decided) for kind, decided in replayed(uneven(3), eager("threshold")).items()
-    }, "nothing is lost"
+    expected = replayed(uneven(3), eager("threshold"))
+    assert published == {kind: set(expected[kind]) for kind in KINDS}, "nothing is lost"

@@ -168,8 +168,6 @@ def all_have_outcomes(loop: Loop) -> bool:
 
 def told(when: str, usages: list[float], users: Users) -> None:
     load = users.load()
-    print(
-        f"{when}: CPU {', '.join(f'{one:.0f}' for one in usages)} %, spread "
-        f"{spread_of(usages):.2f} of the mean; msg/s "
-        f"{', '.join(f'{load[one]:.0f}' for one in sorted(load))}"
-    )
+    cpu = ", ".join(f"{one:.0f}" for one in usages)
+    rates = ", ".join(f"{load[one]:.0f}" for one in sorted(load))
+    print(f"{when}: CPU {cpu} %, spread {spread_of(usages):.2f} of the mean; msg/s {rates}")

@@ -38,6 +38,15 @@ class Drained:
     said: list[str]
 
 
+def a_job(checkpoint: Path, **settings: Any) -> JobSettings:
+    """`settings`: of the job, and of its connections."""
+    ways = {field.name for field in fields(Connections)} & settings.keys()
+    connections = Connections(**{way: settings.pop(way) for way in ways})
+    # On a busy machine Spark's workers may need more attempts than the default.
+    usual: dict[str, Any] = {"checkpoint": str(checkpoint), "start_attempts": 20}
+    return JobSettings(connections=connections, **usual | settings)
+
+
 @dataclass(frozen=True)
 class Workshop:
     """Everything one run of the job needs, in a folder of its own."""
@@ -45,17 +54,8 @@ class Workshop:
     folder: Path
 
     def job(self, **settings: Any) -> JobSettings:
-        topics = topics_of(
-            **{
-                name: self.uri(name)
-                for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")
-            }
-        )
-        ways = {field.name for field in fields(Connections)} & settings.keys()
-        connections = Connections(**{"topics": topics} | {way: settings.pop(way) for way in ways})
-        # On a busy machine Spark's workers may need more attempts than the default.
-        usual: dict[str, Any] = {"checkpoint": str(self.checkpoint), "start_attempts": 20}
-        return JobSettings(connections=connections, **usual | settings)
+        uris = {name: self.uri(name) for name in ("telemetry", *KINDS, "outcomes")}
+        return a_job(self.checkpoint, **{"topics": topics_of(**uris)} | settings)
 
     def drain(
         self,
