@@ -88,18 +88,14 @@ def test_a_week_of_load_that_goes_round(tmp_path: Path) -> None:
 
     before, after = check_defaults(week, lines=lines)
 
-    assert before > 0
-    assert after > 0
-    assert before != after
+    assert 0 < min(before, after) < max(before, after)
     assert previewed(week)["runs"][0]["clusters"][0]["rounds"] == 7 * 1440
 
 
 def test_a_day_of_it(tmp_path: Path) -> None:
     before, after = check_defaults(simulated(tmp_path / "day.jsonl", "calm-day", DAY))
 
-    assert before > 0
-    assert after > 0
-    assert before != after
+    assert 0 < min(before, after) < max(before, after)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -108,8 +104,7 @@ def test_segments_that_split_over_the_bundles_of_50(tmp_path: Path, seed: int) -
 
     before, after = check_defaults(burst)
 
-    assert before > 0
-    assert after > 0
+    assert min(before, after) > 0
 
 
 def test_a_broker_conf_has_the_figures_of_its_settings_in_both_releases(tmp_path: Path) -> None:
@@ -122,30 +117,26 @@ def test_a_broker_conf_has_the_figures_of_its_settings_in_both_releases(tmp_path
         day, written(tmp_path, AVG, "loadBalancerAvgShedderLowThreshold=10"), LEFT_OUT
     )
 
-    assert before > 0
-    assert after > 0
-    assert before != after
+    assert 0 < min(before, after) < max(before, after)
 
 
-@pytest.mark.parametrize("name", ["modular-broker-joins", "modular-broker-killed"])
-def test_a_broker_conf_that_moves_much_on_real_clusters(name: str, tmp_path: Path) -> None:
-    conf = written(tmp_path, AVG, *EAGER)
-
-    counts = check_conf(RECORDINGS / f"{name}.jsonl.gz", conf, LEFT_OUT, *FAST)
-
-    assert all(count > 0 for count in counts)
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared recordings are not here")
 @pytest.mark.parametrize(
-    "name", ["modular-steady-uneven", "modular-jitter-consumer", "modular-broker-killed"]
+    "file",
+    [
+        RECORDINGS / "modular-broker-joins.jsonl.gz",
+        RECORDINGS / "modular-broker-killed.jsonl.gz",
+        SHARED / "modular-steady-uneven.jsonl.gz",
+        SHARED / "modular-jitter-consumer.jsonl.gz",
+    ],
+    ids=lambda file: file.name,
 )
-def test_also_on_the_shared_ones(name: str, tmp_path: Path) -> None:
-    conf = written(tmp_path, AVG, *EAGER)
+def test_a_broker_conf_that_moves_much_on_real_clusters(file: Path, tmp_path: Path) -> None:
+    if not file.exists():
+        pytest.skip("the shared recordings are not here")
 
-    counts = check_conf(SHARED / f"{name}.jsonl.gz", conf, LEFT_OUT, *FAST)
+    counts = check_conf(file, written(tmp_path, AVG, *EAGER), LEFT_OUT, *FAST)
 
-    assert all(count > 0 for count in counts)
+    assert min(counts) > 0
 
 
 def converted(lines: Path) -> Path:

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from streaming.outputs.facts import KINDS
-from tests.spark.workshop import Workshop, recording
+from tests.spark.workshop import Workshop
 from tests.topic_uris import topic_settings
 from tools.processes.process import Process
+from tools.processes.real_job import recording
 from tools.servers.pulsar_cluster import PulsarCluster
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]

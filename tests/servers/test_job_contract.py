@@ -17,7 +17,8 @@ from tests.lanes import variant
 from tests.replayed import replayed
 from tests.servers.job_stories import SECOND_EPOCH, drain, job_on
 from tests.servers.topic_server import TopicServer
-from tests.spark.workshop import eager, recording, uneven
+from tests.spark.workshop import eager, uneven
+from tools.processes.real_job import recording
 from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]

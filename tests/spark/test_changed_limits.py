@@ -15,7 +15,8 @@ from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from tests.replayed import Published
-from tests.spark.workshop import Workshop, eager, in_epoch, recording
+from tests.spark.workshop import Workshop, eager, in_epoch
+from tools.processes.real_job import recording
 
 pytestmark = pytest.mark.spark
 CAREFUL = replace(eager(), limits=LimitSettings(moves_per_round=1))

@@ -34,6 +34,13 @@ def begin(folder: Path, guard: Guard | None = None) -> None:
         pass
 
 
+def complaints(folder: Path, guard: Guard) -> Sequence[str]:
+    """What a job is told that cannot go on."""
+    with pytest.raises(SettingsError) as refused:
+        begin(folder, guard)
+    return refused.value.complaints
+
+
 def a_guard(engine: EngineSettings = THRESHOLD, **job: int) -> Guard:
     return guard_of(JobSettings(**job), engine)  # type: ignore[arg-type]
 
@@ -76,25 +83,21 @@ def test_settings_that_decide_the_same_go_on(written: Guard, now: Guard, tmp_pat
 def test_the_guard_can_be_read_by_people_and_says_what_was_set(tmp_path: Path) -> None:
     begin(tmp_path)
     settings = json.loads((tmp_path / GUARD).read_text())["settings"]
-    assert (
-        settings.items()
-        >= {
-            "shedding.strategy": "threshold",
-            "shedding.threshold.threshold_percent": 10,
-            "round.interval_ms": 60_000,
-            "job.shuffle_partitions": 1,
-            "runtime.python": ".".join(platform.python_version_tuple()[:2]),
-        }.items()
-    )
+    expected = {
+        "shedding.strategy": "threshold",
+        "shedding.threshold.threshold_percent": 10,
+        "round.interval_ms": 60_000,
+        "job.shuffle_partitions": 1,
+        "runtime.python": ".".join(platform.python_version_tuple()[:2]),
+    }
+    assert settings.items() >= expected.items()
     assert np.__version__.startswith(f"{settings['runtime.numpy']}.")
 
 
 def test_other_settings_are_refused_and_every_difference_is_named(tmp_path: Path) -> None:
     begin(tmp_path)
     other = replace(THRESHOLD, round=RoundSettings(interval_ms=30_000), mode="parity")
-    with pytest.raises(SettingsError) as refused:
-        begin(tmp_path, a_guard(other, shuffle_partitions=3))
-    *differences, repartition, advice = refused.value.complaints
+    *differences, repartition, advice = complaints(tmp_path, a_guard(other, shuffle_partitions=3))
     assert repartition.endswith("rebalancer state repartition --partitions 3")
     assert differences == [
         'shedding.mode: "parity", but the checkpoint was written with "fixed"',
@@ -111,9 +114,7 @@ def test_of_another_strategy_only_the_choice_is_named(tmp_path: Path) -> None:
     """Settings that name no strategy mean another one since the default has changed."""
     avg = EngineSettings(strategy="avg")
     begin(tmp_path, a_guard(avg))
-    with pytest.raises(SettingsError) as refused:
-        begin(tmp_path, a_guard(EngineSettings()))
-    change, _ = refused.value.complaints
+    change, _ = complaints(tmp_path, a_guard(EngineSettings()))
     assert change == 'shedding.strategy: "steady", but the checkpoint was written with "avg"'
     begin(tmp_path, a_guard(avg))
 
@@ -156,11 +157,9 @@ def test_what_changes_no_state_can_change(
 ) -> None:
     begin(tmp_path, written)
     processed(tmp_path, begun=11, committed=11)
+    lines = [f"{line} in epoch 1, up to micro-batch 11" for line in said]
     with guarded(tmp_path, now) as held:
-        assert held.change is not None
-        lines = [f"{line} in epoch 1, up to micro-batch 11" for line in said]
-        assert list(held.change.lines()) == lines
-        assert held.epoch == 2
+        assert (held.change and list(held.change.lines()), held.epoch) == (lines, 2)
     with guarded(tmp_path, now) as held:
         assert (held.change, held.epoch) == (None, 2)
 
@@ -174,9 +173,7 @@ def test_nothing_changes_while_a_micro_batch_must_be_repeated(
     """
     begin(tmp_path, written)
     processed(tmp_path, begun=12, committed=11)
-    with pytest.raises(SettingsError) as refused:
-        begin(tmp_path, now)
-    first, *_, last = refused.value.complaints
+    first, *_, last = complaints(tmp_path, now)
     assert first.startswith(f"{said[0].partition(' from')[0]}, but")
     assert "run once with the old settings and --drain, then start with the new ones" in last
     begin(tmp_path, written)
@@ -214,11 +211,9 @@ NOW = a_guard().state
 )
 def test_state_of_another_format_is_refused(tmp_path: Path, state: Mapping[str, int]) -> None:
     begin(tmp_path, replace(a_guard(), product="9.9.9", state=state))
-    with pytest.raises(
-        StateVersionError,
-        match=rf"written by version 9\.9\.9 in state format cluster {state['cluster']}, rows "
-        rf"{state['rows']};.*go back to the version that wrote it, or name a new folder",
-    ):
+    format_ = f"state format cluster {state['cluster']}, rows {state['rows']}"
+    step = "go back to the version that wrote it, or name a new folder"
+    with pytest.raises(StateVersionError, match=rf"version 9\.9\.9 in {format_};.*{step}"):
         begin(tmp_path)
 
 

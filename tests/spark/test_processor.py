@@ -32,9 +32,10 @@ from streaming.state.rows import BROKERS, TABLES, unpack_brokers, unpack_bytes
 from streaming.state.store import StoreCache
 from tests.replayed import Published
 from tests.spark.state_variables import Spark
-from tests.spark.workshop import Workshop, eager, recording, uneven
+from tests.spark.workshop import Workshop, eager, uneven
 from tests.telemetry_lines import T0, bundle, intent, load_report
 from tests.telemetry_lines import line as note
+from tools.processes.real_job import recording
 
 
 @dataclass(frozen=True)

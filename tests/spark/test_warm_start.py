@@ -14,7 +14,8 @@ from sinks.topics.files.topic import FileTopicWriter
 from streaming.checkpoint.guard_file import GUARD, read_guard, write_guard
 from tests.replayed import Published, replayed
 from tests.spark.test_process import JobProcess
-from tests.spark.workshop import Workshop, eager, in_epoch, recording, uneven
+from tests.spark.workshop import Workshop, eager, in_epoch, uneven
+from tools.processes.real_job import recording
 
 pytestmark = pytest.mark.spark
 
