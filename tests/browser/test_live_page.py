@@ -42,9 +42,9 @@ def add_round(folder: Path, done: Round) -> None:
         topic.append([encode_round(done)])
 
 
-def one_round_more(folder: Path, made: MadeUpCluster) -> None:
-    """Another minute of the cluster, with commands."""
-    later = replace(made, now_ms=made.now_ms + 60_000, rounds=made.rounds + 1, waits=True)
+def one_round_more(folder: Path, made: MadeUpCluster, *, waits: bool = True) -> None:
+    """Another minute of the cluster; commands that wait."""
+    later = replace(made, now_ms=made.now_ms + 60_000, rounds=made.rounds + 1, waits=waits)
     publish(folder, later, only_newest=1)
 
 
@@ -207,7 +207,7 @@ def test_a_job_that_catches_up_is_no_alarm_and_one_that_stopped_is(
     with page_of(tmp_path) as running:
         page = drawn(open_live(running))
         expect(page.locator("#badge")).to_contain_text("No newer round")
-        one_round_more(tmp_path, made)
+        one_round_more(tmp_path, made, waits=False)
         expect(page.locator("#newest")).to_contain_text("Round 61 ")
         expect(page.locator("#badge")).to_contain_text("Catching up")
         expect(page.locator("#verdict")).to_have_attribute("data-level", "open")
