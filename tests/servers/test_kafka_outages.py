@@ -97,11 +97,8 @@ def test_processes_outside_spark_outlast_the_broker_and_name_a_topic_that_is_gon
         eventually(lambda: record.said.endswith(" records\n"), 180, "the recording does not go on")
         own_kafka.delete_topic("out-telemetry")
         own_kafka.delete_topic("out-commands")
-        for process, topic in (
-            (collect, "telemetry"),
-            (record, "telemetry"),
-            (execute, "commands"),
-        ):
+        gone_topics = {collect: "telemetry", record: "telemetry", execute: "commands"}
+        for process, topic in gone_topics.items():
             assert process.ended() == 1
             assert f"error: {control.uri(topic)}: {GONE}" in process.last_line
             assert "Traceback" not in process.said

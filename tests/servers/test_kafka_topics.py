@@ -44,14 +44,15 @@ class Door:
         return self.name
 
 
+PLAIN = KafkaSettings(timeout_ms=30_000)
+
+
 def plain(kafka: KafkaBroker, folder: Path) -> KafkaSettings:
-    return KafkaSettings(timeout_ms=30_000)
+    return PLAIN
 
 
 def ssl(kafka: KafkaBroker, folder: Path) -> KafkaSettings:
-    return replace(
-        plain(kafka, folder), security_protocol="SSL", ca_file=str(kafka.certificates.ca)
-    )
+    return replace(PLAIN, security_protocol="SSL", ca_file=str(kafka.certificates.ca))
 
 
 def mutual(kafka: KafkaBroker, folder: Path) -> KafkaSettings:
@@ -95,9 +96,8 @@ def test_records_pass_every_door(kafka: KafkaBroker, tmp_path: Path, door: Door)
     with closing(open_publisher(topic_of(uri), TopicAccess(settings))) as publisher:
         publisher.publish("c", b"one")
         publisher.flush()
-    with closing(
-        open_consumer(topic_of(uri), "g", tmp_path, access=TopicAccess(settings))
-    ) as consumer:
+    access = TopicAccess(settings)
+    with closing(open_consumer(topic_of(uri), "g", tmp_path, access=access)) as consumer:
         (record,) = consumer.poll(10, 5)
         consumer.commit(record)
     assert (record.value, record.position) == (b"one", (uri, 0, 0))
@@ -108,45 +108,28 @@ def test_a_reader_without_a_group_remembers_no_position(kafka: KafkaBroker, tmp_
     uri = kafka.topic("followed")
     put(uri, uneven(5))
     topic = topic_of(uri)
-    with (
-        closing(
-            KafkaTopicConsumer(topic, None, kafka_access(KafkaSettings()), WireLimits())
-        ) as one,
-        closing(open_consumer(topic, "g", tmp_path)) as other,
-    ):
+    alone = KafkaTopicConsumer(topic, None, kafka_access(KafkaSettings()), WireLimits())
+    with closing(alone) as one, closing(open_consumer(topic, "g", tmp_path)) as other:
         for consumer in (one, other):
             poll_records(consumer, 20)
         assert (len(one._handed), len(cast(KafkaTopicConsumer, other)._handed)) == (0, 20)
 
 
+WRONG_LOGIN = r"authentication failed: check kafka\.username"
+UNTRUSTED = r"not trusted: check kafka\.ca_file"
+SILENT = r"no answer; check that the broker runs.*kafka\.security_protocol"
+STRANGE = KafkaSettings(security_protocol="SSL")
+WRONG = sasl("SCRAM-SHA-512", password="wrong")
+
+
 @pytest.mark.parametrize(
     ("door", "error", "sentence"),
     [
-        (
-            Door("SASL_PLAINTEXT", sasl("SCRAM-SHA-512", password="wrong"), "password"),
-            SinkError,
-            "authentication failed: check kafka.username",
-        ),
-        (
-            Door("SSL", lambda kafka, _: KafkaSettings(security_protocol="SSL"), "trust"),
-            SinkError,
-            r"not trusted: check kafka\.ca_file",
-        ),
-        (
-            Door("MTLS", ssl, "no certificate"),
-            SinkError,
-            r"not trusted: check kafka\.ca_file, kafka\.cert_file",
-        ),
-        (
-            Door("SSL", plain, "protocol"),
-            PublishTimeout,
-            r"no answer; check that the broker runs.*kafka\.security_protocol",
-        ),
-        (
-            Door("SASL_PLAINTEXT", plain, "no login"),
-            PublishTimeout,
-            r"no answer; check .* kafka\.security_protocol",
-        ),
+        (Door("SASL_PLAINTEXT", WRONG, "password"), SinkError, WRONG_LOGIN),
+        (Door("SSL", lambda *_: STRANGE, "trust"), SinkError, UNTRUSTED),
+        (Door("MTLS", ssl, "no certificate"), SinkError, rf"{UNTRUSTED}, kafka\.cert_file"),
+        (Door("SSL", plain, "protocol"), PublishTimeout, SILENT),
+        (Door("SASL_PLAINTEXT", plain, "no login"), PublishTimeout, SILENT),
     ],
     ids=str,
 )
@@ -173,14 +156,13 @@ def test_a_refused_login_is_named_though_its_answer_arrives_with_the_end_of_the_
     access = TopicAccess(replace(made, timeout_ms=8_000))
     with last_answer_with_close((host, int(port))) as address:
         topic = topic_of(f"kafka://{address}/never-made")
-        with pytest.raises(SinkError, match=r"authentication failed: check kafka\.username"):
+        with pytest.raises(SinkError, match=WRONG_LOGIN):
             open_consumer(topic, "g", tmp_path, access=access)
 
 
 def test_a_publisher_looks_for_its_topic_before_there_is_a_record(kafka: KafkaBroker) -> None:
-    with pytest.raises(
-        SinkError, match="the topic does not exist; create it with: rebalancer topics create"
-    ):
+    told = "the topic does not exist; create it with: rebalancer topics create"
+    with pytest.raises(SinkError, match=told):
         open_publisher(topic_of(f"kafka://{kafka.address()}/never-made"))
 
 

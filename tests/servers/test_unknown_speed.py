@@ -69,9 +69,8 @@ def round_of(lines: Sequence[bytes], settings: EngineSettings) -> Round:
 
 
 def measured(pulsar: PulsarSettings) -> Finding:
-    found = check_cluster(load(), pulsar, False, PATIENCE_S)
-    (finding,) = [one for one in found if one.check == "measured"]
-    return finding
+    found = {one.check: one for one in check_cluster(load(), pulsar, False, PATIENCE_S)}
+    return found["measured"]
 
 
 def test_brokers_that_do_not_know_their_network_are_compared_by_the_rest(

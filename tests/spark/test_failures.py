@@ -74,7 +74,7 @@ def in_a_worker(error: str) -> str:
         ),
         (f"{KAFKA}RecordTooLargeException: The message is 9 bytes", PublishRejected, "a record is"),
         (f"{KAFKA}UnknownTopicOrPartitionException: x", SinkError, "a topic does not exist"),
-        (f"{KAFKA}TimeoutException: Topic t not present", SinkError, "a topic does not exist"),
+        (f"{KAFKA}X: Topic t not present in metadata", SinkError, "a topic does not exist"),
         (AWAY, PublishTimeout, "Kafka does not answer"),
         (f"{KAFKA}SaslAuthenticationException: no", SinkError, "authentication failed"),
         (
