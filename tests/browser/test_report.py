@@ -39,15 +39,9 @@ SETTINGS = {
 
 
 def a_run(strategy: str = "avg", bundles: int = 64) -> Timeline:
-    tracer = Tracer(
-        Timeline(
-            strategy,
-            "simulated",
-            f"{strategy}/fixed",
-            goal="spread below 15 points",
-            settings={"shedding.strategy": strategy},
-        )
-    )
+    goal, given = "spread below 15 points", {"shedding.strategy": strategy}
+    start = Timeline(strategy, "simulated", f"{strategy}/fixed", goal=goal, settings=given)
+    tracer = Tracer(start)
     decider = EngineDecider(EngineSettings(strategy=strategy, shedding=SETTINGS[strategy]))
     loop = closed_loop(skewed_cluster("c1", 1, bundles), decider)
     for _, step in zip(range(ROUNDS), loop, strict=False):

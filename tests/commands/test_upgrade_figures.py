@@ -1,4 +1,4 @@
-"""`rebalancer upgrade-preview` of simulated clusters: a week of load that goes round, and segments
+"""`rebalancer upgrade-preview` of simulated clusters: a day of load that goes round, and segments
 that split and merge over the bundles of Pulsar 5.0. Each figure is that of a separate back-test.
 """
 
@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -24,8 +23,7 @@ from sinks.recordings.json_lines import Recording
 from strategies.cluster.model import OutcomeReport, TelemetryRecord
 from strategies.fold.engine import EngineSettings
 from tests.lab.test_upgrade_preview import EAGER, RECORDINGS, SHARED
-from tests.separate_back_tests import check_conf, check_defaults, previewed
-from tests.unit.command_line import rebalancer
+from tests.separate_back_tests import check_conf, check_defaults
 from tests.unit.test_broker_conf import AVG, written
 
 pytestmark = pytest.mark.lab
@@ -37,24 +35,21 @@ FAST = ("round.interval_ms=10000", "round.cool_down_ms=60000")
 
 #: What moves bundles of the recorded cluster.
 OWN = EngineSettings("threshold", mode="parity", placement="least_long_term_rate")
-#: Seven days of a cluster in which load goes round: six flows whose peaks follow each other, over
+#: A day of a cluster in which load goes round: six flows whose peaks follow each other, over
 #: few bundles each, so that brokers take turns being full.
-WEEK: Mapping[str, Any] = MappingProxyType(
-    {
-        "minutes": 7 * 1440,
-        "machines": {"plain": {"cores": 16, "cpu_idle": 8, "cpu_per_mib": 1.5}},
-        "traffic": [
-            {
-                "name": f"peak-at-{hour}",
-                "mib_in": 100,
-                "partitions": 6,
-                "wave": {"kind": "daily", "amplitude": 0.95, "peak_hour": hour},
-            }
-            for hour in (1, 5, 9, 13, 17, 21)
-        ],
-    }
-)
-DAY = {**WEEK, "minutes": 1440}
+DAY: Mapping[str, Any] = {
+    "minutes": 1440,
+    "machines": {"plain": {"cores": 16, "cpu_idle": 8, "cpu_per_mib": 1.5}},
+    "traffic": [
+        {
+            "name": f"peak-at-{hour}",
+            "mib_in": 100,
+            "partitions": 6,
+            "wave": {"kind": "daily", "amplitude": 0.95, "peak_hour": hour},
+        }
+        for hour in (1, 5, 9, 13, 17, 21)
+    ],
+}
 
 
 class _Recorder:
@@ -81,18 +76,7 @@ def simulated(file: Path, scenario: str, changes: Mapping[str, Any], seed: int =
     return file
 
 
-@pytest.mark.slow
-def test_a_week_of_load_that_goes_round(tmp_path: Path) -> None:
-    lines = simulated(tmp_path / "week.jsonl", "calm-day", WEEK)
-    week = converted(lines)
-
-    before, after = check_defaults(week, lines=lines)
-
-    assert 0 < min(before, after) < max(before, after)
-    assert previewed(week)["runs"][0]["clusters"][0]["rounds"] == 7 * 1440
-
-
-def test_a_day_of_it(tmp_path: Path) -> None:
+def test_a_day_of_load_that_goes_round(tmp_path: Path) -> None:
     before, after = check_defaults(simulated(tmp_path / "day.jsonl", "calm-day", DAY))
 
     assert 0 < min(before, after) < max(before, after)
@@ -137,11 +121,3 @@ def test_a_broker_conf_that_moves_much_on_real_clusters(file: Path, tmp_path: Pa
     counts = check_conf(file, written(tmp_path, AVG, *EAGER), LEFT_OUT, *FAST)
 
     assert min(counts) > 0
-
-
-def converted(lines: Path) -> Path:
-    """The recording in columns, as people have it for a week."""
-    target = lines.with_suffix(".parquet")
-    answer = rebalancer("convert", lines, target)
-    assert answer.code == 0, answer.err
-    return target

@@ -21,8 +21,9 @@ from sinks.topics.epochs import next_epoch
 from sinks.wire.codec import decode_rejected
 from strategies.errors import SinkError
 from tests.control_topic import TOPICS
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar
 from tests.replayed import replayed
-from tests.servers.execute_once import execute_once
 from tests.servers.job_stories import SECOND_EPOCH, drain, job_on
 from tests.servers.polling import read_all
 from tests.spark.workshop import eager, uneven
@@ -87,7 +88,10 @@ def every_road_reads(places: Topics, folder: Path, skipped: str = "") -> tuple[A
     assert copy.read_bytes().splitlines() == LINES
     assert again.json["records"] == len(LINES)
     assert next_epoch((places.rounds, places.commands)) == 2, "a new checkpoint reads epochs"
-    executed = execute_once(folder / "state", *words)
+    with FakePulsar(Cluster()) as pulsar:
+        cluster = {"pulsar.cluster": "c", "pulsar.admin_urls": pulsar.admin_urls}
+        words += set_words({**cluster, "executor.state": folder / "state"})
+        executed = rebalancer("execute", "--apply", "--once", *words)
     outcomes = len(executed.out.splitlines())
     assert (executed.code, outcomes) == (0, len(DECIDED["commands"])), executed.err
     return explained, compared

@@ -2,7 +2,6 @@
 partitions.
 """
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from sinks.topics.addresses import Topics
 from strategies.errors import SinkError
 from streaming.job import run_job
 from tests.control_topic import TOPICS
-from tests.replayed import replayed
 from tests.servers.job_stories import TEN, drain, each_decided_as_alone, in_turn, job_on
-from tests.spark.workshop import eager, uneven
+from tests.spark.workshop import eager
 from tests.topic_uris import topic_of, topics_of
 from tools.servers.kafka_broker import KafkaBroker
 from tools.servers.kafka_topics import everything, put, values
@@ -46,23 +44,6 @@ def test_ten_clusters_in_four_partitions_each_decide_as_alone_and_facts_reach_no
     assert sum(sum(one.commands.values()) for one in clusters) == len(values(places.commands))
     assert [some.rejected for some in facts if some.rejected] == [{"not-json": 1}]
     assert len(values(places.rejected)) == 1
-
-
-def test_a_restart_goes_on_and_bad_records_are_rejected_with_their_place(
-    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
-) -> None:
-    places, engine, lines = topics(kafka, "restart"), eager(), uneven(6)
-    job = job_on(places, tmp_path)
-    for some in (lines[:10], [b"nonsense"], lines[10:]):
-        put(places.telemetry, some)
-        drain(spark, job, engine)
-    expected = replayed(lines, engine)
-    assert {kind: values(getattr(places, kind)) for kind in ("commands", "rounds")} == {
-        kind: expected[kind] for kind in ("commands", "rounds")
-    }
-    (rejected,) = map(json.loads, values(places.rejected))
-    place = tuple(rejected[name] for name in ("topic", "partition", "offset"))
-    assert place == (str(places.telemetry), 0, 10)
 
 
 def test_a_topic_that_is_missing_is_told_before_spark_starts(

@@ -5,12 +5,15 @@ clear line, no stack trace.
 import re
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from sinks.topics.addresses import Topics
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from strategies.errors import PublishRejected
 from streaming.job import _run_with_restarts, run_job
@@ -29,27 +32,43 @@ from tools.waiting import eventually
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
 
 
+LINES = uneven(12)
+
+
+@contextmanager
+def at_work(
+    kafka: KafkaBroker, name: str, folder: Path, timeout_ms: int
+) -> Iterator[tuple[Topics, Process]]:
+    """A job that has closed four rounds of twelve."""
+    places = topics(kafka, name)
+    put(places.telemetry, LINES[:16])
+    settings = {**settings_of(places, folder), "kafka.timeout_ms": timeout_ms}
+    with Process(folder / "job.log", "run", settings=settings) as job:
+        job.wait_until(lambda: len(values(places.rounds)) == 4)
+        yield places, job
+
+
+def goes_on(places: Topics, job: Process) -> None:
+    """It closes the other rounds."""
+    put(places.telemetry, LINES[16:])
+    job.wait_until(lambda: len(set(values(places.rounds))) == 12)
+
+
 @pytest.mark.parametrize(
     ("seconds", "timeout_ms"), [(5, 10_000), pytest.param(60, 30_000, marks=pytest.mark.slow)]
 )
 def test_the_job_outlasts_the_broker_and_names_a_topic_that_is_gone(
     own_kafka: KafkaBroker, tmp_path: Path, seconds: float, timeout_ms: int
 ) -> None:
-    places, lines = topics(own_kafka, "away"), uneven(12)
-    expected = replayed(lines, eager("threshold"))
-    settings = {**settings_of(places, tmp_path), "kafka.timeout_ms": timeout_ms}
-    put(places.telemetry, lines[:16])
-    with Process(tmp_path / "job.log", "run", settings=settings) as job:
-        job.wait_until(lambda: len(values(places.rounds)) == 4)
+    expected = replayed(LINES, eager("threshold"))
+    with at_work(own_kafka, "away", tmp_path, timeout_ms) as (places, job):
         own_kafka.server.kill()
         gone = time.monotonic()
         job.wait_until(lambda: time.monotonic() - gone >= seconds and "trying again" in job.said)
         own_kafka.server.start()
-        put(places.telemetry, lines[16:])
-        job.wait_until(lambda: len(set(values(places.rounds))) == 12)
-        assert {kind: list(dict.fromkeys(values(getattr(places, kind)))) for kind in KINDS} == {
-            **expected
-        }
+        goes_on(places, job)
+        for kind in KINDS:
+            assert list(dict.fromkeys(values(getattr(places, kind)))) == expected[kind]
 
         own_kafka.delete_topic("away-telemetry")
         assert job.ended() == 1
@@ -62,19 +81,14 @@ def test_the_job_outlasts_the_broker_and_names_a_topic_that_is_gone(
 def test_a_broker_that_answers_nothing_for_a_while_is_logged_and_the_query_goes_on(
     own_kafka: KafkaBroker, tmp_path: Path
 ) -> None:
-    places, lines = topics(own_kafka, "short"), uneven(12)
     # What the query says by itself comes after four minutes.
-    settings = {**settings_of(places, tmp_path), "kafka.timeout_ms": 240_000}
-    put(places.telemetry, lines[:16])
-    with Process(tmp_path / "job.log", "run", settings=settings) as job:
-        job.wait_until(lambda: len(values(places.rounds)) == 4)
+    with at_work(own_kafka, "short", tmp_path, 240_000) as (places, job):
         said = len(job.said)
         own_kafka.server.pause()
         job.wait_for("no answer; check that the broker runs")
         own_kafka.server.resume()
         job.wait_for("the servers of the topics answer again after")
-        put(places.telemetry, lines[16:])
-        job.wait_until(lambda: len(set(values(places.rounds))) == 12)
+        goes_on(places, job)
         # Lines about batches, and that the job has started, may come later than their rounds.
         usual = re.compile(" batch | start: ")
         told = [line for line in job.said[said:].splitlines() if not usual.search(line)]

@@ -79,6 +79,7 @@ def test_raw_reports_decide_as_those_in_our_envelope(
     rejected = sorted(
         (json.loads(value) for value in values(places.rejected)), key=lambda one: int(one["offset"])
     )
+    assert {(one["topic"], one["partition"]) for one in rejected} == {(str(places.telemetry), 0)}
     assert [(one["offset"], one["code"]) for one in rejected] == [
         (5, "broker-empty"),
         (6, "not-json"),

@@ -51,7 +51,5 @@ def goes_on(control: Control, running: Process) -> None:
 
 
 def passes(control: Control) -> int:
-    return sum(
-        isinstance(record := decode(value, b""), Sweep) and bool(record.brokers)
-        for value in control.read("telemetry")
-    )
+    records = [decode(value, b"") for value in control.read("telemetry")]
+    return sum(isinstance(one, Sweep) and bool(one.brokers) for one in records)

@@ -327,12 +327,8 @@ def records(control: Control) -> list[object]:
 
 def reported(control: Control) -> set[str]:
     """The bundles of all reports so far."""
-    tables = [
-        record.bundles
-        for record in records(control)
-        if isinstance(record, LoadReport) and record.bundles is not None
-    ]
-    return {name for table in tables for name in table.names}
+    tables = [one.bundles for one in records(control) if isinstance(one, LoadReport)]
+    return {name for table in tables if table is not None for name in table.names}
 
 
 @contextmanager

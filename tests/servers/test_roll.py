@@ -263,29 +263,21 @@ def killed_in_their_turn(roll: Rolling) -> set[str]:
     """
     records = [json.loads(value) for value in roll.loop.read("telemetry")]
     turns = {one["broker"]: one["ts"] for one in records if one.get("action") == "restarting"}
-    return {
-        one.broker for one in roll.supervisor.killed if turns.get(one.broker, one.until) < one.until
-    }
+    killed = roll.supervisor.killed
+    return {one.broker for one in killed if turns.get(one.broker, one.until) < one.until}
 
 
 def unloaded_as_often_as_outcomes_say(roll: Rolling) -> bool:
     """By the brokers' own logs; at most once more than commanded where a move was repaired."""
-    outcomes = {
-        id_: decode_outcome(value)
-        for id_, values in verdicts(roll.loop).items()
-        for value in values
-    }
+    told = verdicts(roll.loop).items()
+    outcomes = {id_: decode_outcome(value) for id_, values in told for value in values}
     allowed = Counter[str]()
     for bundle, id_ in {(one.bundle, one.id) for one in roll.loop.commands()}:
         allowed[bundle] += max(1, (outcomes[id_].cost.unloads if id_ in outcomes else 1) or 1)
-    done = {
-        bundle: roll.supervisor.processes.unloads(bundle) - roll.before[bundle]
-        for bundle in roll.users.topics
-    }
-    print(f"unloads: {sum(done.values())}, allowed {sum(allowed.values())}")
-    return all(count <= allowed[bundle] for bundle, count in done.items()) and all(
-        (one.cost.unloads or 0) <= 2 for one in outcomes.values()
-    )
+    processes, bundles = roll.supervisor.processes, roll.users.topics
+    done = Counter({one: processes.unloads(one) - roll.before[one] for one in bundles})
+    print(f"unloads: {done.total()}, allowed {allowed.total()}")
+    return done <= allowed and all((one.cost.unloads or 0) <= 2 for one in outcomes.values())
 
 
 def states_when_all_are_restarted(loop: Loop) -> list[str]:
@@ -308,10 +300,9 @@ def drained_in(done: Round) -> set[str]:
 
 
 def no_draining_broker_takes_a_bundle(loop: Loop) -> bool:
-    drained = {(one.epoch, one.round): drained_in(one) for one in loop.rounds()}
-    return all(
-        one.destination not in drained.get((one.epoch, one.round), set()) for one in loop.commands()
-    )
+    drained = {(one.epoch, one.round, name) for one in loop.rounds() for name in drained_in(one)}
+    taken = {(one.epoch, one.round, one.destination) for one in loop.commands()}
+    return not taken & drained
 
 
 @contextmanager

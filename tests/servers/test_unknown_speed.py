@@ -54,11 +54,8 @@ def a_pass(settings: PulsarSettings) -> list[bytes]:
 
 def figures_of(lines: Sequence[bytes]) -> dict[str, Figures]:
     records = [decode(line, b"") for line in lines]
-    return {
-        one.broker: one.figures
-        for one in records
-        if isinstance(one, LoadReport) and one.figures is not None
-    }
+    reports = [one for one in records if isinstance(one, LoadReport)]
+    return {one.broker: one.figures for one in reports if one.figures is not None}
 
 
 def round_of(lines: Sequence[bytes], settings: EngineSettings) -> Round:

@@ -78,12 +78,8 @@ def follow(
 
 def values(stream: FileTopicStream, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
     slices = [pickle.loads(pickle.dumps(one)) for one in stream.partitions(start, end)]
-    return [
-        value
-        for one in slices
-        for batch in stream.read(one)
-        for value in batch.column("value").to_pylist()
-    ]
+    batches = [batch for one in slices for batch in stream.read(one)]
+    return [value for batch in batches for value in batch.column("value").to_pylist()]
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])

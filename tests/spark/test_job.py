@@ -75,17 +75,11 @@ CUTS = [
     Cut(KILLED, "avg", 7, 1, first=120),
     Cut(KILLED, "threshold", 1000, 3),
     variant(Cut(JOINS, "avg", 1000, 1)),
-]
-LONG = [
-    Cut(JOINS, "threshold", 7, 3),
-    Cut(KILLED, "threshold", 1, 3, first=60),
-    *(Cut(name, "threshold", 1, number) for name in (JOINS, KILLED) for number in (1, 3)),
+    pytest.param(Cut(JOINS, "threshold", 1, 3), marks=pytest.mark.slow),
 ]
 
 
-@pytest.mark.parametrize(
-    "cut", [*CUTS, *(pytest.param(cut, marks=pytest.mark.slow) for cut in LONG)], ids=str
-)
+@pytest.mark.parametrize("cut", CUTS, ids=str)
 def test_a_recording_gives_the_bytes_of_the_plain_loop(
     spark: SparkSession, workshop: Workshop, cut: Cut
 ) -> None:

@@ -36,10 +36,8 @@ def test_changed_settings_decide_as_if_they_had_been_there_all_along(
     workshop.put(LINES[:120])
     workshop.drain(spark, eager("avg"))
     by_older = workshop.published()
-    newer: dict[str, Any] = {
-        "shuffle_partitions": partitions,
-        "checkpoint": str(tmp_path / "another"),
-    }
+    another = str(tmp_path / "another")
+    newer: dict[str, Any] = {"shuffle_partitions": partitions, "checkpoint": another}
 
     said = workshop.drain(spark, **newer).said
     assert workshop.since(by_older) == NOTHING
