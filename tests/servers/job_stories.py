@@ -2,8 +2,7 @@
 and ten clusters that it decides about.
 """
 
-import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 from tests.replayed import replayed
-from tests.spark.workshop import a_job, eager, uneven
+from tests.spark.workshop import a_job, by_kind_and_cluster, eager, uneven
 from tests.topic_uris import topic_settings
 from tools.processes.real_job import EAGER
 
@@ -62,21 +61,13 @@ def in_turn() -> list[bytes]:
 
 
 def each_decided_as_alone(
-    engine: EngineSettings, commands: Iterable[bytes], rounds: Iterable[bytes]
+    engine: EngineSettings, commands: Sequence[bytes], rounds: Sequence[bytes]
 ) -> None:
     """Fails unless each of the ten clusters has the commands and rounds of its own replay."""
-    commands_of, rounds_of = _by_cluster(commands), _by_cluster(rounds)
-    for cluster, lines in TEN.items():
-        expected = replayed(lines, engine)
-        assert (commands_of[cluster], rounds_of[cluster]) == (
-            expected["commands"],
-            expected["rounds"],
-        )
-        assert expected["commands"]
-
-
-def _by_cluster(records: Iterable[bytes]) -> dict[str, list[bytes]]:
-    found: dict[str, list[bytes]] = {}
-    for record in records:
-        found.setdefault(json.loads(record)["cluster"], []).append(record)
-    return found
+    alone = [replayed(lines, engine) for lines in TEN.values()]
+    assert all(one["commands"] for one in alone)
+    expected = {
+        kind: [value for one in alone for value in one[kind]] for kind in ("commands", "rounds")
+    }
+    found = {"commands": commands, "rounds": rounds}
+    assert by_kind_and_cluster(found) == by_kind_and_cluster(expected)

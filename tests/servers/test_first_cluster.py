@@ -66,10 +66,6 @@ def here(text: str, names: Mapping[str, str]) -> str:
     return text
 
 
-def shell(command: str) -> list[str]:
-    return ["bash", "-c", command]
-
-
 def environment() -> dict[str, str]:
     """A shell in which `rebalancer` is installed. Spark waits 10 s for Python; on a busy machine
     that takes longer.
@@ -81,7 +77,7 @@ def environment() -> dict[str, str]:
 
 def asked(command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        shell(command),
+        ["bash", "-c", command],
         check=False,
         env=environment(),
         capture_output=True,
@@ -95,7 +91,10 @@ def running(command: str, log: Path) -> Iterator[None]:
     """One of the programs; SIGTERM at the end, after which it must have ended well."""
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [*dying_with_us(), *shell(f"exec {command}")], env=environment(), stdout=out, stderr=out
+            [*dying_with_us(), "bash", "-c", f"exec {command}"],
+            env=environment(),
+            stdout=out,
+            stderr=out,
         )
     try:
         yield
