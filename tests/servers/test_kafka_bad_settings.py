@@ -87,7 +87,7 @@ def test_what_cannot_work_is_one_line(
     telemetry = control.uri("telemetry")
     words = [word.format(folder=tmp_path, telemetry=telemetry) for word in COMMANDS[name]]
 
-    done = rebalancer(*words, *set_words(settings | login(tmp_path, wrong)))
+    done = rebalancer(*words, *set_words({**settings, **login(tmp_path, wrong)}))
 
     assert done.code == exit_codes.ERROR
     # Of those that run for long each line begins with the time.
