@@ -34,7 +34,7 @@ class Drained:
     said: list[str]
 
 
-def a_job(checkpoint: Path, **settings: Any) -> JobSettings:
+def a_job(checkpoint: Path, /, **settings: Any) -> JobSettings:
     """`settings`: of the job, and of its connections."""
     ways = {field.name for field in fields(Connections)} & settings.keys()
     connections = Connections(**{way: settings.pop(way) for way in ways})
