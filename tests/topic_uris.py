@@ -1,5 +1,8 @@
 """Topics of a test by their URIs."""
 
+from collections.abc import Mapping
+from dataclasses import fields
+
 from sinks.topics.addresses import Topics, TopicUri, parse_topic
 
 
@@ -11,3 +14,13 @@ def topics_of(**uris: str) -> Topics:
 def topic_of(uri: str | TopicUri) -> TopicUri:
     """A topic by its URI, for helpers that take either."""
     return parse_topic(uri) if isinstance(uri, str) else uri
+
+
+def topic_settings(topics: Topics | Mapping[str, object]) -> dict[str, object]:
+    """The setting of each topic with its URI."""
+    given = (
+        topics
+        if isinstance(topics, Mapping)
+        else {field.name: getattr(topics, field.name) for field in fields(topics)}
+    )
+    return {f"topics.{name}": uri for name, uri in given.items()}

@@ -33,10 +33,11 @@ class Scene:
     key: Path
     brokers: Sequence[str]
 
-    def config(self, *, required: bool = True) -> ExecutorConfig:
-        """Of an executor that applies, with the key."""
+    def run(self, life: Life = Life(), *, required: bool = True) -> list[tuple[str, str]]:
+        """One life of an executor that applies, with the key: all outcomes so far."""
         signs = SigningKey(read_secret(str(self.key), "signing.approvals_key_file"))
-        return ExecutorConfig("c", apply=True, approvals_key=signs, approval_required=required)
+        config = ExecutorConfig("c", apply=True, approvals_key=signs, approval_required=required)
+        return run(self.pulsar, self.control, config, life)
 
     @contextmanager
     def opened(self, open_live: Open, *words: str) -> Iterator[Page]:
@@ -76,70 +77,68 @@ def decide(page: Page, action: str, reason: str) -> None:
 def test_one_plan_is_denied_the_next_one_approved_and_done_and_nothing_else(
     scene: Scene, open_live: Open
 ) -> None:
-    control, pulsar, (one, two, _) = scene.control, scene.pulsar, scene.brokers
-    asks = scene.config()
+    control, (one, two, _) = scene.control, scene.brokers
     decided(control, 1, command(ONE, one, two), command(TWO, one, two))
-    assert run(pulsar, control, asks) == []
+    assert scene.run() == []
 
     with scene.opened(open_live, "executor.approval=required") as page:
         expect(page.locator(".words")).to_contain_text("Round 1 wants 2 commands")
         expect(page.locator("#advice")).to_contain_text("waits for a person: approve or deny it")
         decide(page, "deny", "not during the sale")
-        assert run(pulsar, control, asks) == [("refused", "denied")] * 2
+        assert scene.run() == [("refused", "denied")] * 2
         expect(page.locator("#plan details")).to_contain_text("Grace denied it")
 
         decided(control, 2, command(THREE, one, two), command(FOUR, one, two))
-        run(pulsar, control, asks)
+        scene.run()
         expect(page.locator(".words")).to_contain_text("Round 2 wants 2 commands")
         decide(page, "approve", "evens the load")
-        assert run(pulsar, control, asks)[2:] == [("applied", "")] * 2
+        assert scene.run()[2:] == [("applied", "")] * 2
         expect(page.locator("#plan > .hint")).to_contain_text("No plan waits")
         expect(page.locator(".process").nth(2)).to_contain_text("2 applied")
         expect(page.locator("#history .row").first).to_contain_text("2 applied")
 
-    assert [pulsar.cluster.owners[bundle] for bundle in BUNDLES] == [one, one, two, two]
+    owners = scene.pulsar.cluster.owners
+    assert [owners[bundle] for bundle in BUNDLES] == [one, one, two, two]
     assert [(one.status, one.by) for one in control.answers()] == [("accepted", "Grace")] * 2
 
 
 def test_a_plan_that_is_approved_too_late_shows_the_executors_reason(
     scene: Scene, open_live: Open
 ) -> None:
-    control, pulsar, (one, two, _) = scene.control, scene.pulsar, scene.brokers
-    asks = scene.config()
-    decided(control, 1, command(ONE, one, two))
-    run(pulsar, control, asks)
+    one, two, _ = scene.brokers
+    decided(scene.control, 1, command(ONE, one, two))
+    scene.run()
 
     with scene.opened(open_live, "executor.approval=required") as page:
         expect(page.locator(".words")).to_contain_text("Round 1 wants 1 command")
         decide(page, "approve", "fits")
         # The executor was stopped for ten minutes.
-        assert run(pulsar, control, asks, Life(later_ms=600_000)) == [("expired", "not-approved")]
+        assert scene.run(Life(later_ms=600_000)) == [("expired", "not-approved")]
         expect(page.locator("#plan > .hint")).to_contain_text("No plan waits")
         page.locator("#plan details summary").click()
         expect(page.locator("#plan details")).to_contain_text("Grace approved it")
         expect(page.locator("#plan details")).to_contain_text("expired")
 
-    assert pulsar.asked("PUT") == []
+    assert scene.pulsar.asked("PUT") == []
 
 
 def test_the_executor_is_paused_and_resumed(scene: Scene, open_live: Open) -> None:
-    control, pulsar, (one, two, _) = scene.control, scene.pulsar, scene.brokers
-    asks = scene.config(required=False)
+    control, (one, two, _) = scene.control, scene.brokers
     decided(control, 1)
 
     with scene.opened(open_live) as page:
         page.fill("#reason-executor", "upgrade of the brokers")
         page.click("#pause-executor")
         expect(page.locator("#plan")).to_contain_text("Grace asked the executor to pause")
-        run(pulsar, control, asks)
+        scene.run(required=False)
         expect(page.locator("#badge")).to_contain_text("Paused")
         expect(page.locator("#advice")).to_contain_text("Grace paused the executor: upgrade of")
         decided(control, 2, command(ONE, one, two))
-        assert run(pulsar, control, asks) == [("refused", "paused")]
+        assert scene.run(required=False) == [("refused", "paused")]
         expect(page.locator("#resume-executor")).to_have_text("Resume the executor")
         page.fill("#reason-executor", "upgrade done")
         page.click("#resume-executor")
         expect(page.locator("#plan")).to_contain_text("Grace asked the executor to resume")
-        run(pulsar, control, asks)
+        scene.run(required=False)
         expect(page.locator("#pause-executor")).to_have_text("Pause the executor")
         expect(page.locator("#badge")).not_to_contain_text("Paused")

@@ -1,7 +1,5 @@
 """Drains and rolls on the live page in a real browser."""
 
-import time
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.encoding import encode_round
 from strategies.cluster.intent_contract import IntentStatus
 from tests.browser.conftest import Open
+from tests.control_topic import now_ms
 from tests.live_server import page_of
 from tests.live_topics import MadeUpCluster, publish
 
@@ -18,26 +17,26 @@ pytestmark = pytest.mark.browser
 HOSTILE = "<img/src=x/onerror=alert(1)>"
 
 
-def statuses(now_ms: int) -> tuple[IntentStatus, ...]:
+def statuses(now: int) -> tuple[IntentStatus, ...]:
     drain = IntentStatus(
         "d" * 32, "drain", "blocked", "3 of 9 bundles are left, and none may move now [budget]",
-        "Wait, or raise `limits.moves_per_round`.", "anna", HOSTILE, now_ms, now_ms, "b-1:8080",
+        "Wait, or raise `limits.moves_per_round`.", "anna", HOSTILE, now, now, "b-1:8080",
         until_ms=1_800_000_000_000, left=3, total=9, left_ms=240_000,
     )  # fmt: skip
     roll = IntentStatus(
         "a" * 32, "roll", "rolling", "0 of 2 brokers are restarted", "Nothing to do.", "bo", "4.2",
-        now_ms, now_ms, phases={"b-1:8080": "draining", "b-2:8080": "waiting"},
+        now, now, phases={"b-1:8080": "draining", "b-2:8080": "waiting"},
     )  # fmt: skip
     empty = IntentStatus(
         "e" * 32, "drain", "drained", "no bundle is left that could move",
-        "The broker may be stopped.", "bo", "x", now_ms, now_ms, "b-3:8080", left=0, total=9,
+        "The broker may be stopped.", "bo", "x", now, now, "b-3:8080", left=0, total=9,
     )  # fmt: skip
     return roll, drain, empty
 
 
 def test_drains_and_rolls_are_shown_while_there_are_any(tmp_path: Path, open_live: Open) -> None:
-    now_ms = time.time_ns() // 1_000_000
-    made = MadeUpCluster(now_ms, waits=False)
+    now = now_ms()
+    made = MadeUpCluster(now, waits=False)
     publish(tmp_path, made)
     *_, (newest, _, _) = made.made()
     with page_of(tmp_path) as running:
@@ -45,8 +44,8 @@ def test_drains_and_rolls_are_shown_while_there_are_any(tmp_path: Path, open_liv
         page.locator("html[data-drawn]").wait_for()
         assert page.is_hidden("#intents")
 
-        asked = replace(newest, round=newest.round + 1, intents=statuses(now_ms))
-        with closing(FileTopicWriter(tmp_path / "rounds")) as writer:
+        asked = replace(newest, round=newest.round + 1, intents=statuses(now))
+        with FileTopicWriter(tmp_path / "rounds") as writer:
             writer.append([encode_round(asked)])
         page.locator("#intents").wait_for()
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.wire.codec import decode_approval
 from sinks.wire.encoding import encode_round
-from strategies.cluster.model import Skip
+from strategies.cluster.model import Round, Skip
 from strategies.cluster.round_figures import RoundState
 from tests.browser.conftest import Open
 from tests.chromium import DESKTOP, PHONE
@@ -37,98 +37,98 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPage]:
         yield page
 
 
+def add_round(folder: Path, done: Round) -> None:
+    with FileTopicWriter(folder / "rounds") as topic:
+        topic.append([encode_round(done)])
+
+
+def one_round_more(folder: Path, made: MadeUpCluster, *, waits: bool = True) -> None:
+    """Another minute of the cluster; commands that wait."""
+    later = replace(made, now_ms=made.now_ms + 60_000, rounds=made.rounds + 1, waits=waits)
+    publish(folder, later, only_newest=1)
+
+
 def drawn(page: Page) -> Page:
     page.locator("html[data-drawn]").wait_for()
     page.locator("#history .row").first.wait_for()
     return page
 
 
-def test_the_first_screen_says_the_state_what_to_do_and_when(
-    running: RunningPage, open_live: Open
-) -> None:
-    page = drawn(open_live(running))
+@pytest.fixture
+def live(running: RunningPage, open_live: Open) -> Page:
+    """That page on a desktop."""
+    return drawn(open_live(running))
 
-    assert page.inner_text("#badge") == "▶ Acting"
-    assert page.inner_text("#state") == "The round has 4 commands: 4 transfers."
-    assert "executors apply the commands" in page.inner_text("#advice")
-    assert page.inner_text("#newest").startswith("Round 60 of epoch 1, ")
-    assert [text.split("\n")[0] for text in page.locator(".process").all_inner_texts()] == [
-        "Collector",
-        "Job",
-        "Executor",
-    ]
-    bottom = page.locator("#health").bounding_box()
+
+def test_the_first_screen_says_the_state_what_to_do_and_when(live: Page) -> None:
+    assert live.inner_text("#badge") == "▶ Acting"
+    assert live.inner_text("#state") == "The round has 4 commands: 4 transfers."
+    assert "executors apply the commands" in live.inner_text("#advice")
+    assert live.inner_text("#newest").startswith("Round 60 of epoch 1, ")
+    processes = [text.split("\n")[0] for text in live.locator(".process").all_inner_texts()]
+    assert processes == ["Collector", "Job", "Executor"]
+    bottom = live.locator("#health").bounding_box()
     assert bottom is not None
     assert bottom["y"] + bottom["height"] < 900, "state and health are on the first screen"
 
 
-def test_brokers_moves_plan_and_history_are_there(running: RunningPage, open_live: Open) -> None:
-    page = drawn(open_live(running))
-
-    assert page.locator("#brokers .row").count() == 8
-    assert page.locator("#plan tbody tr").count() == 4
-    assert page.locator("#lines path").count() == 8
-    assert "#60" in page.locator("#history .row").first.inner_text()
-    assert "4 waiting" in page.locator("#history .row").first.inner_text()
-    assert page.locator("#moves canvas").count() == 1
-    assert page.locator("[id^=approve-]").count() == 0, "no approvals needed"
-    assert page.locator("#pause-executor").count() == 0, "nobody can pause without a token file"
-    assert "needs no approval" in page.inner_text(".words")
+def test_brokers_moves_plan_and_history_are_there(live: Page) -> None:
+    assert live.locator("#brokers .row").count() == 8
+    assert live.locator("#plan tbody tr").count() == 4
+    assert live.locator("#lines path").count() == 8
+    assert "#60" in live.locator("#history .row").first.inner_text()
+    assert "4 waiting" in live.locator("#history .row").first.inner_text()
+    assert live.locator("#moves canvas").count() == 1
+    assert live.locator("[id^=approve-]").count() == 0, "no approvals needed"
+    assert live.locator("#pause-executor").count() == 0, "nobody can pause without a token file"
+    assert "needs no approval" in live.inner_text(".words")
 
 
-def test_a_search_answers_why_and_a_click_on_a_broker_does(
-    running: RunningPage, open_live: Open
-) -> None:
-    page = drawn(open_live(running))
-
-    page.keyboard.press("/")
-    page.keyboard.type("broker-3.pulsar.example.org")
-    page.keyboard.press("Enter")
-    expect(page.locator("#answer-title")).to_have_text(
+def test_a_search_answers_why_and_a_click_on_a_broker_does(live: Page) -> None:
+    live.keyboard.press("/")
+    live.keyboard.type("broker-3.pulsar.example.org")
+    live.keyboard.press("Enter")
+    expect(live.locator("#answer-title")).to_have_text(
         "Why: broker broker-3.pulsar.example.org:8080"
     )
-    assert "usage " in page.inner_text("#answer-lines")
-    page.keyboard.press("Escape")
-    assert page.is_hidden("#answer")
-    page.locator("#brokers .row").first.click()
-    expect(page.locator("#answer-title")).to_contain_text("Why: broker ")
-    page.locator("#history .row").first.click()
-    expect(page.locator("#answer-title")).to_have_text("Why: round 60")
-    page.fill("#subject", "no-such-thing")
-    page.press("#subject", "Enter")
-    expect(page.locator("#answer-title")).to_have_text("No answer")
-    assert "do not mention it" in page.inner_text("#answer-lines")
+    assert "usage " in live.inner_text("#answer-lines")
+    live.keyboard.press("Escape")
+    assert live.is_hidden("#answer")
+    live.locator("#brokers .row").first.click()
+    expect(live.locator("#answer-title")).to_contain_text("Why: broker ")
+    live.locator("#history .row").first.click()
+    expect(live.locator("#answer-title")).to_have_text("Why: round 60")
+    live.fill("#subject", "no-such-thing")
+    live.press("#subject", "Enter")
+    expect(live.locator("#answer-title")).to_have_text("No answer")
+    assert "do not mention it" in live.inner_text("#answer-lines")
 
 
-def test_charts_and_lists_are_walked_by_keyboard(running: RunningPage, open_live: Open) -> None:
-    page = drawn(open_live(running))
-
-    page.focus("#heat canvas")
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowLeft")
-    assert page.locator("#said").text_content() == page.inner_text("#tip")
-    assert "broker-1: " in page.inner_text("#tip")
-    assert "round 59" in page.inner_text("#tip")
-    page.keyboard.press("Enter")
-    expect(page.locator("#answer-title")).to_contain_text("Why: broker broker-1.")
-    page.focus("#history")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("End")
-    focused = page.evaluate("document.activeElement.textContent")
+def test_charts_and_lists_are_walked_by_keyboard(live: Page) -> None:
+    live.focus("#heat canvas")
+    live.keyboard.press("ArrowLeft")
+    live.keyboard.press("ArrowDown")
+    live.keyboard.press("ArrowLeft")
+    assert live.locator("#said").text_content() == live.inner_text("#tip")
+    assert "broker-1: " in live.inner_text("#tip")
+    assert "round 59" in live.inner_text("#tip")
+    live.keyboard.press("Enter")
+    expect(live.locator("#answer-title")).to_contain_text("Why: broker broker-1.")
+    live.focus("#history")
+    live.keyboard.press("ArrowDown")
+    live.keyboard.press("End")
+    focused = live.evaluate("document.activeElement.textContent")
     assert "#1" in focused
-    assert page.evaluate("document.activeElement.getAttribute('aria-posinset')") == "60"
+    assert live.evaluate("document.activeElement.getAttribute('aria-posinset')") == "60"
 
 
-def test_each_picture_has_a_name_and_a_table(running: RunningPage, open_live: Open) -> None:
-    page = drawn(open_live(running))
-
-    for canvas in page.locator("canvas").all():
+def test_each_picture_has_a_name_and_a_table(live: Page) -> None:
+    for canvas in live.locator("canvas").all():
         assert "Arrow keys" in (canvas.get_attribute("aria-label") or "")
     for name, rows in (("usage", 8), ("moves", 16)):
-        page.locator(f"#{name}-table summary").click()
-        expect(page.locator(f"#{name}-table tbody tr")).to_have_count(rows)
-    unnamed = page.evaluate(
+        live.locator(f"#{name}-table summary").click()
+        expect(live.locator(f"#{name}-table tbody tr")).to_have_count(rows)
+    unnamed = live.evaluate(
         "[...document.querySelectorAll('button, input, select, [role=img]')]"
         ".filter((one) => one.offsetParent && !(one.textContent.trim() || one.ariaLabel"
         " || one.labels?.length)).map((one) => one.outerHTML)"
@@ -136,21 +136,18 @@ def test_each_picture_has_a_name_and_a_table(running: RunningPage, open_live: Op
     assert unnamed == []
 
 
-def test_many_brokers_are_a_profile_a_short_list_and_a_map(
-    running: RunningPage, open_live: Open
-) -> None:
-    page = drawn(open_live(running))
-    page.locator("#clusters button", has_text="staging").click()
-    expect(page.locator("#brokers-note")).to_contain_text("300 brokers")
+def test_many_brokers_are_a_profile_a_short_list_and_a_map(live: Page) -> None:
+    live.locator("#clusters button", has_text="staging").click()
+    expect(live.locator("#brokers-note")).to_contain_text("300 brokers")
 
-    assert page.locator("#brokers .row").count() < 40
-    assert page.locator("#profile svg").count() == 1
-    assert "each row is the highest of 2 brokers" in page.inner_text("#usage-note")
-    assert page.locator("#lines path").count() == 5
-    page.focus("#brokers")
-    page.keyboard.press("End")
-    assert page.evaluate("document.activeElement.getAttribute('aria-posinset')") == "300"
-    assert page.url.endswith("#staging")
+    assert live.locator("#brokers .row").count() < 40
+    assert live.locator("#profile svg").count() == 1
+    assert "each row is the highest of 2 brokers" in live.inner_text("#usage-note")
+    assert live.locator("#lines path").count() == 5
+    live.focus("#brokers")
+    live.keyboard.press("End")
+    assert live.evaluate("document.activeElement.getAttribute('aria-posinset')") == "300"
+    assert live.url.endswith("#staging")
 
 
 def test_a_new_round_appears_by_itself(tmp_path: Path, open_live: Open) -> None:
@@ -160,8 +157,7 @@ def test_a_new_round_appears_by_itself(tmp_path: Path, open_live: Open) -> None:
         page = drawn(open_live(running))
         expect(page.locator("#newest")).to_contain_text("Round 60 ")
         page.focus("#subject")
-        later = replace(made, now_ms=made.now_ms + 60_000, rounds=61, waits=True)
-        publish(tmp_path, later, only_newest=1)
+        one_round_more(tmp_path, made)
         expect(page.locator("#newest")).to_contain_text("Round 61 ")
         expect(page.locator("#plan tbody tr")).to_have_count(4)
         expect(page.locator("#history .row").first).to_contain_text("#61")
@@ -173,11 +169,8 @@ def test_a_round_that_was_set_aside_shows_why_and_no_figures(
 ) -> None:
     made = MadeUpCluster(now_ms())
     publish(tmp_path, replace(made, now_ms=made.now_ms - 60_000, waits=False))
-    aside = replace(
-        rounds_of("c", 1)[0], cluster=made.cluster, epoch=1, round=made.rounds + 1, ts=made.now_ms
-    )
-    with FileTopicWriter(tmp_path / "rounds") as topic:
-        topic.append([encode_round(aside)])
+    place = {"cluster": made.cluster, "epoch": 1, "round": made.rounds + 1, "ts": made.now_ms}
+    add_round(tmp_path, replace(rounds_of("c", 1)[0], **place))
     with page_of(tmp_path) as running:
         page = drawn(open_live(running))
         expect(page.locator("#badge")).to_contain_text("Set aside")
@@ -196,8 +189,7 @@ def test_a_restart_of_the_server_is_survived_with_the_whole_history(
         page = drawn(open_live(running))
         expect(page.locator("#history .row").first).to_contain_text("#60")
     expect(page.locator("#link")).to_contain_text("no connection")
-    later = replace(made, now_ms=made.now_ms + 60_000, rounds=61, waits=True)
-    publish(tmp_path, later, only_newest=1)
+    one_round_more(tmp_path, made)
     _, port = running.place
     with page_of(tmp_path, [f"serve.listen=127.0.0.1:{port}"]):
         expect(page.locator("#newest")).to_contain_text("Round 61 ")
@@ -215,8 +207,7 @@ def test_a_job_that_catches_up_is_no_alarm_and_one_that_stopped_is(
     with page_of(tmp_path) as running:
         page = drawn(open_live(running))
         expect(page.locator("#badge")).to_contain_text("No newer round")
-        later = replace(made, now_ms=made.now_ms + 60_000, rounds=61)
-        publish(tmp_path, later, only_newest=1)
+        one_round_more(tmp_path, made, waits=False)
         expect(page.locator("#newest")).to_contain_text("Round 61 ")
         expect(page.locator("#badge")).to_contain_text("Catching up")
         expect(page.locator("#verdict")).to_have_attribute("data-level", "open")
@@ -231,8 +222,7 @@ def test_nothing_is_wider_than_the_screen_and_text_is_readable(
 ) -> None:
     page = drawn(open_live(running, device, color_scheme="dark" if dark else "light"))
 
-    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-    assert wide <= 0
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     contrasts = page.evaluate(CONTRASTS)
     assert {where: round(ratio, 2) for where, ratio in contrasts.items() if ratio < 4.5} == {}
 
@@ -292,8 +282,7 @@ def test_hostile_names_are_text_everywhere(tmp_path: Path, open_live: Open) -> N
         skips=(Skip("cluster", (), "even", HOSTILE),),
         state=RoundState("waiting", f"`{HOSTILE}`", f"Do `{HOSTILE}` or {HOSTILE}"),
     )
-    with FileTopicWriter(tmp_path / "rounds") as topic:
-        topic.append([encode_round(hostile)])
+    add_round(tmp_path, hostile)
     with page_of(tmp_path) as running:
         page = drawn(open_live(running))
         expect(page.locator("#state")).to_contain_text(HOSTILE)
@@ -314,10 +303,8 @@ def test_hostile_names_are_text_everywhere(tmp_path: Path, open_live: Open) -> N
 def test_people_sign_in_and_only_operators_decide(tmp_path: Path, open_live: Open) -> None:
     publish(tmp_path, MadeUpCluster(now_ms()))
     (tmp_path / "key").write_text(secrets.token_hex(32))
-    words = [
-        "executor.approval=required",
-        f"signing.approvals_key_file={tmp_path / 'key'}",
-    ]
+    key = f"signing.approvals_key_file={tmp_path / 'key'}"
+    words = ["executor.approval=required", key]
     with page_of(tmp_path, words, tokens=True) as running:
         page = open_live(running)
         page.locator("#login").wait_for()
@@ -359,12 +346,9 @@ def test_a_cluster_without_a_round_shows_health_and_the_next_step(
         topic.append([load_report("a:1", seconds), sweep(seconds, "a:1", missing=missing)])
     with page_of(tmp_path) as running:
         page = open_live(running)
-        expect(page.locator("#state")).to_contain_text(
-            "No round yet. The first collection pass closes"
-        )
-        expect(page.locator(".process").first).to_contain_text(
-            "1 broker answered the newest pass; without an answer: b:1"
-        )
+        told = "1 broker answered the newest pass; without an answer: b:1"
+        expect(page.locator("#state")).to_contain_text("No round yet. The first collection pass")
+        expect(page.locator(".process").first).to_contain_text(told)
         assert page.is_hidden("#plan")
         assert page.is_hidden("#heat")
 

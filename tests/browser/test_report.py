@@ -3,7 +3,7 @@ phones and dark rooms are served.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,19 +39,11 @@ SETTINGS = {
 
 
 def a_run(strategy: str = "avg", bundles: int = 64) -> Timeline:
-    tracer = Tracer(
-        Timeline(
-            strategy,
-            "simulated",
-            f"{strategy}/fixed",
-            goal="spread below 15 points",
-            settings={"shedding.strategy": strategy},
-        )
-    )
-    loop = closed_loop(
-        skewed_cluster("c1", 1, bundles),
-        EngineDecider(EngineSettings(strategy=strategy, shedding=SETTINGS[strategy])),
-    )
+    goal, given = "spread below 15 points", {"shedding.strategy": strategy}
+    start = Timeline(strategy, "simulated", f"{strategy}/fixed", goal=goal, settings=given)
+    tracer = Tracer(start)
+    decider = EngineDecider(EngineSettings(strategy=strategy, shedding=SETTINGS[strategy]))
+    loop = closed_loop(skewed_cluster("c1", 1, bundles), decider)
     for _, step in zip(range(ROUNDS), loop, strict=False):
         tracer.round(step.round, step.commands, reached=step.round.spread.range < 0.15)
         for outcome in step.outcomes:
@@ -73,8 +65,8 @@ def a_month(brokers: int = 100, rounds: int = 43_200, moves: int = 20_000) -> Ti
     )
     asked = tuple(
         Move(
-            round=int(place),
-            ts=60_000 * int(place),
+            round=place,
+            ts=60_000 * place,
             bundle=f"tenant/namespace-{place % 7}/0x{place % 4096:08x}_0xffffffff",
             source=names[place % brokers],
             destination=names[(place + 1) % brokers],
@@ -83,7 +75,7 @@ def a_month(brokers: int = 100, rounds: int = 43_200, moves: int = 20_000) -> Ti
             reason=reason.format(place % brokers, 40 + place % 60),
             traffic=float(place),
         )
-        for place in places.tolist()
+        for place in map(int, places)
     )
     nothing = np.full_like(usage, np.nan)
     joined = (Membership(60_000 * 20_000, names[-1], "joined", "first report"),)
@@ -104,9 +96,9 @@ def a_month(brokers: int = 100, rounds: int = 43_200, moves: int = 20_000) -> Ti
     )
 
 
-def written(folder: Path, runs: Iterable[Timeline]) -> Path:
+def written(folder: Path, runs: Sequence[Timeline], said: str = "a test", **more: Several) -> Path:
     path = folder / "report.html"
-    write_page(path, render(list(runs), title="a test", made_by="pytest"))
+    write_page(path, render(runs, title=said, made_by=said, **more))
     return path
 
 
@@ -144,13 +136,8 @@ def test_charts_are_drawn_and_pointing_at_a_mark_tells_the_reason(
     assert page.locator("#usage .scatterlayer .trace").count() == len(run.brokers) + 1
     assert page.locator("#spread .barlayer .point").count() > 0
     mark = page.locator("#usage .scatterlayer .trace").last.locator(".point").first
-    hover = pointed_at(page, mark)
-    shown = " ".join(
-        hover.evaluate(
-            "node => [...node.querySelectorAll('tspan.line')].map((line) => "
-            "line.textContent).join(' ')"
-        ).split()
-    )
+    lines = "node => [...node.querySelectorAll('tspan.line')].map((line) => line.textContent)"
+    shown = " ".join(" ".join(pointed_at(page, mark).evaluate(lines)).split())
     assert run.moves[0].reason.split(":8080")[0] in shown
 
 
@@ -190,46 +177,25 @@ def test_several_runs_are_compared_and_one_is_chosen_by_keyboard(
     page.focus("#choice input >> nth=0")
     page.keyboard.press("ArrowDown")
     assert page.inner_text("#kind").startswith("threshold: ")
-    assert page.locator("#settings tbody tr").inner_text().split() == [
-        "shedding.strategy",
-        "threshold",
-    ]
+    settings = page.locator("#settings tbody tr").inner_text()
+    assert settings.split() == ["shedding.strategy", "threshold"]
 
 
 def test_of_several_scenarios_one_is_chosen_and_its_runs_are_drawn(
     tmp_path: Path, open_page: Open
 ) -> None:
-    path = tmp_path / "report.html"
-    sheet = PageTable(
-        "All of them",
-        "how it was measured",
-        ["scenario", "strategy", "spread"],
-        [["one", "avg", "5"]],
-        [[], [], [0]],
-        names=2,
-    )
+    columns, row = ["scenario", "strategy", "spread"], ["one", "avg", "5"]
+    sheet = PageTable("All of them", "how it was measured", columns, [row], [[], [], [0]], names=2)
     runs = [a_run("avg"), a_run("threshold"), a_run("threshold")]
-    write_page(
-        path,
-        render(
-            runs, title="a test", made_by="pytest", several=Several(["one", "one", "two"], [sheet])
-        ),
-    )
-    page = open_page(path)
+    several = Several(["one", "one", "two"], [sheet])
+    page = open_page(written(tmp_path, runs, several=several))
     assert page.locator("#tables tbody tr").inner_text().split() == ["one", "avg", "●", "5"]
     assert not page.locator("#comparison-frame").is_visible()
-    assert (
-        page.locator("#overlay .scatterlayer .trace").count()
-        == len(page.locator("#choice label").all())
-        == 2
-    )
+    traces, choices = page.locator("#overlay .scatterlayer .trace"), page.locator("#choice label")
+    assert (traces.count(), choices.count()) == (2, 2)
     page.select_option("#scene", "two")
     assert page.inner_text("#kind").startswith("two, threshold: ")
-    assert (
-        page.locator("#overlay .scatterlayer .trace").count()
-        == len(page.locator("#choice label").all())
-        == 1
-    )
+    assert (traces.count(), choices.count()) == (1, 1)
 
 
 @pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop", "phone"])
@@ -237,11 +203,9 @@ def test_nothing_is_wider_than_the_screen(
     tmp_path: Path, open_page: Open, device: dict[str, object]
 ) -> None:
     page = open_page(written(tmp_path, [a_run("avg"), a_run("threshold")]), device)
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    assert page.evaluate(
-        "document.querySelector('#usage .main-svg').getBoundingClientRect().width <= "
-        "window.innerWidth"
-    )
+    chart = "document.querySelector('#usage .main-svg').getBoundingClientRect().width"
+    for width in ("document.documentElement.scrollWidth", chart):
+        assert page.evaluate(f"{width} <= window.innerWidth")
 
 
 def test_on_a_phone_the_reason_of_a_move_is_read_without_pushing_anything_aside(
@@ -257,10 +221,8 @@ def test_on_a_phone_the_reason_of_a_move_is_read_without_pushing_anything_aside(
 def test_no_table_is_wider_than_the_paper(tmp_path: Path, open_page: Open) -> None:
     page = open_page(written(tmp_path, [a_run(), a_run("threshold")]), PAPER)
     page.emulate_media(media="print")
-    too_wide = (
-        "tables => tables.filter(table => table.scrollWidth > "
-        "table.parentElement.clientWidth).map(table => table.id)"
-    )
+    wide = "table => table.scrollWidth > table.parentElement.clientWidth"
+    too_wide = f"tables => tables.filter({wide}).map(table => table.id)"
     assert page.eval_on_selector_all("table", too_wide) == []
 
 
@@ -308,14 +270,10 @@ def test_a_report_of_extreme_times_opens(
     """Up to the last moment of a JavaScript date; what is later is refused, and the rest is
     drawn.
     """
-    lines, recording, path = (
-        moved_to(uneven(rounds=8), last_ms),
-        tmp_path / "extreme.jsonl",
-        tmp_path / "report.html",
-    )
-    recording.write_bytes(
-        b"".join(line + b"\n" for line in [*lines, *(moved_to(lines[-1:], ts)[0] for ts in beyond)])
-    )
+    recording, path = tmp_path / "extreme.jsonl", tmp_path / "report.html"
+    lines = moved_to(uneven(rounds=8), last_ms)
+    later = [line for ts in beyond for line in moved_to(lines[-1:], ts)]
+    recording.write_bytes(b"".join(line + b"\n" for line in [*lines, *later]))
     done = rebalancer("replay", recording, "--json", "--html", path)
     assert done.code == exit_codes.OK, done.err
     assert done.json["rejected"]["total"] == len(beyond)
@@ -331,16 +289,9 @@ def test_a_report_of_extreme_times_opens(
 
 def test_names_are_text_and_never_markup(tmp_path: Path, open_page: Open) -> None:
     nasty = "</script><img src=x onerror=alert(1)>"
-    run = a_run()
-    tracer = Tracer(
-        Timeline(
-            nasty, "simulated", "avg/fixed", goal=nasty, settings={nasty: nasty}, notes=(nasty,)
-        )
+    told = Timeline(
+        nasty, "simulated", "avg/fixed", goal=nasty, settings={nasty: nasty}, notes=(nasty,)
     )
-    line = tracer.timeline()
-    page = open_page(written(tmp_path, [run]))
-    path = tmp_path / "nasty.html"
-    write_page(path, render([line, run], title=nasty, made_by=nasty))
-    page = open_page(path)
+    page = open_page(written(tmp_path, [Tracer(told).timeline(), a_run()], nasty))
     assert page.locator("img").count() == 0
     assert nasty in page.inner_text(".title")

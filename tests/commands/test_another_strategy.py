@@ -38,11 +38,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     text = registry.read_text()
     assert text.count("    TRANSFER,\n") == 1
     text = text.replace("    TRANSFER,\n", "    TRANSFER,\n    HALVING,\n")
-    registry.write_text(
-        text.replace(
-            "\n\nSHEDDERS", "\nfrom strategies.shedding.halving.strategy import HALVING\n\nSHEDDERS"
-        )
-    )
+    imported = "\nfrom strategies.shedding.halving.strategy import HALVING"
+    registry.write_text(text.replace("\n\nSHEDDERS", f"{imported}\n\nSHEDDERS"))
 
     def command(*arguments: str) -> Any:
         environment = {**os.environ, "PYTHONPATH": str(copy)}
@@ -57,10 +54,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_config_shows_its_settings(run: Run) -> None:
-    shown = {
-        one["path"]: one["value"]
-        for one in run("config", "show", "--set", "shedding.strategy=halving")["settings"]
-    }
+    settings = run("config", "show", "--set", "shedding.strategy=halving")["settings"]
+    shown = {one["path"]: one["value"] for one in settings}
     assert shown["shedding.strategy"] == "halving"
     assert shown["shedding.halving.gap_percent"] == 10
 
@@ -76,25 +71,12 @@ def test_backtest_and_tune_try_it(run: Run) -> None:
     (tested,) = run("backtest", str(RECORDING), "--strategy", "halving")["runs"]
     assert tested["strategy"] == "halving"
     assert tested["clusters"][0]["moves"]
-    assert (
-        run("tune", str(RECORDING), "--strategy", "halving", "--trials", "2")["strategy"]
-        == "halving"
-    )
+    tuned = run("tune", str(RECORDING), "--strategy", "halving", "--trials", "2")
+    assert tuned["strategy"] == "halving"
 
 
 def test_simulate_runs_it_beside_the_others(run: Run) -> None:
-    made = run(
-        "simulate",
-        "e7-avg-equal",
-        "--strategy",
-        "all",
-        "--minutes",
-        "8",
-        "--seeds",
-        "1",
-        "--jobs",
-        "1",
-    )
-    labels = json.dumps(made)
+    words = "simulate e7-avg-equal --strategy all --minutes 8 --seeds 1 --jobs 1"
+    labels = json.dumps(run(*words.split()))
     assert "halving/parity+round_robin" in labels
     assert "avg/parity+avg" in labels

@@ -81,13 +81,8 @@ def a_run(folder: Path) -> list[str]:
             printed.extend(map(plain, text.splitlines()))
             return answer
 
-        execute = (
-            "execute",
-            "--once",
-            "--apply",
-            "--set",
-            f"pulsar.admin_urls={pulsar.admin_urls}",
-        )
+        at = f"pulsar.admin_urls={pulsar.admin_urls}"
+        execute = ("execute", "--once", "--apply", "--set", at)
         first = command(ONE, one, two, epoch=3, round=17, strategy="steady/fixed")
         first = replace(
             first,

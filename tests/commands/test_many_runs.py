@@ -26,9 +26,8 @@ def test_backtest_compares_strategies_and_says_which_loop_it_is(tmp_path: Path) 
     assert "closed loop: the recorded load of every bundle" in answer.words
     assert "avg" in answer.out
     assert (tmp_path / "report.html").stat().st_size > 1_000_000
-    answer = rebalancer(
-        "backtest", path, "--loop", "open", "--json", "--variant", "shedding.steady.rest_minutes=30"
-    )
+    variant = ("--variant", "shedding.steady.rest_minutes=30")
+    answer = rebalancer("backtest", path, "--loop", "open", "--json", *variant)
     assert [one["title"] for one in answer.json["runs"]] == ["steady", "steady, rest_minutes=30"]
     assert "do not react" in answer.json["meaning"]
 
@@ -60,26 +59,9 @@ def test_the_same_seed_gives_the_same_figures_in_any_number_of_processes(tmp_pat
 
 
 def test_pulsars_shedders_come_in_the_order_of_their_published_ratings(tmp_path: Path) -> None:
-    shown = [
-        "e2-uniform-jitter",
-        "e4-threshold-over-unloading",
-        "e7-avg-equal",
-        "strong-broker-full",
-    ]
-    page = tmp_path / "all.html"
-    answer = rebalancer(
-        "simulate",
-        *shown,
-        "--strategy",
-        "all",
-        "--mode",
-        "parity",
-        "--seeds",
-        3,
-        "--html",
-        page,
-        "--json",
-    )
+    shown = "e2-uniform-jitter e4-threshold-over-unloading e7-avg-equal strong-broker-full"
+    words, page = "--strategy all --mode parity --seeds 3 --json", tmp_path / "all.html"
+    answer = rebalancer("simulate", *shown.split(), *words.split(), "--html", page)
     assert answer.code == 0, answer.err
     ratings = answer.json["ratings"]
     assert len(ratings["strategies"]) == 6
@@ -94,26 +76,12 @@ def test_pulsars_shedders_come_in_the_order_of_their_published_ratings(tmp_path:
 
 
 def test_the_same_seed_gives_the_same_bytes_whatever_order_sets_have_in_a_process() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pulsar_rebalancer.cli.main",
-        "simulate",
-        "e3-threshold-equal",
-        "--seeds",
-        "1",
-        "--first-seed",
-        "2",
-        "--json",
-    ]
+    words = ["simulate", "e3-threshold-equal", "--seeds", "1", "--first-seed", "2", "--json"]
+    command = [sys.executable, "-m", "pulsar_rebalancer.cli.main", *words]
     answers = {
-        subprocess.run(
-            command,
-            env={**os.environ, "PYTHONHASHSEED": str(order)},
-            capture_output=True,
-            check=True,
-            timeout=300,
-        ).stdout
+        subprocess.check_output(
+            command, env={**os.environ, "PYTHONHASHSEED": str(order)}, timeout=300
+        )
         for order in range(4)
     }
     assert len(answers) == 1

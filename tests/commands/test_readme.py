@@ -1,5 +1,6 @@
 """What README.md tells people to type works."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,15 +20,11 @@ SHOWN = [
 @pytest.mark.parametrize("shown", SHOWN, ids=lambda it: it.command)
 def test_a_command_does_what_readme_says(shown: Shown, tmp_path: Path) -> None:
     folder = lookalike(tmp_path)
-    wanted = (
-        int((shown.mark or "").removeprefix("exit "))
-        if (shown.mark or "").startswith("exit ")
-        else 0
-    )
+    wanted = re.fullmatch(r"exit (\d+)", shown.mark or "")
 
     answer = run("bash", "-o", "pipefail", "-c", shown.command, folder=folder)
 
-    assert answer.returncode == wanted, answer.stdout
+    assert answer.returncode == (int(wanted[1]) if wanted else 0), answer.stdout
 
 
 def lookalike(folder: Path) -> Path:

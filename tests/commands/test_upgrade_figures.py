@@ -1,4 +1,4 @@
-"""`rebalancer upgrade-preview` of simulated clusters: a week of load that goes round, and segments
+"""`rebalancer upgrade-preview` of simulated clusters: a day of load that goes round, and segments
 that split and merge over the bundles of Pulsar 5.0. Each figure is that of a separate back-test.
 """
 
@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -24,8 +23,7 @@ from sinks.recordings.json_lines import Recording
 from strategies.cluster.model import OutcomeReport, TelemetryRecord
 from strategies.fold.engine import EngineSettings
 from tests.lab.test_upgrade_preview import EAGER, RECORDINGS, SHARED
-from tests.separate_back_tests import check_conf, check_defaults, previewed
-from tests.unit.command_line import rebalancer
+from tests.separate_back_tests import check_conf, check_defaults
 from tests.unit.test_broker_conf import AVG, written
 
 pytestmark = pytest.mark.lab
@@ -37,24 +35,21 @@ FAST = ("round.interval_ms=10000", "round.cool_down_ms=60000")
 
 #: What moves bundles of the recorded cluster.
 OWN = EngineSettings("threshold", mode="parity", placement="least_long_term_rate")
-#: Seven days of a cluster in which load goes round: six flows whose peaks follow each other, over
+#: A day of a cluster in which load goes round: six flows whose peaks follow each other, over
 #: few bundles each, so that brokers take turns being full.
-WEEK: Mapping[str, Any] = MappingProxyType(
-    {
-        "minutes": 7 * 1440,
-        "machines": {"plain": {"cores": 16, "cpu_idle": 8, "cpu_per_mib": 1.5}},
-        "traffic": [
-            {
-                "name": f"peak-at-{hour}",
-                "mib_in": 100,
-                "partitions": 6,
-                "wave": {"kind": "daily", "amplitude": 0.95, "peak_hour": hour},
-            }
-            for hour in (1, 5, 9, 13, 17, 21)
-        ],
-    }
-)
-DAY = {**WEEK, "minutes": 1440}
+DAY: Mapping[str, Any] = {
+    "minutes": 1440,
+    "machines": {"plain": {"cores": 16, "cpu_idle": 8, "cpu_per_mib": 1.5}},
+    "traffic": [
+        {
+            "name": f"peak-at-{hour}",
+            "mib_in": 100,
+            "partitions": 6,
+            "wave": {"kind": "daily", "amplitude": 0.95, "peak_hour": hour},
+        }
+        for hour in (1, 5, 9, 13, 17, 21)
+    ],
+}
 
 
 class _Recorder:
@@ -81,25 +76,10 @@ def simulated(file: Path, scenario: str, changes: Mapping[str, Any], seed: int =
     return file
 
 
-@pytest.mark.slow
-def test_a_week_of_load_that_goes_round(tmp_path: Path) -> None:
-    lines = simulated(tmp_path / "week.jsonl", "calm-day", WEEK)
-    week = converted(lines)
-
-    before, after = check_defaults(week, lines=lines)
-
-    assert before > 0
-    assert after > 0
-    assert before != after
-    assert previewed(week)["runs"][0]["clusters"][0]["rounds"] == 7 * 1440
-
-
-def test_a_day_of_it(tmp_path: Path) -> None:
+def test_a_day_of_load_that_goes_round(tmp_path: Path) -> None:
     before, after = check_defaults(simulated(tmp_path / "day.jsonl", "calm-day", DAY))
 
-    assert before > 0
-    assert after > 0
-    assert before != after
+    assert 0 < min(before, after) < max(before, after)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -108,8 +88,7 @@ def test_segments_that_split_over_the_bundles_of_50(tmp_path: Path, seed: int) -
 
     before, after = check_defaults(burst)
 
-    assert before > 0
-    assert after > 0
+    assert min(before, after) > 0
 
 
 def test_a_broker_conf_has_the_figures_of_its_settings_in_both_releases(tmp_path: Path) -> None:
@@ -122,35 +101,23 @@ def test_a_broker_conf_has_the_figures_of_its_settings_in_both_releases(tmp_path
         day, written(tmp_path, AVG, "loadBalancerAvgShedderLowThreshold=10"), LEFT_OUT
     )
 
-    assert before > 0
-    assert after > 0
-    assert before != after
+    assert 0 < min(before, after) < max(before, after)
 
 
-@pytest.mark.parametrize("name", ["modular-broker-joins", "modular-broker-killed"])
-def test_a_broker_conf_that_moves_much_on_real_clusters(name: str, tmp_path: Path) -> None:
-    conf = written(tmp_path, AVG, *EAGER)
-
-    counts = check_conf(RECORDINGS / f"{name}.jsonl.gz", conf, LEFT_OUT, *FAST)
-
-    assert all(count > 0 for count in counts)
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared recordings are not here")
 @pytest.mark.parametrize(
-    "name", ["modular-steady-uneven", "modular-jitter-consumer", "modular-broker-killed"]
+    "file",
+    [
+        RECORDINGS / "modular-broker-joins.jsonl.gz",
+        RECORDINGS / "modular-broker-killed.jsonl.gz",
+        SHARED / "modular-steady-uneven.jsonl.gz",
+        SHARED / "modular-jitter-consumer.jsonl.gz",
+    ],
+    ids=lambda file: file.name,
 )
-def test_also_on_the_shared_ones(name: str, tmp_path: Path) -> None:
-    conf = written(tmp_path, AVG, *EAGER)
+def test_a_broker_conf_that_moves_much_on_real_clusters(file: Path, tmp_path: Path) -> None:
+    if not file.exists():
+        pytest.skip("the shared recordings are not here")
 
-    counts = check_conf(SHARED / f"{name}.jsonl.gz", conf, LEFT_OUT, *FAST)
+    counts = check_conf(file, written(tmp_path, AVG, *EAGER), LEFT_OUT, *FAST)
 
-    assert all(count > 0 for count in counts)
-
-
-def converted(lines: Path) -> Path:
-    """The recording in columns, as people have it for a week."""
-    target = lines.with_suffix(".parquet")
-    answer = rebalancer("convert", lines, target)
-    assert answer.code == 0, answer.err
-    return target
+    assert min(counts) > 0

@@ -14,6 +14,7 @@ from pulsar_rebalancer.cli import exit_codes
 from tests.control_topic import TOPICS
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
+from tests.topic_uris import topic_settings
 from tools.processes.set_words import set_words
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
@@ -54,9 +55,10 @@ print("printed, not flushed")
 """
 
 
-def python(code: str) -> subprocess.CompletedProcess[str]:
+def ended(*words: str) -> subprocess.CompletedProcess[str]:
+    """A Python that was started with these words, after its end."""
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, *words],
         cwd=PROJECT,
         capture_output=True,
         text=True,
@@ -65,26 +67,11 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.skipif(
-    sys.version_info >= (3, 14),
-    reason="from 3.14 on such a thread waits for the end of the process instead of aborting it",
-)
-def test_the_interpreters_own_end_aborts() -> None:
-    """What `leave` is for: without this, it can go."""
-    ended = python(LATE_SUPPLIER + "sys.exit(1)")
-    assert (ended.returncode, "terminate called without an active exception" in ended.stderr) == (
-        -6,
-        True,
-    )
-
-
 def test_our_end_does_not_wait_for_threads_of_the_client() -> None:
-    ended = python(LATE_SUPPLIER + "leave(1)")
-    assert (ended.returncode, ended.stderr, ended.stdout) == (
-        exit_codes.ERROR,
-        "",
-        "printed, not flushed\n",
-    )
+    """Without `leave`, such a thread aborts the process: with -6, up to Python 3.13."""
+    late = ended("-c", LATE_SUPPLIER + "leave(1)")
+    assert (late.returncode, late.stderr) == (exit_codes.ERROR, "")
+    assert late.stdout == "printed, not flushed\n"
 
 
 @pytest.mark.parametrize("starts", [4, pytest.param(50, marks=pytest.mark.slow)])
@@ -106,24 +93,17 @@ def codes_of(command: str, folder: Path, starts: int) -> list[int]:
             "pulsar.admin_urls": pulsar.admin_urls,
             "pulsar.token_file": folder / "token",
             "pulsar.deadline_ms": 5_000,
-            **{f"topics.{topic}": f"pulsar://127.0.0.1:1/t/ns/{topic}" for topic in TOPICS},
+            **topic_settings({one: f"pulsar://127.0.0.1:1/t/ns/{one}" for one in TOPICS}),
         }
+        folders = [folder / str(number) for number in range(starts)]
         with ThreadPoolExecutor(4) as pool:
-            return list(
-                pool.map(lambda number: _ended(command, folder / str(number), given), range(starts))
-            )
+            return list(pool.map(lambda one: code_of(command, one, given), folders))
 
 
-def _ended(command: str, folder: Path, given: Mapping[str, object]) -> int:
+def code_of(command: str, folder: Path, given: Mapping[str, object]) -> int:
     own = {"job.checkpoint": folder / "checkpoint", "executor.state": folder / "state"}
-    started = subprocess.run(
-        [sys.executable, "-m", "pulsar_rebalancer.cli.main", command, *set_words({**given, **own})],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    words = set_words({**given, **own})
+    started = ended("-m", "pulsar_rebalancer.cli.main", command, *words)
     errors = [line for line in started.stderr.splitlines() if " error: " in f" {line}"]
     assert (len(errors), started.stderr.splitlines()[-1:]) == (1, errors), started.stderr
     assert "127.0.0.1:1 does not accept connections" in errors[0]

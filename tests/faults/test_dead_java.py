@@ -13,6 +13,7 @@ import pytest
 from sinks.topics.files.topic import FileTopicWriter
 from tests.spark.test_process import JobProcess
 from tests.spark.workshop import Workshop, uneven
+from tests.topic_uris import topic_settings
 from tools.processes.process import Process
 from tools.processes.real_job import EAGER, TOPICS
 
@@ -24,7 +25,7 @@ _OF_A_TRACE = re.compile(
 
 def test_a_java_that_was_killed_is_one_sentence(tmp_path: Path) -> None:
     settings = {
-        **{f"topics.{name}": (tmp_path / name).as_uri() for name in TOPICS},
+        **topic_settings({name: (tmp_path / name).as_uri() for name in TOPICS}),
         **dict(assignment.split("=") for assignment in EAGER),
         "job.checkpoint": tmp_path / "checkpoint",
     }
@@ -36,10 +37,8 @@ def test_a_java_that_was_killed_is_one_sentence(tmp_path: Path) -> None:
         os.kill(java_of(job.pid), signal.SIGKILL)
         assert job.ended() == 1
         (said,) = job.said[len(before) :].splitlines()
-        assert (
-            "error: Spark's Java process was killed by SIGKILL; start the job again, it "
-            "continues where it stopped" in said
-        )
+        told = "start the job again, it continues where it stopped"
+        assert f"error: Spark's Java process was killed by SIGKILL; {told}" in said
         assert _OF_A_TRACE.findall(job.said) == []
 
 

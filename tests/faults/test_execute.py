@@ -2,6 +2,7 @@
 how it ends.
 """
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sinks.secret_file import Secret
-from sinks.wire.codec import decode_outcome, encode_command
+from sinks.wire.codec import encode_command
 from sinks.wire.signing import SigningKey
 from strategies.cluster.model import Command
 from tests.control_topic import command, now_ms
@@ -25,9 +26,7 @@ ONE, TWO = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"
 @pytest.fixture
 def pulsar() -> Iterator[FakePulsar]:
     with FakePulsar(Cluster(token=TOKEN)) as running:
-        running.cluster.owners.update(
-            {ONE: running.cluster.brokers[0], TWO: running.cluster.brokers[0]}
-        )
+        running.cluster.owners |= dict.fromkeys((ONE, TWO), running.cluster.brokers[0])
         yield running
 
 
@@ -45,35 +44,38 @@ def send_one(pulsar: FakePulsar, executor: RealExecutor) -> Command:
     return move
 
 
+def moves_one(pulsar: FakePulsar, executor: RealExecutor) -> None:
+    """It is at work, and has carried out a command."""
+    send_one(pulsar, executor)
+    executor.start("--apply")
+    executor.wait_until(lambda: len(executor.control.read("outcomes")) == 1)
+
+
+def said(executor: RealExecutor) -> str:
+    return executor.log.read_text("utf-8")
+
+
 def test_what_must_not_be_carried_out_is_refused_with_an_outcome_and_no_secret_is_shown(
     pulsar: FakePulsar, executor: RealExecutor
 ) -> None:
-    one, two, _ = pulsar.cluster.brokers
-    done = command(ONE, one, two, epoch=5)
-    executor.control.send(done, key=executor.key)
-    executor.control.send(command(TWO, one, two, epoch=9))
-    executor.control.send(
-        command(TWO, one, two, epoch=9), key=SigningKey(Secret(b"somebody else's key"))
-    )
-    executor.control.write(
-        "commands",
-        [
-            executor.key.sign(encode_command(command(TWO, one, two))).replace(
-                two.encode(), one.encode()
-            )
-        ],
-    )
-    executor.control.send(
+    (one, two, _), control, key = pulsar.cluster.brokers, executor.control, executor.key
+    done, newer = command(ONE, one, two, epoch=5), command(TWO, one, two, epoch=9)
+    changed = key.sign(encode_command(command(TWO, one, two))).replace(two.encode(), one.encode())
+    control.send(done, key=key)
+    control.send(newer)
+    control.send(newer, key=SigningKey(Secret(b"somebody else's key")))
+    control.write("commands", [changed])
+    control.send(
         done,
         command(TWO, one, two, epoch=5, expires_at_ms=now_ms() - 1),
         command(TWO, one, two, epoch=4),
         command("foreign/ns/0x00000000_0xffffffff", one, two, epoch=5),
-        key=executor.key,
+        key=key,
     )
 
     assert executor.finish("--apply", "--json") == 0
 
-    assert executor.control.verdicts() == [
+    assert control.verdicts() == [
         ("applied", ""),
         ("refused", "unsigned"),
         ("refused", "wrong-signature"),
@@ -83,7 +85,7 @@ def test_what_must_not_be_carried_out_is_refused_with_an_outcome_and_no_secret_i
         ("refused", "older-epoch"),
         ("refused", "namespace-not-allowed"),
     ]
-    assert executor.out.read_bytes().splitlines() == executor.control.read("outcomes")
+    assert executor.out.read_bytes().splitlines() == control.read("outcomes")
     assert len(pulsar.cluster.applied) == 1
     assert executor.leaks() == []
 
@@ -93,14 +95,11 @@ def test_without_apply_it_says_what_it_would_do(pulsar: FakePulsar, executor: Re
 
     assert executor.finish() == 0
 
-    assert (
-        f"transfer {ONE}: {move.source} → {move.destination} [dry-run: would transfer {ONE} from "
-        f"{move.source} to {move.destination}]" in executor.out.read_text("utf-8")
-    )
-    assert "dry run, nothing is changed (add --apply)" in executor.log.read_text("utf-8")
-    assert [decode_outcome(value).command_id for value in executor.control.read("outcomes")] == [
-        move.id
-    ]
+    would = f"would transfer {ONE} from {move.source} to {move.destination}"
+    told = f"transfer {ONE}: {move.source} → {move.destination} [dry-run: {would}]"
+    assert told in executor.out.read_text("utf-8")
+    assert "dry run, nothing is changed (add --apply)" in said(executor)
+    assert [one.command_id for one in executor.control.outcomes()] == [move.id]
     assert pulsar.asked("PUT") == []
 
 
@@ -120,9 +119,9 @@ def test_bad_credentials_are_one_clear_error(
 
     assert executor.finish("--apply") == code
 
-    (error,) = [line for line in executor.log.read_text("utf-8").splitlines() if " error: " in line]
+    (error,) = [line for line in said(executor).splitlines() if " error: " in line]
     assert told in error
-    assert content == "" or content not in executor.log.read_text("utf-8")
+    assert content == "" or content not in said(executor)
     assert executor.leaks() == []
     assert executor.control.outcomes() == []
 
@@ -132,8 +131,7 @@ def test_a_cluster_that_is_not_there(pulsar: FakePulsar, executor: RealExecutor)
         pulsar.kill(broker)
 
     assert executor.finish("--apply") == 1
-    assert "error: 127.0.0.1:" in executor.log.read_text("utf-8")
-    assert "does not accept connections" in executor.log.read_text("utf-8")
+    assert re.search("error: 127.0.0.1:.* does not accept connections", said(executor))
     assert executor.leaks() == []
 
 
@@ -141,23 +139,18 @@ def test_a_cluster_that_is_not_there(pulsar: FakePulsar, executor: RealExecutor)
 def test_a_signal_ends_it_cleanly(
     pulsar: FakePulsar, executor: RealExecutor, number: signal.Signals, code: int
 ) -> None:
-    send_one(pulsar, executor)
-    executor.start("--apply")
-    executor.wait_until(lambda: len(executor.control.read("outcomes")) == 1)
+    moves_one(pulsar, executor)
 
     assert executor.stop(number) == code
-    assert f"stopped ({number.name}) after 1 applied" in executor.log.read_text("utf-8")
+    assert f"stopped ({number.name}) after 1 applied" in said(executor)
 
 
 def test_a_second_executor_is_sent_away(
     pulsar: FakePulsar, executor: RealExecutor, tmp_path: Path
 ) -> None:
-    send_one(pulsar, executor)
-    executor.start("--apply")
-    executor.wait_until(lambda: len(executor.control.read("outcomes")) == 1)
+    moves_one(pulsar, executor)
 
-    with RealExecutor(
-        tmp_path / "second", pulsar, executor__state=executor.folder / "state"
-    ) as second:
+    state = executor.folder / "state"
+    with RealExecutor(tmp_path / "second", pulsar, executor__state=state) as second:
         assert second.finish("--apply") == 1
-        assert "error: Another executor uses" in second.log.read_text("utf-8")
+        assert "error: Another executor uses" in said(second)

@@ -20,42 +20,24 @@ pytestmark = [
 _MOST_MORE = 300 * 10**6
 
 
-def replay(log: Path, *words: str) -> int:
+def replay(log: Path) -> int:
     """Writes the topics to LOG.out; peak bytes of the process."""
-    command = [
-        sys.executable,
-        "-m",
-        "pulsar_rebalancer.cli.main",
-        "replay",
-        str(log),
-        "--out",
-        f"{log}.out",
-        *EAGER_WORDS,
-        *words,
-    ]
+    replaying = ("-m", "pulsar_rebalancer.cli.main", "replay", str(log), "--out", f"{log}.out")
+    command = [sys.executable, *replaying, *EAGER_WORDS]
     _, status, used = os.wait4(os.posix_spawn(sys.executable, command, os.environ), 0)
     assert os.waitstatus_to_exitcode(status) == 0
     return used.ru_maxrss * 1024
 
 
-def between(legal: list[bytes], bad: list[bytes]) -> list[bytes]:
-    """The bad ones behind the first legal record."""
-    return [legal[0], *bad, *legal[1:]]
-
-
-def check(folder: Path, bad: list[bytes], code: str | None, *words: str) -> None:
+def check(folder: Path, bad: list[bytes], code: str | None) -> None:
     legal = uneven()
-    quiet, loud = (
-        recorded(folder, legal, "quiet.jsonl"),
-        recorded(folder, between(legal, bad), "loud.jsonl"),
-    )
-    more = replay(loud, *words) - replay(quiet, *words)
+    quiet = recorded(folder, legal, "quiet.jsonl")
+    loud = recorded(folder, [legal[0], *bad, *legal[1:]], "loud.jsonl")
+    more = replay(loud) - replay(quiet)
     for name in ("rounds.jsonl", "commands.jsonl"):
         assert Path(f"{loud}.out", name).read_bytes() == Path(f"{quiet}.out", name).read_bytes()
-    rows = [
-        decode_rejected(line)
-        for line in Path(f"{loud}.out", "rejected.jsonl").read_bytes().splitlines()
-    ]
+    rejected = Path(f"{loud}.out", "rejected.jsonl").read_bytes().splitlines()
+    rows = [decode_rejected(line) for line in rejected]
     assert [row.size for row in rows] == [len(record) for record in bad]
     assert code is None or {row.code for row in rows} == {code}
     assert more <= _MOST_MORE
@@ -65,14 +47,8 @@ def check(folder: Path, bad: list[bytes], code: str | None, *words: str) -> None
 def test_records_of_20_megabytes_are_too_large_and_the_rest_is_decided_as_without_them(
     tmp_path: Path,
 ) -> None:
-    check(
-        tmp_path,
-        [
-            hostile(kind, "no-kind", 20 * 10**6)
-            for kind in ("towers", "distinct-keys", "wide-character")
-        ],
-        "too-large",
-    )
+    kinds = ("towers", "distinct-keys", "wide-character")
+    check(tmp_path, [hostile(kind, "no-kind", 20 * 10**6) for kind in kinds], "too-large")
 
 
 @pytest.mark.slow

@@ -30,14 +30,10 @@ def test_three_kills_lose_and_change_nothing(tmp_path: Path) -> None:
         assert result.faults == []
         records = {comparison.topic: comparison.records for comparison in result.comparisons}
         assert min(records["commands"], records["rounds"]) > 5
-        assert records["rejected"] == 3, (
-            "the torn line of each publisher that was killed along with the job"
-        )
+        assert records["rejected"] == 3, "the torn line of each publisher that was killed with it"
         if any(death.in_batch and death.processes >= 2 for death in result.deaths):
             return
-    raise AssertionError(
-        "of nine kills, none has hit driver and Java in the middle of a micro-batch"
-    )
+    raise AssertionError("none of nine kills has hit driver and Java in a micro-batch")
 
 
 def test_fifty_kills_of_the_job_and_one_of_its_broker_lose_and_change_nothing(

@@ -73,11 +73,8 @@ def test_the_texts_of_a_firing_alert(text: dict[str, Any], tmp_path: Path) -> No
         "exp_labels": {**text["labels"], **rule["labels"]},
         "exp_annotations": {**constant, **text["annotations"]},
     }
-    entry = {
-        "eval_time": text["eval_time"],
-        "alertname": text["alert"],
-        "exp_alerts": [expected],
-    }
+    at, name = text["eval_time"], text["alert"]
+    entry = {"eval_time": at, "alertname": name, "exp_alerts": [expected]}
     passes(rule_test(text["input_series"], 15, alert_rule_test=[entry]), tmp_path)
 
 

@@ -92,19 +92,16 @@ def test_alerts_name_metrics_that_exist() -> None:
 
 
 def test_grafana_finds_the_boards_and_the_data() -> None:
-    provisioning = DOCKER / "grafana/provisioning"
-    (provider,) = yaml.safe_load((provisioning / "dashboards/pulsar-rebalancer.yaml").read_text())[
-        "providers"
-    ]
-    (source,) = yaml.safe_load((provisioning / "datasources/prometheus.yaml").read_text())[
-        "datasources"
-    ]
-    services = yaml.safe_load((DOCKER / "compose.yaml").read_text("utf-8"))["services"]
-    assert (
-        f"./grafana/dashboards:{provider['options']['path']}:ro" in (services["grafana"]["volumes"])
-    )
+    def read(file: str) -> Any:
+        return yaml.safe_load((DOCKER / file).read_text("utf-8"))
+
+    provisioning = "grafana/provisioning"
+    (provider,) = read(f"{provisioning}/dashboards/pulsar-rebalancer.yaml")["providers"]
+    (source,) = read(f"{provisioning}/datasources/prometheus.yaml")["datasources"]
+    grafana = read("compose.yaml")["services"]["grafana"]
+    assert f"./grafana/dashboards:{provider['options']['path']}:ro" in grafana["volumes"]
     assert source["url"] == "http://prometheus:9090"
-    home = services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    home = grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     assert Path(home).stem in BOARDS
     uids = [board["uid"] for board in BOARDS.values()]
     assert sorted(uids) == sorted(set(uids))

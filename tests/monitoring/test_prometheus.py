@@ -21,7 +21,7 @@ from sinks.wire.operator_records import encode_intent
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import LoadReport, Outcome
 from strategies.fold.engine import EngineSettings
-from tests.control_topic import TOPICS, Control, command
+from tests.control_topic import Control, command
 from tests.monitoring.boards import Expression, expressions
 from tests.monitoring.pulsar_series import NEW, OLD, broker_serving
 from tests.pulsar_fake.model import Answer, Cluster, Request
@@ -80,22 +80,17 @@ def pulsar() -> Iterator[FakePulsar]:
 
 
 def settings(folder: Path, pulsar: FakePulsar) -> list[str]:
-    control = Control(folder)
-    return set_words(
-        {
-            **{f"topics.{topic}": control.uri(topic) for topic in TOPICS},
-            "pulsar.cluster": "c",
-            "pulsar.admin_urls": pulsar.admin_urls,
-            "collector.pass_interval_ms": 1_000,
-            "executor.state": folder / "executor",
-            "job.checkpoint": folder / "checkpoint",
-            "job.trigger_ms": 500,
-            "metrics.listen": "127.0.0.1:0",
-            "metrics.per_broker": "true",
-            "serve.listen": "127.0.0.1:0",
-            "log.format": "json",
-        }
+    given = Control(folder).settings(
+        pulsar__admin_urls=pulsar.admin_urls,
+        collector__pass_interval_ms=1_000,
+        job__checkpoint=folder / "checkpoint",
+        job__trigger_ms=500,
+        metrics__listen="127.0.0.1:0",
+        metrics__per_broker="true",
+        serve__listen="127.0.0.1:0",
+        log__format="json",
     )
+    return set_words(given)
 
 
 def mover(control: Control, pulsar: FakePulsar) -> Callable[[], None]:
@@ -117,25 +112,13 @@ def of_prod(folder: Path, topic: str) -> list[Any]:
     return [record for record in records if record["cluster"] == CLUSTER]
 
 
-#: Sum of a counter in Prometheus → what must stand on the topic.
-COUNTERS: list[tuple[str, Callable[[Path], Sequence[Any]]]] = [
-    (
-        f'sum(pulsar_rebalancer_rounds_total{{cluster="{CLUSTER}"}})',
-        lambda folder: of_prod(folder, "rounds"),
-    ),
-    (
-        f'sum(pulsar_rebalancer_commands_total{{cluster="{CLUSTER}"}})',
-        lambda folder: of_prod(folder, "commands"),
-    ),
-    (
-        "sum(pulsar_rebalancer_outcomes_total)",
-        lambda folder: Control(folder / "executor").outcomes(),
-    ),
-    (
-        "sum(pulsar_rebalancer_unreadable_commands_total)",
-        lambda folder: Control(folder / "executor").read("rejected"),
-    ),
-]
+#: Sum of a counter of ours in Prometheus → what must stand on the topic.
+COUNTERS: dict[str, Callable[[Path], Sequence[Any]]] = {
+    f'rounds_total{{cluster="{CLUSTER}"}}': lambda folder: of_prod(folder, "rounds"),
+    f'commands_total{{cluster="{CLUSTER}"}}': lambda folder: of_prod(folder, "commands"),
+    "outcomes_total": lambda folder: Control(folder / "executor").outcomes(),
+    "unreadable_commands_total": lambda folder: Control(folder / "executor").read("rejected"),
+}
 
 
 def without_data(one: Prometheus, missing: set[Expression]) -> set[Expression]:
@@ -149,16 +132,10 @@ def test_panels_have_data_rules_no_error_and_counters_what_is_on_the_topics(
         writer.append(telemetry())
     # The executor has a control topic of its own, on which the test gives the commands.
     job, executor = (settings(tmp_path / name, pulsar) for name in ("job", "executor"))
+    apply = ("execute", "--apply", *executor)
+    programs = (("run", *job), ("collect", *job), apply, ("serve", *job))
     with ExitStack() as stack:
-        ours = [
-            str(stack.enter_context(served(*words)))
-            for words in (
-                ("run", *job),
-                ("collect", *job),
-                ("execute", "--apply", *executor),
-                ("serve", *job),
-            )
-        ]
+        ours = [str(stack.enter_context(served(*words))) for words in programs]
         brokers = [stack.enter_context(broker_serving(text)) for text in (OLD, NEW)]
         targets = {"pulsar-rebalancer": ours, "pulsar": brokers}
         one = stack.enter_context(prometheus(tmp_path, targets, "1s"))
@@ -179,8 +156,8 @@ def test_panels_have_data_rules_no_error_and_counters_what_is_on_the_topics(
         def unequal() -> list[str]:
             return [
                 counter
-                for counter, topic in COUNTERS
-                if one.values(counter) != [len(topic(tmp_path))]
+                for counter, topic in COUNTERS.items()
+                if one.values(f"sum(pulsar_rebalancer_{counter})") != [len(topic(tmp_path))]
             ]
 
         eventually(lambda: not unequal(), otherwise=lambda: str(unequal()))

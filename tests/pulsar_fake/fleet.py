@@ -5,6 +5,7 @@ until its standard input is closed.
 import json
 import random
 import sys
+from itertools import pairwise
 from typing import Any
 
 from tests.pulsar_fake.model import Cluster, Request
@@ -23,21 +24,16 @@ def report(bundles: int) -> dict[str, Any]:
         "topics": 4,
         "cacheSize": 12345,
     }
-    names = [
-        f"tenant/namespace/0x{number * 0x100000:08x}_0x{(number + 1) * 0x100000:08x}"
-        for number in range(bundles)
-    ]
+    bounds = [number * 0x100000 for number in range(bundles + 1)]
+    names = [f"tenant/namespace/0x{low:08x}_0x{high:08x}" for low, high in pairwise(bounds)]
     resource = {"usage": 40.0, "limit": 800.0}
-    head = dict.fromkeys(("cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut"), resource)
-    traffic = {
+    resources = ("cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut")
+    return {
+        **dict.fromkeys(resources, resource),
         "msgThroughputIn": 1e6,
         "msgThroughputOut": 2e6,
         "msgRateIn": 1000.0,
         "msgRateOut": 2000.0,
-    }
-    return {
-        **head,
-        **traffic,
         "lastStats": dict.fromkeys(names, figures),
         "bundles": names,
         "brokerVersionString": "4.2.4",

@@ -20,12 +20,7 @@ _MANAGERS = {
     "modular": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",
     "extensible": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",
 }
-_ALGORITHMS = (
-    "range_equally_divide",
-    "topic_count_equally_divide",
-    "specified_positions_divide",
-    "flow_or_qps_equally_divide",
-)
+_DIVIDE = ("range_equally", "topic_count_equally", "specified_positions", "flow_or_qps_equally")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +97,8 @@ class Cluster:
 
     def answer(self, request: Request) -> Answer:
         """The answer of the asked broker."""
-        if (
-            self.token is not None
-            and request.headers.get("authorization") != f"Bearer {self.token}"
-        ):
+        shown = request.headers.get("authorization")
+        if self.token is not None and shown != f"Bearer {self.token}":
             return _error(401, "Authentication required")
         if request.method == "GET":
             is_look_up = request.path.startswith("/lookup/v2/topic/")
@@ -132,15 +125,13 @@ class Cluster:
         return self.brokers[0]
 
     def _get(self, request: Request) -> Answer:
-        if request.parts[0] in ("tenants", "namespaces"):
-            return self._get_namespaces(request.parts)
+        if request.parts[0] in ("tenants", "namespaces", "persistent"):
+            return self._get_namespaces(request)
         if request.parts[0] == "brokers":
             return self._get_brokers(request)
         if request.path == "/metrics/":
             return self._metrics(request.broker)
         match request.parts:
-            case ["persistent", *name]:
-                return self._get_topics(request, name)
             case ["non-persistent", tenant, namespace, range_]:
                 return self._topics_of_bundle(request, f"{tenant}/{namespace}", range_)
             case ["broker-stats", kind]:
@@ -205,37 +196,35 @@ class Cluster:
                 return _ok(self.brokers)
         return _error(404, "no such resource")
 
-    def _get_namespaces(self, parts: list[str]) -> Answer:
-        match parts:
+    def _get_namespaces(self, request: Request) -> Answer:
+        match request.parts:
             case ["namespaces", tenant, namespace, "bundles"]:
                 return self._bundles(f"{tenant}/{namespace}")
             case ["namespaces", tenant, namespace, "antiAffinity"]:
                 return Answer(200, self.groups.get(f"{tenant}/{namespace}", "").encode())
-            case ["namespaces", tenant, namespace, "topics"]:
+            case ["namespaces", tenant, namespace, "topics"] | ["persistent", tenant, namespace]:
                 return _ok(list(self.topics.get(f"{tenant}/{namespace}", ())))
+            case ["persistent", tenant, namespace, topic, "stats"]:
+                return self._figures(request, f"{tenant}/{namespace}", topic)
             case ["tenants"]:
                 return _ok(sorted({bundle.split("/")[0] for bundle in self.owners}))
             case ["namespaces", tenant]:
-                return _ok(
-                    sorted(
-                        {b.rpartition("/")[0] for b in self.owners if b.startswith(f"{tenant}/")}
-                    )
-                )
+                namespaces = {bundle.rpartition("/")[0] for bundle in self.owners}
+                return _ok(sorted(one for one in namespaces if one.startswith(f"{tenant}/")))
         return _error(404, "no such resource")
 
     def _topics_of_bundle(self, request: Request, namespace: str, range_: str) -> Answer:
-        unknown, owner = self._unknown(namespace, range_), self.owners.get(f"{namespace}/{range_}")
+        bundle, unknown = f"{namespace}/{range_}", self._unknown(namespace, range_)
         if unknown is not None:
             return unknown
-        if f"{namespace}/{range_}" in self.being_unloaded:
-            return _being_unloaded(f"{namespace}/{range_}")
+        if bundle in self.being_unloaded:
+            return _being_unloaded(bundle)
+        owner = self.owners[bundle]
         if owner is None:
             return Answer(204)
-        return (
-            _ok([])
-            if owner == request.broker
-            else _redirect(owner, f"{request.path}?authoritative=false")
-        )
+        if owner != request.broker:
+            return _redirect(owner, f"{request.path}?authoritative=false")
+        return _ok([])
 
     def _claim(self, request: Request) -> Answer:
         """A look-up that a leader has sent to this broker, which takes the bundle if it is free."""
@@ -256,14 +245,6 @@ class Cluster:
             (bundle for bundle, it in parsed if it and it[0] == namespace and hash_ in it[1]), None
         )
 
-    def _get_topics(self, request: Request, name: list[str]) -> Answer:
-        match name:
-            case [tenant, namespace]:
-                return _ok(list(self.topics.get(f"{tenant}/{namespace}", ())))
-            case [tenant, namespace, topic, "stats"]:
-                return self._figures(request, f"{tenant}/{namespace}", topic)
-        return _error(404, "no such resource")
-
     def _figures(self, request: Request, namespace: str, topic: str) -> Answer:
         name = f"persistent://{namespace}/{topic}"
         owner = self.owners.get(self._bundle_of(name) or "")
@@ -272,11 +253,8 @@ class Cluster:
         return _ok(self.figures[name]) if name in self.figures else _error(404, "Topic not found")
 
     def _bundles(self, namespace: str) -> Answer:
-        ranges = sorted(
-            bundle.rpartition("/")[2]
-            for bundle in self.owners
-            if bundle.startswith(f"{namespace}/")
-        )
+        names = (bundle.rpartition("/") for bundle in self.owners)
+        ranges = sorted(range_ for of, _, range_ in names if of == namespace)
         if not ranges:
             return _error(404, "Namespace does not exist")
         bounds = [ranges[0][:10], *(range_[11:] for range_ in ranges)]
@@ -287,11 +265,8 @@ class Cluster:
         if destination is not None:
             destination = destination.removeprefix("http://").removeprefix("https://")
             if destination not in self.brokers:
-                return _error(
-                    409,
-                    "Not allowed unload namespace bundle to an inactive destination broker "
-                    f"{destination}",
-                )
+                why = "Not allowed unload namespace bundle to an inactive destination broker"
+                return _error(409, f"{why} {destination}")
         if self.manager == "modular" and destination is not None:
             if request.broker != self.leader():
                 return _redirect(self.leader(), request.target)
@@ -312,10 +287,8 @@ class Cluster:
         if bundle in self.being_unloaded:
             return _being_unloaded(bundle)
         if self.manager == "extensible" and destination == owner:
-            return _unforeseen(
-                "java.lang.IllegalArgumentException",
-                f"Namespace bundle: {bundle} own by {owner}, cannot be transfer to same broker.",
-            )
+            why = f"Namespace bundle: {bundle} own by {owner}, cannot be transfer to same broker."
+            return _unforeseen("java.lang.IllegalArgumentException", why)
         if bundle.startswith("pulsar/") and self.manager == "modular":
             self.unhealthy.add(owner)
         after = destination if self.manager == "extensible" else None
@@ -328,7 +301,7 @@ class Cluster:
         if unknown is not None:
             return unknown
         algorithm = request.query("splitAlgorithmName")
-        if algorithm is not None and algorithm not in _ALGORITHMS:
+        if algorithm is not None and algorithm not in {f"{one}_divide" for one in _DIVIDE}:
             return _error(412, "Unsupported namespace bundle split algorithm")
         bundle = f"{namespace}/{range_}"
         owner = self.owners[bundle]
@@ -366,9 +339,8 @@ class Cluster:
 
     def _elsewhere(self, bundle: str) -> str:
         """The broker after the one that released the bundle last."""
-        source = next(
-            (done.source for done in reversed(self.applied) if done.bundle == bundle), None
-        )
+        sources = [done.source for done in self.applied if done.bundle == bundle]
+        source = sources[-1] if sources else None
         place = self.brokers.index(source) + 1 if source in self.brokers else 0
         return self.brokers[place % len(self.brokers)]
 
@@ -382,24 +354,18 @@ def _error(status: int, reason: str) -> Answer:
 
 
 def _unforeseen(exception: str, message: str) -> Answer:
-    trace = (
-        f"{exception}{'' if message == 'null' else ': ' + message}\n\tat "
-        "org.apache.pulsar.broker.Some.method(Some.java:1)"
-    )
-    return _error(
-        500,
-        "\n --- An unexpected error occurred in the server ---\n\nMessage: "
-        f"{message}\n\nStacktrace:\n\n{trace}\n",
-    )
+    said = "" if message == "null" else f": {message}"
+    trace = f"{exception}{said}\n\tat org.apache.pulsar.broker.Some.method(Some.java:1)"
+    head = "\n --- An unexpected error occurred in the server ---\n\nMessage: "
+    return _error(500, f"{head}{message}\n\nStacktrace:\n\n{trace}\n")
 
 
 def _being_unloaded(bundle: str) -> Answer:
     """Of the owner, while another unload is under way: to a second unload, and to a read of the
     bundle's topics.
     """
-    return _unforeseen(
-        "java.lang.IllegalStateException", f"Namespace bundle {bundle} is being unloaded"
-    )
+    why = f"Namespace bundle {bundle} is being unloaded"
+    return _unforeseen("java.lang.IllegalStateException", why)
 
 
 def _redirect(broker: str, target: str) -> Answer:

@@ -59,9 +59,8 @@ class FakePulsar:
         self._now = 0
         self._count = brokers
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="fake-pulsar", daemon=True
-        )
+        run = self._loop.run_forever
+        self._thread = threading.Thread(target=run, name="fake-pulsar", daemon=True)
         self._servers: dict[str, asyncio.Server] = {}
         self._open: set[asyncio.StreamWriter] = set()
 
@@ -169,11 +168,10 @@ class FakePulsar:
         self.calls.append((request, answer))
         if fault.drop_after:
             return False
-        length = f"Content-Length: {len(answer.body)}"
         head = [
             f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
             f"Date: {formatdate(usegmt=True)}",
-            length,
+            f"Content-Length: {len(answer.body)}",
         ]
         head += [f"Location: {answer.location}"] if answer.location else []
         writer.write("\r\n".join([*head, "", ""]).encode() + answer.body)

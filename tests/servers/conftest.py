@@ -10,13 +10,19 @@ from typing import Any
 import pytest
 
 from sinks.topics.access import Consumer, open_consumer
+from tests.control_topic import Control
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar
 from tests.servers.topic_server import TopicServer, topic_server
 from tests.topic_uris import topic_of
+from tests.unit.executor_lives import BUNDLES
+from tests.unit.test_collector import REPORT
 from tools.servers.jvm import Program, has_compiler, java_from
 from tools.servers.kafka_broker import KafkaBroker, kafka_broker
 from tools.servers.pulsar_cluster import PULSAR, PULSAR_50, PulsarCluster, pulsar_cluster
 from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 from tools.servers.watch import Watched, first_fault
+from tools.traffic.bundle_users import Bundles, bundles
 
 #: What is known of the clusters that tests share, by the cluster's first address.
 _WATCHED = pytest.StashKey[dict[str, Watched]]()
@@ -73,6 +79,20 @@ def guarded_pulsar50(
 
 
 @pytest.fixture
+def balanced() -> Iterator[FakePulsar]:
+    """A cluster that is balanced, beside that of the topics: its brokers stay."""
+    with FakePulsar(Cluster(report=REPORT)) as running:
+        running.cluster.owners |= dict.fromkeys(BUNDLES, running.cluster.brokers[0])
+        yield running
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Control:
+    """Topics in folders."""
+    return Control(tmp_path)
+
+
+@pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Callable[[str], Consumer]]:
     """Opens the consumer of a group; the one before is closed, as if its process had ended."""
     made: list[Consumer] = []
@@ -95,6 +115,13 @@ def cluster(kind: str, request: pytest.FixtureRequest) -> PulsarCluster:
 
 
 @pytest.fixture
+def used(cluster: PulsarCluster, tmp_path: Path) -> Iterator[Bundles]:
+    """A namespace of the test's own."""
+    with bundles(cluster, f"t/{tmp_path.name}") as made:
+        yield made
+
+
+@pytest.fixture
 def server(request: pytest.FixtureRequest) -> TopicServer:
     """Topics on the server of this name: a parameter of the test."""
     return topic_server(request.getfixturevalue(request.param))
@@ -106,6 +133,15 @@ def modular(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pul
     start again, and a fifth that may join.
     """
     with pulsar_processes(tmp_path_factory.mktemp("modular"), brokers=5, later=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def extensible(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarProcesses]:
+    """Three brokers that ask for tokens, each a process."""
+    with pulsar_processes(
+        tmp_path_factory.mktemp("extensible"), "extensible", brokers=3, guarded=True
+    ) as cluster:
         yield cluster
 
 

@@ -2,21 +2,22 @@
 and ten clusters that it decides about.
 """
 
-import json
-from collections.abc import Iterable
-from dataclasses import fields, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.topics.addresses import Connections, Topics
+from sinks.topics.addresses import Topics
 from strategies.fold.engine import EngineSettings
 from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 from tests.replayed import replayed
-from tests.spark.workshop import eager, uneven
+from tests.spark.workshop import a_job, by_kind_and_cluster, eager, uneven
+from tests.topic_uris import topic_settings
 from tools.processes.real_job import EAGER
 
 #: Telemetry of ten clusters.
@@ -25,17 +26,15 @@ TEN = {f"cluster-{i}": uneven(5, f"cluster-{i}") for i in range(10)}
 SECOND_EPOCH = replace(eager(), round=replace(eager().round, epoch=2))
 
 
-def job_on(places: Topics, folder: Path) -> JobSettings:
-    """A job on these topics with a new checkpoint."""
-    return JobSettings(
-        checkpoint=str(folder / "checkpoint"), connections=Connections(topics=places)
-    )
+def job_on(places: Topics, folder: Path, **settings: Any) -> JobSettings:
+    """A job on these topics with a new checkpoint; `settings`: see `a_job`."""
+    return a_job(folder / "checkpoint", topics=places, **settings)
 
 
 def settings_of(places: Topics, folder: Path) -> dict[str, object]:
     """The same for a job as a process, which moves much."""
     return {
-        **{f"topics.{field.name}": getattr(places, field.name) for field in fields(places)},
+        **topic_settings(places),
         **dict(assignment.split("=") for assignment in EAGER),
         "shedding.strategy": "threshold",
         "job.checkpoint": folder / "checkpoint",
@@ -62,21 +61,13 @@ def in_turn() -> list[bytes]:
 
 
 def each_decided_as_alone(
-    engine: EngineSettings, commands: Iterable[bytes], rounds: Iterable[bytes]
+    engine: EngineSettings, commands: Sequence[bytes], rounds: Sequence[bytes]
 ) -> None:
     """Fails unless each of the ten clusters has the commands and rounds of its own replay."""
-    commands_of, rounds_of = _by_cluster(commands), _by_cluster(rounds)
-    for cluster, lines in TEN.items():
-        expected = replayed(lines, engine)
-        assert (commands_of[cluster], rounds_of[cluster]) == (
-            expected["commands"],
-            expected["rounds"],
-        )
-        assert expected["commands"]
-
-
-def _by_cluster(records: Iterable[bytes]) -> dict[str, list[bytes]]:
-    found: dict[str, list[bytes]] = {}
-    for record in records:
-        found.setdefault(json.loads(record)["cluster"], []).append(record)
-    return found
+    alone = [replayed(lines, engine) for lines in TEN.values()]
+    assert all(one["commands"] for one in alone)
+    expected = {
+        kind: [value for one in alone for value in one[kind]] for kind in ("commands", "rounds")
+    }
+    found = {"commands": commands, "rounds": rounds}
+    assert by_kind_and_cluster(found) == by_kind_and_cluster(expected)

@@ -2,9 +2,19 @@
 has arrived, which may be less than what exists.
 """
 
-from sinks.topics.access import Consumer, TopicRecord
+from contextlib import closing
+
+from sinks.topics.access import Consumer, TopicRecord, open_reader
+from sinks.topics.addresses import TopicUri
 from streaming.sources.pulsar_plan import Offsets, PulsarPlanner
+from tests.topic_uris import topic_of
 from tools.waiting import eventually
+
+
+def read_all(uri: str | TopicUri) -> list[TopicRecord]:
+    """All that is there, by a reader of ours."""
+    with closing(open_reader(topic_of(uri))) as reader:
+        return [record for records in iter(reader.read, []) for record in records]
 
 
 def poll_records(consumer: Consumer, count: int, seconds: float = 60) -> list[TopicRecord]:

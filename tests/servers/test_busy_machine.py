@@ -10,15 +10,17 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from streaming.outputs.facts import KINDS
-from tests.spark.workshop import Workshop, recording
+from tests.spark.workshop import Workshop
+from tests.topic_uris import topic_settings
 from tools.processes.process import Process
+from tools.processes.real_job import recording
 from tools.servers.pulsar_cluster import PulsarCluster
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
@@ -43,7 +45,7 @@ def test_workers_that_import_for_longer_than_java_waits_start_at_the_first_attem
     (tmp_path / "slow/pstats.py").write_text(SLOW_IMPORT)
     workshop = Workshop(tmp_path)
     workshop.put(recording("modular-broker-joins")[:40])
-    topics = {f"topics.{name}": workshop.uri(name) for name in ("telemetry", *KINDS)}
+    topics = topic_settings({name: workshop.uri(name) for name in ("telemetry", *KINDS)})
     words = ("run", "--drain", "--checkpoint", workshop.checkpoint)
     slow = {"PYTHONPATH": str(tmp_path / "slow")}
     with Process(tmp_path / "run.log", *words, settings=topics, environment=slow) as job:
@@ -66,18 +68,15 @@ def busy_machine() -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_the_job_on_file_topics_starts(tmp_path: Path) -> None:
-    starts(tmp_path, "--demo")
-
-
-@pytest.mark.slow
-def test_the_job_of_real_brokers_starts(pulsar: PulsarCluster, tmp_path: Path) -> None:
-    starts(tmp_path, "--admin-url", f"http://{pulsar.brokers[0]}")
-
-
-def starts(tmp_path: Path, *words: str) -> None:
-    folder: Sequence[object] = ("--folder", tmp_path / "watch", "--listen", "127.0.0.1:0")
-    with Process(tmp_path / "watch.log", "watch", *words, *folder) as watch:
+@pytest.mark.parametrize("of", ["file topics", "real brokers"])
+def test_the_job_starts(of: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    words: list[object] = ["--folder", tmp_path / "watch", "--listen", "127.0.0.1:0"]
+    if of == "file topics":
+        words += ["--demo"]
+    else:
+        pulsar: PulsarCluster = request.getfixturevalue("pulsar")
+        words += ["--admin-url", f"http://{pulsar.brokers[0]}"]
+    with Process(tmp_path / "watch.log", "watch", *words) as watch:
         with busy_machine():
             watch.wait_for(", round 1:", LONG_S)
         os.kill(watch.pid, signal.SIGINT)

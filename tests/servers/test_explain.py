@@ -9,6 +9,7 @@ from sinks.topics.addresses import TopicAccess
 from sinks.wire.codec import decode_command
 from sinks.wire.encoding import encode_outcome
 from tests.control_topic import TOPICS, Control, outcome
+from tests.topic_uris import topic_settings
 from tests.unit.command_line import rebalancer
 from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 from tools.processes.set_words import set_words
@@ -37,17 +38,12 @@ def test_from_the_topics_of_a_server(control: Control, tmp_path: Path) -> None:
         control.write(kind, (tmp_path / "out" / f"{kind}.jsonl").read_bytes().splitlines())
     control.write("telemetry", log)
     refused, moved, dry = (decode_command(value) for value in control.read("commands"))
-    control.write(
-        "outcomes",
-        [
-            encode_outcome(one)
-            for one in (
-                outcome(refused, "refused", "paused: a test"),
-                outcome(moved, "applied"),
-                outcome(dry, "dry-run"),
-            )
-        ],
+    given = (
+        outcome(refused, "refused", "paused: a test"),
+        outcome(moved, "applied"),
+        outcome(dry, "dry-run"),
     )
+    control.write("outcomes", [encode_outcome(one) for one in given])
 
     explained = asking(control, "explain")
     assert "outcome: 2026-11-18" in explained(refused.id)
@@ -68,7 +64,7 @@ def test_from_the_topics_of_a_server(control: Control, tmp_path: Path) -> None:
 
 def asking(control: Control, command: str) -> Callable[..., str]:
     """A command with the settings of these topics."""
-    values = {f"topics.{name}": control.uri(name) for name in TOPICS}
+    values = topic_settings({name: control.uri(name) for name in TOPICS})
     if control.access.pulsar.token_file:
         values |= {"pulsar.token_file": control.access.pulsar.token_file}
     words = set_words(values)

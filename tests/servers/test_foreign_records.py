@@ -13,7 +13,7 @@ import pytest
 from sinks.topics.access import open_reader
 from sinks.topics.addresses import TopicAccess
 from tests.telemetry_lines import bundle, load_report, sweep
-from tests.topic_uris import topic_of
+from tests.topic_uris import topic_of, topic_settings
 from tests.unit.command_line import Answer, rebalancer
 from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 from tools.processes.set_words import set_words
@@ -23,6 +23,7 @@ from tools.servers.pulsar_cluster import PulsarCluster
 from tools.servers.pulsar_topics import put as put_on_pulsar
 
 pytestmark = pytest.mark.servers
+KINDS = ("telemetry", "rounds", "commands")
 FOREIGN = [b"\x00\xff no JSON", b'{"hello":"world"}', b'"' + b"x" * 300]
 
 
@@ -63,26 +64,19 @@ def strewn(lines: Sequence[bytes]) -> list[bytes]:
     ]
 
 
-def words(uris: dict[str, str]) -> list[str]:
-    return set_words({f"topics.{topic}": uri for topic, uri in uris.items()})
-
-
 def check(
     uris: dict[str, str], decided: Decided, places: dict[str, str], login: Sequence[str] = ()
 ) -> None:
     """`places`: where the first record of a later version is on each topic. `login`: settings."""
-    given = [*words(uris), *login]
+    given = [*set_words(topic_settings(uris)), *login]
     whole = rebalancer("explain", "1", "--from", decided.folder)
     answer = rebalancer("explain", "1", *given)
     assert (answer.code, answer.out) == (0, whole.out), answer.err
     for kind in ("rounds", "commands"):
-        assert (
-            f"{uris[kind]}: skipped 1 record that is no {kind[:-1]} [unknown-version]: "
-            f"{places[kind]}. $.v is 99" in answer.err
-        )
-        assert (
-            f"{uris[kind]}: skipped 2 records that are no {kind[:-1]}s [not-json]: " in answer.err
-        )
+        one, several = f"1 record that is no {kind[:-1]}", f"2 records that are no {kind}"
+        later = f"{one} [unknown-version]: {places[kind]}. $.v is 99"
+        for said in (later, f"{several} [not-json]: "):
+            assert f"{uris[kind]}: skipped {said}" in answer.err
 
     compared = rebalancer("shadow", "--json", *given)
     assert (compared.code, compared.json["rounds"]) == (0, 3), compared.err
@@ -108,7 +102,7 @@ def telemetry() -> list[bytes]:
 def test_on_kafka_they_are_named_by_partition_and_offset(
     kafka: KafkaBroker, decided: Decided
 ) -> None:
-    uris = {kind: kafka.topic(f"foreign-{kind}") for kind in ("telemetry", "rounds", "commands")}
+    uris = {kind: kafka.topic(f"foreign-{kind}") for kind in KINDS}
     put_on_kafka(uris["telemetry"], telemetry())
     for kind, lines in (("rounds", decided.rounds), ("commands", decided.commands)):
         put_on_kafka(uris[kind], strewn(lines))
@@ -117,27 +111,15 @@ def test_on_kafka_they_are_named_by_partition_and_offset(
     check(uris, decided, {"telemetry": "partition 0, offset 2", "rounds": first, "commands": first})
 
 
+@pytest.mark.parametrize("kind", ["pulsar", "guarded_pulsar"])
 def test_on_pulsar_they_are_named_by_message_id(
-    pulsar: PulsarCluster, decided: Decided, tmp_path: Path
+    cluster: PulsarCluster, decided: Decided, tmp_path: Path
 ) -> None:
-    check_on_pulsar(pulsar, decided, tmp_path)
-
-
-def test_on_extensible_brokers_with_tokens_too(
-    guarded_pulsar: PulsarCluster, decided: Decided, tmp_path: Path
-) -> None:
-    check_on_pulsar(guarded_pulsar, decided, tmp_path)
-
-
-def check_on_pulsar(cluster: PulsarCluster, decided: Decided, folder: Path) -> None:
-    uris = {
-        kind: cluster.topic(f"foreign/records/{kind}")
-        for kind in ("telemetry", "rounds", "commands")
-    }
+    uris = {kind: cluster.topic(f"foreign/records/{kind}") for kind in KINDS}
     put_on_pulsar(cluster, uris["telemetry"], telemetry(), batch=1)
     for kind, lines in (("rounds", decided.rounds), ("commands", decided.commands)):
         put_on_pulsar(cluster, uris[kind], strewn(lines), batch=5)
-    settings = cluster.settings(folder)
+    settings = cluster.settings(tmp_path)
 
     def nth(kind: str, number: int) -> str:
         with closing(open_reader(topic_of(uris[kind]), TopicAccess(pulsar=settings))) as reader:
@@ -145,13 +127,5 @@ def check_on_pulsar(cluster: PulsarCluster, decided: Decided, folder: Path) -> N
         return f"partition 0, message {ledger}:{number}:0"
 
     login = ["--set", f"pulsar.token_file={settings.token_file}"]
-    check(
-        uris,
-        decided,
-        {
-            "telemetry": nth("telemetry", 2),
-            "rounds": nth("rounds", 0),
-            "commands": nth("commands", 0),
-        },
-        login,
-    )
+    places = {"telemetry": 2, "rounds": 0, "commands": 0}
+    check(uris, decided, {kind: nth(kind, number) for kind, number in places.items()}, login)

@@ -4,16 +4,17 @@ next step, exit code 1, no secret.
 
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
 from tests.control_topic import TOPICS, Control, command
-from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
+from tests.topic_uris import topic_settings
 from tests.unit.command_line import rebalancer
+from tests.unit.executor_lives import ONE
 from tests.unit.test_collector import REPORT
 from tools.processes.set_words import set_words
 from tools.servers.jvm import free_ports
@@ -28,22 +29,14 @@ COMMANDS = {
     "replay": ("replay", "--from-topic", "{telemetry}"),
 }
 WRONG = {
-    "address": "no answer; check that the broker runs, that host, port "
-    "and kafka.security_protocol are "
-    "those of one of its listeners",
+    "address": "no answer; check that the broker runs, that host, port and "
+    "kafka.security_protocol are those of one of its listeners.*ECONNREFUSED",
     # A broker may hang up before its refusal is read; the sentence about silence names the password
     # too.
-    "password": "authentication failed: check kafka.username, the "
-    "content of kafka.password_file|with "
-    "SASL, name and password",
+    "password": "authentication failed: check kafka.username, the content of "
+    "kafka.password_file|with SASL, name and password",
     "topic": "the topic does not exist; create it with: rebalancer topics create",
 }
-
-
-@pytest.fixture
-def pulsar() -> Iterator[FakePulsar]:
-    with FakePulsar(Cluster(report=REPORT)) as running:
-        yield running
 
 
 def address(kafka: KafkaBroker, wrong: str) -> str:
@@ -67,7 +60,7 @@ def test_a_connector_that_cannot_be_downloaded_is_announced_and_named(
 ) -> None:
     uris = {topic: kafka.topic(f"no-connector-{topic}", 1) for topic in TOPICS}
     settings = {
-        **{f"topics.{topic}": uri for topic, uri in uris.items()},
+        **topic_settings(uris),
         "job.checkpoint": tmp_path / "checkpoint",
         "jars.maven_url": f"http://127.0.0.1:{free_ports(1)[0]}",
     }
@@ -81,24 +74,20 @@ def test_a_connector_that_cannot_be_downloaded_is_announced_and_named(
 @pytest.mark.parametrize("wrong", list(WRONG))
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_what_cannot_work_is_one_line(
-    kafka: KafkaBroker, pulsar: FakePulsar, tmp_path: Path, name: str, wrong: str
+    kafka: KafkaBroker, balanced: FakePulsar, tmp_path: Path, name: str, wrong: str
 ) -> None:
     servers = address(kafka, wrong)
-    uris = {topic: f"kafka://{servers}/nowhere-{topic}" for topic in TOPICS}
-    settings = {
-        **{f"topics.{topic}": uri for topic, uri in uris.items()},
-        **login(tmp_path, wrong),
-        "kafka.timeout_ms": 10_000
-        if wrong == "topic"
-        else 2_000,  # that there is none is an answer, and may take its time
-        "pulsar.cluster": "c",
-        "pulsar.admin_urls": pulsar.admin_urls,
-        "executor.state": tmp_path / "state",
-        "job.checkpoint": tmp_path / "checkpoint",
-    }
-    words = [word.format(folder=tmp_path, telemetry=uris["telemetry"]) for word in COMMANDS[name]]
+    control = Control(tmp_path, {one: f"kafka://{servers}/nowhere-{one}" for one in TOPICS})
+    settings = control.settings(
+        # That there is no topic is an answer, and may take its time.
+        kafka__timeout_ms=10_000 if wrong == "topic" else 2_000,
+        pulsar__admin_urls=balanced.admin_urls,
+        job__checkpoint=tmp_path / "checkpoint",
+    )
+    telemetry = control.uri("telemetry")
+    words = [word.format(folder=tmp_path, telemetry=telemetry) for word in COMMANDS[name]]
 
-    done = rebalancer(*words, *set_words(settings))
+    done = rebalancer(*words, *set_words({**settings, **login(tmp_path, wrong)}))
 
     assert done.code == exit_codes.ERROR
     # Of those that run for long each line begins with the time.
@@ -113,7 +102,7 @@ def test_what_cannot_work_is_one_line(
 
 
 def test_a_topic_that_is_too_narrow_for_a_report_or_an_outcome_is_told(
-    kafka: KafkaBroker, pulsar: FakePulsar, tmp_path: Path
+    kafka: KafkaBroker, balanced: FakePulsar, tmp_path: Path
 ) -> None:
     limit = {"telemetry": "5000", "outcomes": "100"}
     stats = next(iter(REPORT["lastStats"].values()))
@@ -121,28 +110,19 @@ def test_a_topic_that_is_too_narrow_for_a_report_or_an_outcome_is_told(
         f"t/ns/0x{i:08x}_0x{i + 1:08x}": {**stats, "msgRateIn": random.Random(i).random()}
         for i in range(1_000)
     }
-    pulsar.cluster.report = {**REPORT, "lastStats": wide, "bundles": list(wide)}
+    balanced.cluster.report = {**REPORT, "lastStats": wide, "bundles": list(wide)}
     uris = {
         topic: kafka.topic(
             f"too-narrow-{topic}", configs={"max.message.bytes": limit.get(topic, "1000000")}
         )
         for topic in TOPICS
     }
-    settings = {
-        **{f"topics.{topic}": uri for topic, uri in uris.items()},
-        "kafka.timeout_ms": 5_000,
-        "pulsar.cluster": "c",
-        "pulsar.admin_urls": pulsar.admin_urls,
-        "executor.state": tmp_path / "state",
-    }
-    words = set_words(settings)
-    Control(tmp_path, uris).send(command("t/ns/0x00000000_0x80000000", pulsar.cluster.brokers[0]))
+    control = Control(tmp_path, uris)
+    given = control.settings(kafka__timeout_ms=5_000, pulsar__admin_urls=balanced.admin_urls)
+    control.send(command(ONE, balanced.cluster.brokers[0]))
+    told = "the record is larger than the topic allows; raise its max.message.bytes"
     for name, topic in (("collect", "telemetry"), ("execute", "outcomes")):
-        done = rebalancer(name, *(["--once"] if name == "execute" else []), *words)
+        done = rebalancer(*COMMANDS[name], *set_words(given))
         assert done.code == exit_codes.ERROR
-        told = (
-            f" error: {uris[topic]}: the record is larger than the topic allows; raise its "
-            "max.message.bytes"
-        )
-        assert told in done.err.splitlines()[-1]
+        assert f" error: {uris[topic]}: {told}" in done.err.splitlines()[-1]
         assert "trying again" not in done.err

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,18 +16,19 @@ from pyspark.sql import SparkSession
 
 from pulsar_rebalancer.cli import exit_codes
 from sinks.topics.access import TopicRecord, open_consumer, open_reader
-from sinks.topics.addresses import Connections, Topics, TopicUri
+from sinks.topics.addresses import Topics, TopicUri
 from sinks.topics.epochs import next_epoch
 from sinks.wire.codec import decode_rejected
 from strategies.errors import SinkError
-from streaming.settings import JobSettings
 from tests.control_topic import TOPICS
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar
 from tests.replayed import replayed
-from tests.servers.execute_once import execute_once
-from tests.servers.job_stories import SECOND_EPOCH, drain
+from tests.servers.job_stories import SECOND_EPOCH, drain, job_on
+from tests.servers.polling import read_all
 from tests.spark.workshop import eager, uneven
-from tests.topic_uris import topic_of, topics_of
-from tests.unit.command_line import rebalancer
+from tests.topic_uris import topic_of, topic_settings, topics_of
+from tests.unit.command_line import Answer, rebalancer
 from tools.processes.set_words import set_words
 from tools.servers.kafka_batches import batch, bomb, bombs, numbered, produce, with_header
 from tools.servers.kafka_broker import KafkaBroker
@@ -36,24 +38,17 @@ pytestmark = pytest.mark.servers
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 OUTPUTS = ("commands", "rounds", "rejected", "outcomes")
 _BOMB_MIB = 1024
+LINES = uneven(6)
+DECIDED = replayed(LINES, eager())
 
 
-def packed_topics(kafka: KafkaBroker, codec: str) -> Topics:
-    """Topics in which the broker packs everything again, with the encoders of Kafka's Java
-    clients.
-    """
-    made = {
-        name: kafka.topic(f"packed-{codec}-{name}", configs={"compression.type": codec})
-        for name in TOPICS
-    }
-    return topics_of(**made)
-
-
-def codec_of_first_batch(kafka: KafkaBroker, uri: str | TopicUri) -> int:
-    """The number of its codec, as it stands in the broker's file."""
-    return (
-        int(struct.unpack_from(">h", segment_of(kafka, topic_of(uri).name).read_bytes(), 21)[0]) & 7
-    )
+def codecs_of_batches(kafka: KafkaBroker, uri: str | TopicUri) -> list[int]:
+    """Their numbers as they stand in the broker's file, in order and without repetitions."""
+    data, at, found = segment_of(kafka, topic_of(uri).name).read_bytes(), 0, dict[int, None]()
+    while at < len(data):
+        found[struct.unpack_from(">h", data, at + 21)[0] & 7] = None
+        at += 12 + struct.unpack_from(">i", data, at + 8)[0]
+    return list(found)
 
 
 def put_packed(uri: str | TopicUri, lines: Sequence[bytes], codec: str) -> None:
@@ -68,42 +63,58 @@ def put_packed(uri: str | TopicUri, lines: Sequence[bytes], codec: str) -> None:
     producer.close()
 
 
+def put_decided(places: Topics, *first: bytes) -> None:
+    """What a job has read and decided, and before that on each topic these batches."""
+    for uri, some in (
+        (places.telemetry, LINES),
+        (places.rounds, DECIDED["rounds"]),
+        (places.commands, DECIDED["commands"]),
+    ):
+        for one in first:
+            assert produce(uri, one) == 0
+        put(uri, some)
+
+
+def every_road_reads(places: Topics, folder: Path, skipped: str = "") -> tuple[Answer, Answer]:
+    """All programs outside Spark read what was decided, and those that tell what they have skipped
+    say this; `explain` and `shadow`.
+    """
+    words, copy = set_words(topic_settings(places)), folder / "copy.jsonl"
+    recorded = rebalancer("record", copy, "--topic", places.telemetry)
+    again = rebalancer("replay", "--from-topic", places.telemetry, "--json")
+    explained, compared = rebalancer("explain", "1", *words), rebalancer("shadow", *words)
+    for done in (recorded, again, explained, compared):
+        assert (done.code, skipped in done.err) == (exit_codes.OK, True), done.err
+    assert copy.read_bytes().splitlines() == LINES
+    assert again.json["records"] == len(LINES)
+    assert next_epoch((places.rounds, places.commands)) == 2, "a new checkpoint reads epochs"
+    with FakePulsar(Cluster()) as pulsar:
+        cluster = {"pulsar.cluster": "c", "pulsar.admin_urls": pulsar.admin_urls}
+        words += set_words({**cluster, "executor.state": folder / "state"})
+        executed = rebalancer("execute", "--apply", "--once", *words)
+    outcomes = len(executed.out.splitlines())
+    assert (executed.code, outcomes) == (0, len(DECIDED["commands"])), executed.err
+    return explained, compared
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_road_reads_every_codec(kafka: KafkaBroker, tmp_path: Path, codec: str) -> None:
-    places, lines = packed_topics(kafka, codec), uneven(6)
-    words = set_words({f"topics.{name}": getattr(places, name) for name in TOPICS})
-    decided = replayed(lines, eager())
-    put(places.telemetry, lines)
-    put(places.rounds, decided["rounds"])
-    put(places.commands, decided["commands"])
-    assert codec_of_first_batch(kafka, places.telemetry) == CODECS.index(codec) + 1
-
-    done = rebalancer("record", tmp_path / "copy.jsonl", "--topic", places.telemetry)
-    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (
-        exit_codes.OK,
-        lines,
+    """The broker packs everything again, with the encoders of Kafka's Java clients."""
+    packed = {"compression.type": codec}
+    places = topics_of(
+        **{one: kafka.topic(f"packed-{codec}-{one}", configs=packed) for one in TOPICS}
     )
-    assert rebalancer("replay", "--from-topic", places.telemetry, "--json").json["records"] == len(
-        lines
-    )
-    assert rebalancer("explain", "1", *words).code == exit_codes.OK
-    assert rebalancer("shadow", *words).code == exit_codes.OK
-    assert next_epoch((places.rounds, places.commands)) == 2, "a new checkpoint reads epochs"
-    execute_all(words, tmp_path / "state", len(decided["commands"]))
-    found = rebalancer(
-        "doctor",
-        "--no-spark-start",
-        "--json",
-        "--set",
-        f"job.checkpoint={tmp_path / 'new'}",
-        *words,
-    ).json["findings"]
-    texts = {one["check"]: (one["status"], one["text"]) for one in found}
+    put_decided(places)
+    assert codecs_of_batches(kafka, places.telemetry) == [CODECS.index(codec) + 1]
+    every_road_reads(places, tmp_path)
+    words = set_words({"job.checkpoint": tmp_path / "new", **topic_settings(places)})
+    examined = rebalancer("doctor", "--no-spark-start", "--json", *words).json["findings"]
+    texts = {one["check"]: (one["status"], one["text"]) for one in examined}
     assert texts["kafka codecs"] == ("ok", "gzip, snappy, lz4, zstd can be read")
 
 
 @pytest.mark.spark
-def test_the_job_reads_producers_with_every_codec_and_what_another_job_has_written(
+def test_producers_with_every_codec_are_read_by_us_and_by_the_job_as_is_what_another_has_written(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     lines = uneven(8)
@@ -117,28 +128,12 @@ def test_the_job_reads_producers_with_every_codec_and_what_another_job_has_writt
     share = len(lines) // len(CODECS)
     for number, codec in enumerate(CODECS):
         put_packed(places.telemetry, lines[number * share : (number + 1) * share], codec)
-    assert values(places.telemetry) == lines
+    assert codecs_of_batches(kafka, places.telemetry) == [1, 2, 3, 4]
+    assert [record.value for record in read_all(places.telemetry)] == lines
     before = replayed(lines, eager())["rounds"]
     put(places.rounds, before)
-    drain(
-        spark,
-        JobSettings(
-            checkpoint=str(tmp_path / "new"),
-            warm_start_minutes=0,
-            connections=Connections(topics=places),
-        ),
-        eager(),
-    )
+    drain(spark, replace(job_on(places, tmp_path), warm_start_minutes=0), eager())
     assert values(places.rounds) == [*before, *replayed(lines, SECOND_EPOCH)["rounds"]]
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_batches_of_python_producers_are_read_too(kafka: KafkaBroker, codec: str) -> None:
-    uri, lines = kafka.topic(f"sent-{codec}"), uneven(6)
-    put_packed(uri, lines, codec)
-    assert codec_of_first_batch(kafka, uri) == CODECS.index(codec) + 1
-    with closing(open_reader(topic_of(uri))) as reader:
-        assert [record.value for record in reader.read()] == lines
 
 
 #: By name: batches that the broker takes and that no reader of ours can use, and how many records
@@ -160,10 +155,7 @@ def test_a_batch_that_cannot_be_read_is_passed_over_at_its_place_and_takes_no_me
     assert produce(uri, make()) == 0, "the broker takes it"
     put(uri, [b"[]"])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found: list[TopicRecord] = []
-    with closing(open_reader(topic_of(uri))) as reader:
-        while records := reader.read():
-            found += records
+    found = read_all(uri)
     assert [(record.position.offset, record.value, bool(record.unread)) for record in found] == [
         (0, b"{}", False),
         (count, b"", True),
@@ -196,37 +188,16 @@ def test_every_road_passes_over_a_batch_that_cannot_be_read(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     """Each names its place, and the executor rejects it."""
-    places, lines = topics_of(**{name: kafka.topic(f"bombed-{name}") for name in TOPICS}), uneven(6)
-    words = set_words({f"topics.{name}": getattr(places, name) for name in TOPICS})
-    decided = replayed(lines, eager())
-    for uri, some in (
-        (places.telemetry, lines),
-        (places.rounds, decided["rounds"]),
-        (places.commands, decided["commands"]),
-    ):
-        assert produce(uri, batch(bombs(64, 16), records=64)) == 0
-        put(uri, some)
-    place = (
+    places = topics_of(**{name: kafka.topic(f"bombed-{name}") for name in TOPICS})
+    put_decided(places, batch(bombs(64, 16), records=64))
+    explained, compared = every_road_reads(
+        places,
+        tmp_path,
         "[unreadable-batch]: partition 0, offset 63. A batch of records cannot be read: "
-        "BatchTooLarge: zstd"
+        "BatchTooLarge: zstd",
     )
-
-    done = rebalancer("record", tmp_path / "copy.jsonl", "--topic", places.telemetry)
-    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (
-        exit_codes.OK,
-        lines,
-    )
-    assert place in done.err
-    done = rebalancer("replay", "--from-topic", places.telemetry, "--json")
-    assert (done.code, done.json["records"]) == (exit_codes.OK, len(lines))
-    assert place in done.err
-    for command, source in (("explain", places.commands), ("shadow", places.telemetry)):
-        done = rebalancer(command, *words)
-        assert done.code == exit_codes.OK, done.err
+    for done, source in ((explained, places.commands), (compared, places.telemetry)):
         assert f"{source}: skipped 1 record that is no" in done.err
-        assert place in done.err
-    assert next_epoch((places.rounds, places.commands)) == 2
-    execute_all(words, tmp_path / "state", len(decided["commands"]))
     rows = [decode_rejected(value) for value in values(places.rejected)]
     assert [(row.code, row.partition, row.offset) for row in rows] == [("unreadable-batch", 0, 63)]
 
@@ -241,10 +212,8 @@ def test_a_batch_that_nobody_can_unpack_is_passed_over(own_kafka: KafkaBroker) -
     with segment_of(own_kafka, "nonsense").open("ab") as file:
         file.write(numbered(batch(b"no zstd at all"), 1))
     own_kafka.server.start()
-    with closing(open_reader(topic_of(uri))) as reader:
-        assert [record.value for record in reader.read()] == [b"{}"]
-        (unread,) = reader.read()
-    assert (unread.position.offset, unread.value) == (1, b"")
+    legal, unread = read_all(uri)
+    assert (legal.value, unread.position.offset, unread.value) == (b"{}", 1, b"")
     assert "BatchUnreadable: zstd" in unread.unread
 
 
@@ -268,11 +237,3 @@ def segment_of(kafka: KafkaBroker, topic: str | TopicUri) -> Path:
     """The broker's file of a topic with one partition."""
     (segment,) = (kafka.server.folder / "data").glob(f"{topic}-0/*.log")
     return segment
-
-
-def execute_all(words: Sequence[str], state: Path, commands: int) -> None:
-    """The executor over all present commands; each has an outcome."""
-    executed = execute_once(state, *words)
-    assert (executed.code, len(executed.out.splitlines())) == (exit_codes.OK, commands), (
-        executed.err
-    )

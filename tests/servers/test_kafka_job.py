@@ -2,29 +2,22 @@
 partitions.
 """
 
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from sinks.metrics.settings import MetricsSettings
 from sinks.topics.addresses import Topics
-from sinks.topics.kafka.settings import KafkaSettings
 from strategies.errors import SinkError
 from streaming.job import run_job
-from streaming.outputs.facts import KINDS
 from tests.control_topic import TOPICS
-from tests.replayed import replayed
 from tests.servers.job_stories import TEN, drain, each_decided_as_alone, in_turn, job_on
-from tests.spark.test_job import Running
-from tests.spark.workshop import eager, uneven
+from tests.spark.workshop import eager
 from tests.topic_uris import topic_of, topics_of
 from tools.servers.kafka_broker import KafkaBroker
 from tools.servers.kafka_topics import everything, put, values
-from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 
@@ -40,7 +33,7 @@ def test_ten_clusters_in_four_partitions_each_decide_as_alone_and_facts_reach_no
     places, engine = topics(kafka, "ten", 4), eager()
     put(places.telemetry, [*in_turn(), b"nonsense"])
     assert len({one.partition for one in everything(places.telemetry)}) == 4
-    job = replace(job_on(places, tmp_path), max_records_per_batch=37, shuffle_partitions=2)
+    job = job_on(places, tmp_path, max_records_per_batch=37, shuffle_partitions=2)
     batches = drain(spark, job, engine, MetricsSettings("127.0.0.1:0"))
     each_decided_as_alone(engine, values(places.commands), values(places.rounds))
     assert batches[-1].behind_records == 0
@@ -53,74 +46,11 @@ def test_ten_clusters_in_four_partitions_each_decide_as_alone_and_facts_reach_no
     assert len(values(places.rejected)) == 1
 
 
-def test_a_restart_goes_on_and_bad_records_are_rejected_with_their_place(
-    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
-) -> None:
-    places, engine, lines = topics(kafka, "restart"), eager(), uneven(6)
-    job = job_on(places, tmp_path)
-    for some in (lines[:10], [b"nonsense"], lines[10:]):
-        put(places.telemetry, some)
-        drain(spark, job, engine)
-    expected = replayed(lines, engine)
-    assert {kind: values(getattr(places, kind)) for kind in ("commands", "rounds")} == {
-        kind: expected[kind] for kind in ("commands", "rounds")
-    }
-    (rejected,) = [json.loads(value) for value in values(places.rejected)]
-    assert place_of(rejected) == (str(places.telemetry), 0, 10)
-
-
-def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(
-    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
-) -> None:
-    places, engine, lines = topics(kafka, "lost"), eager(), uneven(6)
-    job = job_on(places, tmp_path)
-    put(places.telemetry, lines[:8])
-    drain(spark, job, engine)
-    put(places.telemetry, lines[8:])
-    kafka.delete_records("lost-telemetry", before=12)
-    with pytest.raises(
-        SinkError, match=r"deleted before the job read them.*job\.fail_on_data_loss=false"
-    ):
-        drain(spark, job, engine)
-    lossy = replace(job.connections, kafka=KafkaSettings(fail_on_data_loss=False))
-    drain(spark, replace(job, connections=lossy), engine)
-    assert values(places.rounds) == replayed([*lines[:8], *lines[12:]], engine)["rounds"]
-
-
-def test_a_restart_of_the_broker_loses_and_changes_nothing(
-    spark: SparkSession, own_kafka: KafkaBroker, tmp_path: Path
-) -> None:
-    places, engine, lines = topics(own_kafka, "broker"), eager(), uneven(8)
-    job = job_on(places, tmp_path)
-    put(places.telemetry, lines[:16])
-    with Running(spark, job, engine):
-        eventually(lambda: len(values(places.rounds)) == 4)
-        own_kafka.server.kill()
-        own_kafka.server.start()
-        put(places.telemetry, lines[16:])
-        eventually(lambda: len(set(values(places.rounds))) == 8)
-    expected = replayed(lines, engine)
-    assert {kind: list(dict.fromkeys(values(getattr(places, kind)))) for kind in KINDS} == {
-        **expected
-    }
-
-
 def test_a_topic_that_is_missing_is_told_before_spark_starts(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
-    places = replace(
-        topics(kafka, "missing"), rounds=topic_of(f"kafka://{kafka.address()}/never-made")
-    )
-    with pytest.raises(
-        SinkError,
-        match=r"never-made: the topic does not exist; create it with: rebalancer topics create",
-    ):
-        run_job(
-            job_on(places, tmp_path),
-            eager(),
-            drain=True,
-        )
-
-
-def place_of(rejected: dict[str, Any]) -> tuple[str, int, int]:
-    return rejected["topic"], rejected["partition"], rejected["offset"]
+    never = topic_of(f"kafka://{kafka.address()}/never-made")
+    places = replace(topics(kafka, "missing"), rounds=never)
+    told = "never-made: the topic does not exist; create it with: rebalancer topics create"
+    with pytest.raises(SinkError, match=told):
+        run_job(job_on(places, tmp_path), eager(), drain=True)

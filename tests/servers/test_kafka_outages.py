@@ -5,7 +5,7 @@ them: nothing lost, one clear line.
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from threading import Thread
 
@@ -16,130 +16,113 @@ from sinks.topics.addresses import TopicAccess
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.errors import PublishTimeout, SinkError
 from tests.control_topic import TOPICS, Control, command
-from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.topic_uris import topic_of
-from tests.unit.test_collector import REPORT
+from tests.unit.executor_lives import BUNDLES
 from tools.processes.process import Process
 from tools.servers.kafka_broker import KafkaBroker
 from tools.servers.kafka_topics import put, values
 from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
-ONE, TWO = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"
+GONE = "the topic does not exist; create it with: rebalancer topics create"
+BEGINS, ENDS = "trying again for up to 600 s", "the servers of the topics answer again after"
+#: What each program says once it is at work.
+_READY = {"run": "batch", "collect": "pass 1", "record": "records", "execute": "applying"}
 
 
-@pytest.fixture
-def pulsar() -> Iterator[FakePulsar]:
-    with FakePulsar(Cluster(report=REPORT)) as running:
-        running.cluster.owners |= dict.fromkeys((ONE, TWO), running.cluster.brokers[0])
-        yield running
+def settings_of(control: Control, balanced: FakePulsar, **more: object) -> dict[str, object]:
+    """What the programs have in common, with a pass every second."""
+    return control.settings(
+        pulsar__admin_urls=balanced.admin_urls, collector__pass_interval_ms=1_000, **more
+    )
 
 
-def settings_of(control: Control, pulsar: FakePulsar) -> dict[str, object]:
-    """What collector and executor have in common, with a pass every second."""
-    return {
-        **{f"topics.{name}": control.uri(name) for name in TOPICS},
-        "pulsar.cluster": "c",
-        "pulsar.admin_urls": pulsar.admin_urls,
-        "collector.pass_interval_ms": 1_000,
-        "executor.state": control.folder / "state",
-    }
+@contextmanager
+def at_work(folder: Path, settings: dict[str, object], *names: str) -> Iterator[Sequence[Process]]:
+    """Programs, each with a log of its own."""
+    words = {"record": (folder / "copy.jsonl", "--follow"), "execute": ("--apply",)}
+    with ExitStack() as stack:
+        everybody = [
+            stack.enter_context(
+                Process(folder / f"{name}.log", name, *words.get(name, ()), settings=settings)
+            )
+            for name in names
+        ]
+        for name, process in zip(names, everybody, strict=True):
+            process.wait_for(_READY[name])
+        yield everybody
+
+
+def carry_out(number: int, control: Control, balanced: FakePulsar, anybody: Process) -> None:
+    """The executor carries out one more command."""
+    source, destination = balanced.cluster.brokers[:2]
+    control.send(command(BUNDLES[number], source, destination, epoch=1))
+    anybody.wait_until(lambda: len(control.outcomes()) == number + 1)
+    assert control.outcomes()[-1].status == "applied"
+
+
+def nothing_was_lost(control: Control, everybody: Sequence[Process]) -> None:
+    passes = sorted(set(sweeps(control)))
+    assert passes == list(range(1, len(passes) + 1)), "a pass was lost"
+    assert [process.said for process in everybody if "Traceback" in process.said] == []
 
 
 @pytest.mark.parametrize("seconds", [5, pytest.param(60, marks=pytest.mark.slow)])
 def test_processes_outside_spark_outlast_the_broker_and_name_a_topic_that_is_gone(
-    own_kafka: KafkaBroker, pulsar: FakePulsar, tmp_path: Path, seconds: float
+    own_kafka: KafkaBroker, balanced: FakePulsar, tmp_path: Path, seconds: float
 ) -> None:
     control = Control(tmp_path, {name: own_kafka.topic(f"out-{name}") for name in TOPICS})
-    settings = settings_of(control, pulsar) | {
-        "kafka.timeout_ms": 5_000,
-    }
-    with ExitStack() as stack:
-
-        def start(*words: object) -> Process:
-            return stack.enter_context(
-                Process(tmp_path / f"{words[0]}.log", *words, settings=settings)
-            )
-
-        collect, record, execute = (
-            start("collect"),
-            start("record", tmp_path / "copy.jsonl", "--follow"),
-            start("execute", "--apply"),
-        )
-        everybody = (collect, record, execute)
-        control.send(command(ONE, pulsar.cluster.brokers[0], pulsar.cluster.brokers[1]))
-        execute.wait_for("applied")
-        record.wait_for("records")
-        collect.wait_for("pass 1")
+    settings = settings_of(control, balanced, kafka__timeout_ms=5_000)
+    with at_work(tmp_path, settings, "collect", "record", "execute") as everybody:
+        collect, record, execute = everybody
+        carry_out(0, control, balanced, collect)
 
         own_kafka.server.kill()
         gone = time.monotonic()
         for process in everybody:
-            process.wait_for("trying again for up to 600 s")
-        everybody[0].wait_until(lambda: time.monotonic() - gone >= seconds)
+            process.wait_for(BEGINS)
+        collect.wait_until(lambda: time.monotonic() - gone >= seconds)
         own_kafka.server.start()
 
-        control.send(command(TWO, pulsar.cluster.brokers[0], pulsar.cluster.brokers[1]))
-        collect.wait_until(lambda: len(control.outcomes()) == 2)
+        carry_out(1, control, balanced, collect)
         for process in everybody:
-            process.wait_for("the servers of the topics answer again after")
+            process.wait_for(ENDS)
         last = sweeps(control)[-1]
         collect.wait_until(lambda: sweeps(control)[-1] > last + 1)
-        assert [status for status, _ in control.verdicts()] == ["applied"] * 2
-        passes = sorted(set(sweeps(control)))
-        assert passes == list(range(1, len(passes) + 1)), "a pass was lost"
+        nothing_was_lost(control, everybody)
 
-        told = sum(
-            json.loads(value)["kind"] == "outcome" for value in values(control.uri("telemetry"))
-        )
-        assert told == 2
+        kinds = [json.loads(value)["kind"] for value in values(control.uri("telemetry"))]
+        assert kinds.count("outcome") == 2
         eventually(lambda: record.said.endswith(" records\n"), 180, "the recording does not go on")
         own_kafka.delete_topic("out-telemetry")
         own_kafka.delete_topic("out-commands")
-        for process, topic in (
-            (collect, "telemetry"),
-            (record, "telemetry"),
-            (execute, "commands"),
-        ):
+        gone_topics = {collect: "telemetry", record: "telemetry", execute: "commands"}
+        for process, topic in gone_topics.items():
             assert process.ended() == 1
-            assert (
-                f"error: {control.uri(topic)}: the topic does not exist; create it with: "
-                "rebalancer topics create" in process.last_line
-            )
-        assert [process.said for process in everybody if "Traceback" in process.said] == []
-        assert len((tmp_path / "copy.jsonl").read_bytes().splitlines()) >= told, (
+            assert f"error: {control.uri(topic)}: {GONE}" in process.last_line
+            assert "Traceback" not in process.said
+        assert len((tmp_path / "copy.jsonl").read_bytes().splitlines()) >= 2, (
             "what was recorded until then is kept"
         )
 
 
 def test_a_broker_that_answers_nothing_is_named_while_the_clients_still_wait(
-    own_kafka: KafkaBroker, pulsar: FakePulsar, tmp_path: Path
+    own_kafka: KafkaBroker, balanced: FakePulsar, tmp_path: Path
 ) -> None:
     control = Control(tmp_path, {name: own_kafka.topic(f"mute-{name}") for name in TOPICS})
     # What a client of these processes says by itself comes after four minutes.
-    settings = settings_of(control, pulsar) | {"kafka.timeout_ms": 240_000}
-    with ExitStack() as stack:
-        commands = (
-            ("collect",),
-            ("record", tmp_path / "copy.jsonl", "--follow"),
-            ("execute", "--apply"),
-        )
-        logs = ((tmp_path / f"{words[0]}.log", words) for words in commands)
-        everybody = [
-            stack.enter_context(Process(log, *words, settings=settings)) for log, words in logs
-        ]
-        for process, ready in zip(everybody, ("pass 1", "records", "applying"), strict=True):
-            process.wait_for(ready)
+    settings = settings_of(control, balanced, kafka__timeout_ms=240_000)
+    with at_work(tmp_path, settings, "collect", "record", "execute") as everybody:
         own_kafka.server.pause()
         for process in everybody:
             process.wait_for("no answer; check that the broker runs")
         own_kafka.server.resume()
         for process in everybody:
-            process.wait_for("the servers of the topics answer again after")
+            process.wait_for(ENDS)
         last = sweeps(control)[-1]
         everybody[0].wait_until(lambda: sweeps(control)[-1] > last + 1)
-        assert [process.said for process in everybody if "Traceback" in process.said] == []
+        nothing_was_lost(control, everybody)
 
 
 def sweeps(control: Control) -> list[int]:

@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.topics.addresses import Connections
 from sinks.topics.kafka.settings import kafka_access
-from streaming.settings import JobSettings
 from tests.control_topic import TOPICS
 from tests.replayed import replayed
-from tests.servers.job_stories import drain
+from tests.servers.job_stories import drain, job_on
 from tests.servers.test_kafka_topics import Door, mutual, sasl
 from tests.spark.workshop import eager, uneven
 from tests.topic_uris import topics_of
@@ -45,34 +43,23 @@ def test_the_job_passes_every_door(
     open_uris = {name: kafka.topic(f"job-{door}-{name}") for name in TOPICS}
     uris = {name: f"kafka://{kafka.address(door.listener)}/job-{door}-{name}" for name in TOPICS}
     put(open_uris["telemetry"], lines)
-    job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"),
-        connections=Connections(topics=topics_of(**uris), kafka=door.settings(kafka, tmp_path)),
-    )
+    job = job_on(topics_of(**uris), tmp_path, kafka=door.settings(kafka, tmp_path))
     drain(spark, job, engine)
-    assert values(open_uris["rounds"]) == replayed(lines, engine)["rounds"]
-    assert values(open_uris["commands"]) == replayed(lines, engine)["commands"] != []
-    written = [
-        *(tmp_path / "checkpoint").rglob("*"),
-        *tmp_path_factory.getbasetemp().rglob("spark.log"),
-    ]
-    secrets = [USER_PASSWORD.encode(), b"PRIVATE KEY"]
-    assert [
-        file
-        for file in written
-        if file.is_file() and any(secret in file.read_bytes() for secret in secrets)
-    ] == []
+    expected = replayed(lines, engine)
+    for kind in ("rounds", "commands"):
+        assert values(open_uris[kind]) == expected[kind] != []
+    checkpoint = (tmp_path / "checkpoint").rglob("*")
+    written = [*checkpoint, *tmp_path_factory.getbasetemp().rglob("spark.log")]
+    texts = {file: file.read_bytes() for file in written if file.is_file()}
+    for secret in (USER_PASSWORD.encode(), b"PRIVATE KEY"):
+        assert [file for file, text in texts.items() if secret in text] == []
 
 
 def test_printed_access_shows_no_secret(kafka: KafkaBroker, tmp_path: Path) -> None:
     settings = sasl("SCRAM-SHA-512", over_ssl=True)(kafka, tmp_path)
-    access = kafka_access(
-        replace(
-            settings,
-            cert_file=str(kafka.certificates.client_cert),
-            key_file=str(kafka.certificates.client_key),
-        )
-    )
+    own = kafka.certificates
+    files = {"cert_file": str(own.client_cert), "key_file": str(own.client_key)}
+    access = kafka_access(replace(settings, **files))
     for shown in (repr(access), str(access), repr(settings)):
         assert USER_PASSWORD not in shown
         assert "PRIVATE KEY" not in shown

@@ -1,4 +1,4 @@
-"""Where a new checkpoint begins to read a Kafka topic, how much a micro-batch takes, and records
+"""Where a new checkpoint begins to read a Kafka topic on which another job has decided, and records
 without our envelope.
 """
 
@@ -9,58 +9,31 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.topics.addresses import Connections
-from sinks.topics.kafka.settings import KafkaSettings
 from sinks.wire.broker_reports import SourceSettings
-from streaming.settings import JobSettings
 from tests.replayed import replayed
-from tests.servers.job_stories import drain
+from tests.servers.job_stories import drain, job_on
 from tests.servers.test_kafka_job import topics
 from tests.spark.workshop import eager, uneven
 from tests.unit.command_line import rebalancer
+from tools.processes.set_words import set_words
 from tools.servers.kafka_broker import KafkaBroker
 from tools.servers.kafka_topics import Raw, put, put_raw, values
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 
 
-def time_of(line: bytes) -> int:
-    return int(json.loads(line)["ts"])
-
-
-def test_latest_leaves_out_what_was_there_before_and_a_micro_batch_takes_no_more_than_it_may(
+def test_it_begins_as_many_minutes_ago_as_the_setting_says(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
 ) -> None:
-    places, engine, lines = topics(kafka, "latest"), eager(), uneven(8)
-    settings = KafkaSettings(start="latest")
-    job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"),
-        max_records_per_batch=6,
-        connections=Connections(topics=places, kafka=settings),
-    )
-    put(places.telemetry, lines[:12])
-    assert drain(spark, job, engine) == []
-    put(places.telemetry, lines[12:])
-    assert [batch.records for batch in drain(spark, job, engine)] == [6, 6, 6, 2]
-    assert values(places.rounds) == replayed(lines[12:], engine)["rounds"] != []
-
-
-def test_a_time_begins_with_the_first_record_that_is_not_older(
-    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
-) -> None:
-    places, engine, lines = topics(kafka, "since"), eager(), uneven(6)
-    put(places.telemetry, lines, [time_of(line) for line in lines])
-    settings = KafkaSettings(start=str(time_of(lines[8])))
-    drain(
-        spark,
-        JobSettings(
-            checkpoint=str(tmp_path / "checkpoint"),
-            connections=Connections(topics=places, kafka=settings),
-        ),
-        engine,
-    )
-    assert values(places.rounds) == replayed(lines[8:], engine)["rounds"] != []
-    assert values(places.rejected) == []
+    places, lines = topics(kafka, "warm-window", 2), uneven(40)
+    times = [int(json.loads(line)["ts"]) for line in lines]
+    put(places.telemetry, lines, times)
+    drain(spark, job_on(places, tmp_path / "older"), eager())
+    newest = json.loads(values(places.rounds)[-1])["ts"]
+    late = [at for at in times if at >= newest - 300_000]
+    assert 0 < len(late) < len(lines) / 2
+    newer = job_on(places, tmp_path / "newer", warm_start_minutes=5)
+    assert sum(batch.records for batch in drain(spark, newer, eager())) == len(late)
 
 
 def bare(line: bytes) -> Raw:
@@ -95,11 +68,7 @@ def test_raw_reports_decide_as_those_in_our_envelope(
     withdrawn = [Raw(None, "c/never-seen:1", at=json.loads(lines[4])["ts"])]
     put_raw(places.telemetry, [*records[:4], named_by_headers, *bad, *withdrawn, *records[5:]])
 
-    job = JobSettings(
-        checkpoint=str(tmp_path / "checkpoint"),
-        connections=Connections(topics=places, source=SourceSettings("raw")),
-    )
-    drain(spark, job, engine)
+    drain(spark, job_on(places, tmp_path, source=SourceSettings("raw")), engine)
 
     expected = replayed(lines, engine)
     assert (values(places.commands), values(places.rounds)) == (
@@ -110,6 +79,7 @@ def test_raw_reports_decide_as_those_in_our_envelope(
     rejected = sorted(
         (json.loads(value) for value in values(places.rejected)), key=lambda one: int(one["offset"])
     )
+    assert {(one["topic"], one["partition"]) for one in rejected} == {(str(places.telemetry), 0)}
     assert [(one["offset"], one["code"]) for one in rejected] == [
         (5, "broker-empty"),
         (6, "not-json"),
@@ -117,18 +87,10 @@ def test_raw_reports_decide_as_those_in_our_envelope(
         (8, "broker-empty"),
     ]
 
-    outside = rebalancer(
-        "replay", "--from-topic", places.telemetry, "--set", "source.format=raw", "--json"
-    )
+    words = set_words({"source.format": "raw", "topics.telemetry": places.telemetry})
+    outside = rebalancer("replay", "--from-topic", places.telemetry, "--json", *words)
     assert outside.json["records"] == len(lines) + len(bad) + len(withdrawn)
-    done = rebalancer(
-        "record",
-        tmp_path / "copy.jsonl",
-        "--set",
-        "source.format=raw",
-        "--set",
-        f"topics.telemetry={places.telemetry}",
-    )
+    done = rebalancer("record", tmp_path / "copy.jsonl", *words)
     assert done.code == 0, done.err
     copied = (tmp_path / "copy.jsonl").read_bytes().splitlines()
     again = replayed(copied, engine)

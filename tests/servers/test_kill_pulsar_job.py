@@ -24,13 +24,7 @@ pytestmark = [
 def test_kills_of_the_job_lose_and_change_nothing(
     pulsar: PulsarCluster, tmp_path: Path, partitions: int, kills: int
 ) -> None:
-    found = run(
-        pulsar,
-        tmp_path,
-        recording("modular-broker-killed"),
-        kills=kills,
-        seed=kills,
-        partitions=partitions,
-    )
+    lines = recording("modular-broker-killed")
+    found = run(pulsar, tmp_path, lines, kills=kills, seed=kills, partitions=partitions)
     assert [fault for one in found for fault in one.faults] == []
     assert min(one.records for one in found) > 5

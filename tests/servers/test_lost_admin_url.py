@@ -13,18 +13,9 @@ from strategies.cluster.model import Sweep
 from tests.control_topic import Control
 from tests.servers.pulsar_commands import around, words
 from tools.processes.process import Process
-from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
+from tools.servers.pulsar_processes import PulsarProcesses
 
 pytestmark = pytest.mark.servers
-
-
-@pytest.fixture
-def extensible(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarProcesses]:
-    """Three brokers that ask for tokens, each a process."""
-    with pulsar_processes(
-        tmp_path_factory.mktemp("extensible"), "extensible", brokers=3, guarded=True
-    ) as cluster:
-        yield cluster
 
 
 @pytest.mark.slow
@@ -60,7 +51,5 @@ def goes_on(control: Control, running: Process) -> None:
 
 
 def passes(control: Control) -> int:
-    return sum(
-        isinstance(record := decode(value, b""), Sweep) and bool(record.brokers)
-        for value in control.read("telemetry")
-    )
+    records = [decode(value, b"") for value in control.read("telemetry")]
+    return sum(isinstance(one, Sweep) and bool(one.brokers) for one in records)

@@ -3,7 +3,7 @@ really becomes of a bundle.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +30,7 @@ from tests.control_topic import Control, command, storing
 from tests.servers.pulsar_commands import around, execute, words
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
+from tests.unit.test_collector import POLICY
 from tools.servers.pulsar_cluster import PulsarCluster
 from tools.traffic.bundle_users import Bundles, bundles, traffic
 from tools.waiting import eventually
@@ -45,18 +46,6 @@ BOTH = pytest.mark.parametrize(
         pytest.param("guarded_pulsar50", id="extensible-with-tokens-5.0", marks=pytest.mark.slow),
     ],
 )
-
-
-@pytest.fixture
-def control(tmp_path: Path) -> Control:
-    return Control(tmp_path)
-
-
-@pytest.fixture
-def used(cluster: PulsarCluster, tmp_path: Path) -> Iterator[Bundles]:
-    """A namespace of the test's own."""
-    with bundles(cluster, f"t/{tmp_path.name}") as made:
-        yield made
 
 
 @BOTH
@@ -80,18 +69,11 @@ def test_a_transfer_arrives_at_its_destination(
         outcomes = control.outcomes()[known:]
         assert (done.code, len(outcomes)) == (exit_codes.OK, len(moves)), done.err
         for move, outcome in zip(moves, outcomes, strict=True):
-            told = (outcome.status, (outcome.reason or "").partition(":")[0], outcome.owner_after)
-            if told[1] == "repaired":
-                told = ("applied", "", outcome.owner_after)
-            now = used.owner(move.bundle)
-            there, back = ("applied", "", move.destination), ("failed", "came-back", move.source)
-            assert told == (
-                there
-                if now == move.destination
-                else back
-                if now == move.source
-                else ("applied", "elsewhere", now)
-            )
+            now, code = used.owner(move.bundle), (outcome.reason or "").partition(":")[0]
+            ends = {move.destination: ("applied", ""), move.source: ("failed", "came-back")}
+            verdict = (outcome.status, "" if code == "repaired" else code)
+            assert verdict == ends.get(now, ("applied", "elsewhere"))
+            assert outcome.owner_after == now
         return {bundle: used.owner(bundle) for bundle in wanted} == wanted
 
     eventually(arrived, 300, f"not all bundles arrive: {control.verdicts()}")
@@ -115,11 +97,8 @@ def test_a_split_gives_two_bundles(
 def test_what_needs_no_call_or_may_not_be_called_is_not_called(
     cluster: PulsarCluster, used: Bundles, control: Control, tmp_path: Path
 ) -> None:
-    moved, left, right, stale = (
-        used.all[0],
-        *used.all[1:3],
-        f"{used.namespace}/0x00000000_0x12345678",
-    )
+    moved, left, right, _ = used.all
+    stale = f"{used.namespace}/0x00000000_0x12345678"
     heartbeat = f"pulsar/{cluster.brokers[0]}/0x00000000_0xffffffff"
     source, other = used.owner(left), used.others(left)[0]
     control.send(
@@ -139,12 +118,7 @@ def test_what_needs_no_call_or_may_not_be_called_is_not_called(
         ("refused", "no-such-bundle"),
         ("refused", "system-bundle"),
     ]
-    assert [used.asked("unload", bundle) for bundle in (left, right, stale, heartbeat)] == [
-        0,
-        0,
-        0,
-        0,
-    ]
+    assert {used.asked("unload", bundle) for bundle in (left, right, stale, heartbeat)} == {0}
     assert used.asked("unload", moved) >= 1
 
 
@@ -166,21 +140,20 @@ def test_pulsar_does_not_check_isolation_and_the_executor_does(
 
 @BOTH
 def test_what_the_admin_api_answers(cluster: PulsarCluster, used: Bundles) -> None:
-    bundle = used.all[0]
-    with pytest.raises(Refused, match="answered 409"):
-        used.admin.unload(bundle, "127.0.41.9:1")
-    with pytest.raises(NotFound, match="answered 412"):
-        used.admin.unload(f"{used.namespace}/0x00000000_0x12345678", used.others(bundle)[0])
+    admin, bundle = used.admin, used.all[0]
+    other = used.others(bundle)[0]
+    for missing, destination, error, status in (
+        (bundle, "127.0.41.9:1", Refused, 409),
+        (f"{used.namespace}/0x00000000_0x12345678", other, NotFound, 412),
+        ("t/none/0x00000000_0xffffffff", other, NotFound, 404),
+    ):
+        with pytest.raises(error, match=f"answered {status}"):
+            admin.unload(missing, destination)
     with pytest.raises(NotFound, match="answered 404"):
-        used.admin.unload("t/none/0x00000000_0xffffffff", used.others(bundle)[0])
-    with pytest.raises(NotFound, match="answered 404"):
-        used.admin.ranges("t/none")
-    assert used.admin.brokers() == tuple(sorted(cluster.brokers))
-    assert (
-        used.admin.isolation_policies(),
-        used.admin.failure_domains(),
-        used.admin.anti_affinity(used.namespace),
-    ) == ({}, {}, None)
+        admin.ranges("t/none")
+    assert admin.brokers() == tuple(sorted(cluster.brokers))
+    assert (admin.isolation_policies(), admin.failure_domains()) == ({}, {})
+    assert admin.anti_affinity(used.namespace) is None
 
 
 @BOTH
@@ -189,10 +162,8 @@ def test_a_misspelt_cluster_name_is_refused_and_lifts_no_policy(
 ) -> None:
     wrong = replace(cluster.settings(tmp_path), cluster="typo")
     with isolation(cluster, used.namespace, [cluster.brokers[0]]):
-        with (
-            closing(PulsarAdmin(wrong)) as admin,
-            pytest.raises(NotFound, match="Cluster typo does"),
-        ):
+        told = "Cluster typo does"
+        with closing(PulsarAdmin(wrong)) as admin, pytest.raises(NotFound, match=told):
             admin.isolation_policies()
         for command in (["collect", "--once"], ["execute", "--once", "--apply"]):
             answer = rebalancer(*command, *words(wrong), *around(control))
@@ -201,15 +172,6 @@ def test_a_misspelt_cluster_name_is_refused_and_lifts_no_policy(
             assert "belongs to c (clusterName" in answer.words
     (finding,) = check_cluster(load(), wrong, shadow=False)
     assert (finding.status, "belongs to c (clusterName" in finding.text) == ("fail", True)
-
-
-def test_a_bundle_nobody_owns_is_unloaded_without_effect(
-    pulsar: PulsarCluster, tmp_path: Path
-) -> None:
-    namespace = pulsar.namespace("t/unused", 1)
-    with closing(PulsarAdmin(pulsar.settings(tmp_path))) as admin:
-        admin.unload(f"{namespace}/0x00000000_0xffffffff", None)
-        assert admin.owner(f"{namespace}/0x00000000_0xffffffff") is None
 
 
 @BOTH
@@ -225,13 +187,12 @@ def test_collect_sees_brokers_and_bundles_and_publishes_legal_records(
         )
         eventually(lambda: not passed(collector).missing, 120, "a broker keeps being missing")
 
-    kinds = {type(record) for record in records(control)}
-    assert kinds >= {LoadReport, Policies, Sweep}
-    sweep = [record for record in records(control) if isinstance(record, Sweep)][-1]
+    found = records(control)
+    assert {type(record) for record in found} >= {LoadReport, Policies, Sweep}
+    *_, sweep = (record for record in found if isinstance(record, Sweep))
     assert sweep.brokers == tuple(sorted(cluster.brokers))
-    snapshot = read_policies(
-        next(record for record in records(control) if isinstance(record, Policies)).snapshot
-    )
+    policies, *_ = (record for record in found if isinstance(record, Policies))
+    snapshot = read_policies(policies.snapshot)
     assert {facts.version for facts in snapshot.brokers.values()} == {cluster.version}
     assert set(snapshot.brokers) == set(cluster.brokers)
 
@@ -246,10 +207,9 @@ def test_one_look_is_a_table_or_json(
         table = rebalancer("collect", "--once", *settings)
 
     assert seen.json["load_manager"] == ("extensible" if kind.startswith("guarded") else "modular")
-    assert [broker["broker"] for broker in seen.json["brokers"]] == sorted(cluster.brokers)
-    assert all(
-        broker["missing"] is None and broker["bundles"] > 0 for broker in seen.json["brokers"]
-    )
+    shown = seen.json["brokers"]
+    assert [one["broker"] for one in shown] == sorted(cluster.brokers)
+    assert all(one["missing"] is None and one["bundles"] > 0 for one in shown)
     assert all(broker in table.out for broker in cluster.brokers)
 
 
@@ -288,20 +248,9 @@ def test_shadow_sees_real_moves_and_pairs_them_with_our_commands(
         # Reports are older than that: a log that began now would show how `traffic` has placed the
         # bundles.
         with collecting(settings, before) as early:
-            alone = {bundle: {owner} for bundle, owner in owners.items()}
-            eventually(
-                lambda: named(early, before, used) == alone,
-                180,
-                "not every bundle is reported by its owner alone",
-                0.5,
-            )
+            all_are_seen_at_home(early, before, used, owners)
         collector = ended.enter_context(collecting(settings, control))
-        eventually(
-            lambda: named(collector, control, used) == alone,
-            180,
-            "not every bundle was seen at its owner",
-            0.5,
-        )
+        all_are_seen_at_home(collector, control, used, owners)
         for bundle in (first, second):
             used.move_away(bundle)
         control.send(
@@ -317,15 +266,19 @@ def test_shadow_sees_real_moves_and_pairs_them_with_our_commands(
     control.write("rounds", [])
     seen = rebalancer("shadow", "--json", *around(control)).json
 
-    verdicts = {one["bundle"]: one["verdict"] for one in seen["bundles"]}
-    assert {bundle: verdicts[bundle] for bundle in (first, second, third)} == {
-        first: "both",
-        second: "only-pulsar",
-        third: "only-ours",
-    }
-    assert seen["bundles"][[one["bundle"] for one in seen["bundles"]].index(first)][
-        "same_destination"
-    ]
+    found = {one["bundle"]: one for one in seen["bundles"]}
+    verdicts = [found[bundle]["verdict"] for bundle in (first, second, third)]
+    assert verdicts == ["both", "only-pulsar", "only-ours"]
+    assert found[first]["same_destination"]
+
+
+def all_are_seen_at_home(
+    collector: Collector, control: Control, used: Bundles, owners: Mapping[str, str]
+) -> None:
+    """Waits until each bundle is reported by its owner alone."""
+    alone = {bundle: {owner} for bundle, owner in owners.items()}
+    otherwise = "not every bundle is reported by its owner alone"
+    eventually(lambda: named(collector, control, used) == alone, 180, otherwise, 0.5)
 
 
 def told(collector: Collector, control: Control) -> list[Moved]:
@@ -374,12 +327,8 @@ def records(control: Control) -> list[object]:
 
 def reported(control: Control) -> set[str]:
     """The bundles of all reports so far."""
-    tables = [
-        record.bundles
-        for record in records(control)
-        if isinstance(record, LoadReport) and record.bundles is not None
-    ]
-    return {name for table in tables for name in table.names}
+    tables = [one.bundles for one in records(control) if isinstance(one, LoadReport)]
+    return {name for table in tables if table is not None for name in table.names}
 
 
 @contextmanager
@@ -388,19 +337,9 @@ def isolation(cluster: PulsarCluster, namespace: str, allowed: list[str]) -> Ite
     because of it.
     """
     hosts = [broker.rpartition(":")[0].replace(".", r"\.") for broker in allowed]
-    failover = {
-        "policy_type": "min_available",
-        "parameters": {"min_limit": "1", "usage_threshold": "80"},
-    }
-    policy = {
-        "namespaces": [namespace],
-        "primary": hosts,
-        "secondary": [],
-        "auto_failover_policy": failover,
-        "unload_scope": "none",
-    }
+    own = {"namespaces": [namespace], "primary": hosts, "unload_scope": "none"}
     path = "clusters/c/namespaceIsolationPolicies/mine"
-    cluster.post(path, policy)
+    cluster.post(path, {**POLICY, **own})
     try:
         yield
     finally:

@@ -15,6 +15,7 @@ from pulsar_rebalancer.doctor.finding import Finding
 from pulsar_rebalancer.settings.load import load
 from tests.control_topic import TOPICS
 from tests.servers.pulsar_commands import words as access
+from tests.topic_uris import topic_settings
 from tests.unit.command_line import rebalancer
 from tools.processes.set_words import set_words
 from tools.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of
@@ -64,10 +65,11 @@ class Namespace:
     def as_before(self, topic: str) -> None:
         """Makes a topic as `topics create` made it once: with a retention and nothing else."""
         self.cluster.put(f"persistent/{self.name}/{topic}", None)
-        self.cluster.post(
-            f"persistent/{self.name}/{topic}/retention",
-            {"retentionTimeInMinutes": 600, "retentionSizeInMB": -1},
-        )
+        self.set_retention(topic)
+
+    def set_retention(self, topic: str) -> None:
+        kept = {"retentionTimeInMinutes": 600, "retentionSizeInMB": -1}
+        self.cluster.post(f"persistent/{self.name}/{topic}/retention", kept)
 
     def deletes(self, topic: str) -> None:
         """Waits until a topic that nothing protects is gone: the brokers have looked."""
@@ -76,10 +78,8 @@ class Namespace:
         eventually(lambda: topic not in self.topics(), LONG_S, f"{topic} is not deleted")
 
     def words(self) -> list[str]:
-        given = {
-            f"topics.{topic}": f"{self.cluster.service_url}/{self.name}/{topic}" for topic in TOPICS
-        }
-        return [*access(self.cluster.settings(self.folder)), *set_words(given)]
+        uris = {topic: f"{self.cluster.service_url}/{self.name}/{topic}" for topic in TOPICS}
+        return [*access(self.cluster.settings(self.folder)), *set_words(topic_settings(uris))]
 
     def examined(self) -> Mapping[str, Finding]:
         found = check_topics(load(flags=self.words()[1::2]).connections)
@@ -107,9 +107,7 @@ def test_topics_that_we_make_outlive_every_look_at_idle_ones(
     """With and without partitions; one deleted topic after another shows that the brokers have
     looked twice.
     """
-    made = {
-        partitions: namespace(stock, f"idle/made{partitions}", tmp_path) for partitions in (1, 2)
-    }
+    made = {number: namespace(stock, f"idle/made{number}", tmp_path) for number in (1, 2)}
     for partitions, ours in made.items():
         done = rebalancer("topics", "create", "--partitions", partitions, *ours.words(), "--json")
         assert [one["created"] for one in done.json["topics"]] == [True] * len(TOPICS)
@@ -137,16 +135,15 @@ def test_topics_of_an_older_version_are_named_and_mended(
     stock: PulsarCluster, tmp_path: Path
 ) -> None:
     ours = namespace(stock, "idle/older", tmp_path)
+    import pulsar
+
     with closing(stock.client()) as client:
         users = [
-            client.create_reader(f"persistent://{ours.name}/{topic}", start_message_id=_earliest())
+            client.create_reader(f"persistent://{ours.name}/{topic}", pulsar.MessageId.earliest)
             for topic in TOPICS
         ]
         for topic in TOPICS:
-            stock.post(
-                f"persistent/{ours.name}/{topic}/retention",
-                {"retentionTimeInMinutes": 600, "retentionSizeInMB": -1},
-            )
+            ours.set_retention(topic)
         before = ours.examined()
         done = rebalancer("topics", "create", "--update", *ours.words(), "--json")
         for user in users:
@@ -154,14 +151,10 @@ def test_topics_of_an_older_version_are_named_and_mended(
     ours.deletes("unprotected")
 
     assert {finding.status for finding in before.values()} == {"warn"}
-    assert (
-        "brokers delete it, with its retention, while it is empty and unused"
-        in before["rounds"].text
-    )
-    assert "rebalancer topics create --update" in before["rounds"].remedy
-    assert [(one["created"], one["updated"]) for one in done.json["topics"]] == [
-        (False, True)
-    ] * len(TOPICS)
+    rounds = before["rounds"]
+    assert "brokers delete it, with its retention, while it is empty and unused" in rounds.text
+    assert "rebalancer topics create --update" in rounds.remedy
+    assert {(one["created"], one["updated"]) for one in done.json["topics"]} == {(False, True)}
     assert set(TOPICS) <= ours.topics()
     assert {finding.status for finding in ours.examined().values()} == {"ok"}
 
@@ -171,11 +164,7 @@ def test_a_retention_that_was_lost_with_the_topic_is_named_and_mended(
 ) -> None:
     ours = namespace(stock, "idle/lost", tmp_path)
     ours.as_before("rounds")
-    eventually(
-        lambda: "rounds" not in ours.topics(),
-        LONG_S,
-        "the topic of an older version is not deleted",
-    )
+    eventually(lambda: "rounds" not in ours.topics(), LONG_S, "the older topic is not deleted")
     with closing(stock.client()) as client:
         client.create_producer(f"persistent://{ours.name}/rounds").send(b"{}")
 
@@ -185,9 +174,3 @@ def test_a_retention_that_was_lost_with_the_topic_is_named_and_mended(
     assert (lost.status, "keeps no records" in lost.text) == ("fail", True)
     assert "rebalancer topics create --update" in lost.remedy
     assert ours.examined()["rounds"].status == "ok"
-
-
-def _earliest() -> object:
-    import pulsar
-
-    return pulsar.MessageId.earliest

@@ -3,7 +3,6 @@ sentence, secrets show nowhere.
 """
 
 import secrets
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -21,21 +20,15 @@ from tests.servers.pulsar_commands import around, execute, words
 from tests.unit.command_line import rebalancer
 from tools.processes.process import WITH_TRACES, Process
 from tools.servers.pulsar_cluster import PulsarCluster, token_of
-from tools.traffic.bundle_users import Bundles, bundles, traffic
+from tools.traffic.bundle_users import Bundles, traffic
 from tools.waiting import eventually
 
 pytestmark = pytest.mark.servers
 
 
 @pytest.fixture
-def control(tmp_path: Path) -> Control:
-    return Control(tmp_path)
-
-
-@pytest.fixture
-def used(guarded_pulsar: PulsarCluster, tmp_path: Path) -> Iterator[Bundles]:
-    with bundles(guarded_pulsar, f"t/{tmp_path.name}") as made:
-        yield made
+def cluster(guarded_pulsar: PulsarCluster) -> PulsarCluster:
+    return guarded_pulsar
 
 
 def test_by_tls_the_load_is_followed_and_commands_are_carried_out(
@@ -85,14 +78,9 @@ def test_who_has_no_good_token_hears_one_clear_error(
         assert "pulsar.token_file" in answer.words
         assert "Traceback" not in answer.words
         assert token is None or token not in answer.words
-    (finding,) = [
-        f
-        for f in rebalancer("doctor", "--no-spark-start", "--json", *words(settings)).json[
-            "findings"
-        ]
-        if f["check"] == "token"
-    ]
-    assert finding["status"] == "fail"
+    examined = rebalancer("doctor", "--no-spark-start", "--json", *words(settings)).json
+    (status,) = [one["status"] for one in examined["findings"] if one["check"] == "token"]
+    assert status == "fail"
 
 
 @pytest.mark.spark
@@ -111,13 +99,7 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(
             return stack.enter_context(Process(log, name, *common, *more, environment=WITH_TRACES))
 
         collect = begin("collect", "--set", "collector.pass_interval_ms=2000")
-        eventually(
-            lambda: any(
-                isinstance(decode(record, b""), Sweep) for record in control.read("telemetry")
-            ),
-            120,
-            "no sweep",
-        )
+        eventually(lambda: Sweep in kinds_of(control), 120, "no sweep")
         run = begin("run", "--drain", "--set", f"job.checkpoint={tmp_path / 'checkpoint'}")
         bundle = used.all[0]
         control.send(command(bundle, used.owner(bundle), used.others(bundle)[0]), key=own)
@@ -131,33 +113,28 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(
         eventually(both_ended, 300, "job or executor do not end", 0.5)
         codes = [collect.stop(120), run.ended(120), act.ended(120)]
         assert codes == [0, 0, 0], [one.said for one in (collect, run, act)]
-        (tmp_path / "wrong").write_text(token_of("admin") + "x", "utf-8")
-        denied = begin(
-            "execute", "--set", f"pulsar.token_file={tmp_path / 'wrong'}", "--apply", "--once"
-        )
+        wrong = tmp_path / "wrong"
+        wrong.write_text(token_of("admin") + "x", "utf-8")
+        denied = begin("execute", "--set", f"pulsar.token_file={wrong}", "--apply", "--once")
         assert denied.ended(120) == exit_codes.ERROR
 
     assert control.verdicts() == [("applied", "")]
-    assert any(isinstance(decode(record, b""), LoadReport) for record in control.read("telemetry"))
+    assert LoadReport in kinds_of(control)
+    assert control.read("rounds"), "the job has read its topic by TLS, and written one"
     seen = "\n".join(lines)
-    assert "rebalancer" in seen or "pulsar_rebalancer.cli.main" in seen, (
-        "the processes were looked at"
-    )
-    hidden = [token_of("admin"), key.read_text("utf-8")]
-    assert [secret for secret in hidden if secret in seen] == []
-    own_files = {tmp_path / "token", tmp_path / "wrong", key}
+    assert "rebalancer" in seen, "the processes were looked at"
+    own_files = {tmp_path / "token", wrong, key}
     written = [file for file in tmp_path.rglob("*") if file.is_file() and file not in own_files]
     assert len(written) > 10
-    assert [
-        file for file in written if any(secret.encode() in file.read_bytes() for secret in hidden)
-    ] == []
-    assert control.read("rounds"), "the job has read its topic by TLS, and written one"
-    assert [
-        name
-        for name in TOPICS
-        for value in control.read(name)
-        if any(secret.encode() in value for secret in hidden)
-    ] == []
+    places = {str(file): [file.read_bytes()] for file in written}
+    places |= {"processes": [seen.encode()], **{name: control.read(name) for name in TOPICS}}
+    for secret in (token_of("admin").encode(), key.read_bytes()):
+        assert [place for place, found in places.items() if secret in b"\n".join(found)] == []
+
+
+def kinds_of(control: Control) -> set[type]:
+    """Of the records of telemetry."""
+    return {type(decode(record, b"")) for record in control.read("telemetry")}
 
 
 def everybody() -> set[str]:

@@ -3,7 +3,7 @@ there is read, errors are sentences.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -14,16 +14,16 @@ from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.doctor.disk_and_topics import check_topics
 from pulsar_rebalancer.settings.load import load
 from sinks.pulsar_api.access import PulsarSettings
-from sinks.topics.access import Consumer, open_consumer, open_publisher, open_reader
+from sinks.topics.access import Consumer, Publisher, open_consumer, open_publisher
 from sinks.topics.addresses import TopicAccess, parse_topic
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.partition import PulsarLink
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 from streaming.sources.pulsar_plan import PulsarPlanner
 from tests.control_topic import TOPICS
-from tests.servers.polling import plan_records, poll_records
+from tests.servers.polling import plan_records, poll_records, read_all
 from tests.spark.workshop import uneven
-from tests.topic_uris import topic_of
+from tests.topic_uris import topic_of, topic_settings
 from tests.unit.command_line import rebalancer
 from tools.processes.set_words import set_words
 from tools.servers.jvm import free_ports
@@ -51,13 +51,11 @@ def test_a_batch_of_more_messages_than_there_are_numbers_is_read_in_order(
 ) -> None:
     uri, lines = pulsar.topic("topics/consumer/wide"), [b"%d" % number for number in range(5_000)]
     put(pulsar, uri, lines, batch=5_000)
-    with closing(open_reader(topic_of(uri))) as reader:
-        read = [record for records in iter(reader.read, []) for record in records]
+    read = read_all(uri)
     assert [record.value for record in read] == lines
     offsets = [record.position.offset for record in read]
-    assert (offsets == sorted(offsets), len({offset >> 12 for offset in offsets})) == (True, 1), (
-        "one entry, in order"
-    )
+    assert offsets == sorted(offsets)
+    assert len({offset >> 12 for offset in offsets}) == 1, "one entry"
 
     consumer, polled = opened(uri), list[TopicRecord]()
     while len(polled) < len(lines):
@@ -65,10 +63,8 @@ def test_a_batch_of_more_messages_than_there_are_numbers_is_read_in_order(
         consumer.commit(polled[-1])
     assert [record.value for record in polled] == lines
 
-    planner = PulsarPlanner(
-        PulsarLink(parse_topic(uri), PulsarSettings()), 2**30, fail_on_loss=True
-    )
-    with closing(planner):
+    link = PulsarLink(parse_topic(uri), PulsarSettings())
+    with closing(PulsarPlanner(link, 2**30, fail_on_loss=True)) as planner:
         middle = plan_records(planner, planner.begin("earliest"), 4_500)
         end = plan_records(planner, middle, 500)
         assert middle["0"][:2] == end["0"][:2], "a micro-batch may end inside an entry"
@@ -90,96 +86,63 @@ def test_records_of_one_key_keep_their_order_and_partition(pulsar: PulsarCluster
         for number in range(300):
             publisher.publish(f"cluster-{number % 7}", b"%d" % number)
         publisher.flush()
-    with closing(open_reader(topic_of(uri))) as reader:
-        records = list(iter_all(reader.read))
-    by_partition: dict[int, list[int]] = {}
-    for record in records:
-        by_partition.setdefault(record.position.partition, []).append(int(record.value))
-    assert sorted(number for numbers in by_partition.values() for number in numbers) == list(
-        range(300)
-    )
-    homes = {
-        number % 7: partition for partition, numbers in by_partition.items() for number in numbers
-    }
-    for partition, numbers in by_partition.items():
-        for key in {number % 7 for number in numbers}:
-            assert homes[key] == partition
-            assert [number for number in numbers if number % 7 == key] == list(range(key, 300, 7))
-    assert len(set(homes.values())) > 1
+    homes = {key: set[int]() for key in range(7)}
+    numbers = {key: list[int]() for key in range(7)}
+    for record in read_all(uri):
+        key = int(record.value) % 7
+        homes[key].add(record.position.partition)
+        numbers[key].append(int(record.value))
+    assert numbers == {key: list(range(key, 300, 7)) for key in range(7)}
+    assert {len(partitions) for partitions in homes.values()} == {1}
+    assert len({partition for found in homes.values() for partition in found}) > 1
 
 
 def test_an_empty_topic_is_read_at_once(pulsar: PulsarCluster) -> None:
-    with closing(open_reader(topic_of(pulsar.topic("topics/reader/empty", 2)))) as reader:
-        assert reader.read() == []
+    assert read_all(pulsar.topic("topics/reader/empty", 2)) == []
 
 
 def test_a_record_that_is_too_large_is_refused_with_the_next_step(pulsar: PulsarCluster) -> None:
     noise = json.dumps([str(hash((number, "noise"))) for number in range(700_000)]).encode()
     with closing(open_publisher(topic_of(pulsar.topic("topics/publisher/large")))) as publisher:
         with pytest.raises(PublishRejected, match=r"maxMessageSize"):
-            publish(publisher.publish, publisher.flush, noise)
-        publish(publisher.publish, publisher.flush, b"{}")
+            publish(publisher, noise)
+        publish(publisher, b"{}")
 
 
 def test_a_missing_namespace_and_a_silent_port_are_told(
     pulsar: PulsarCluster, tmp_path: Path
 ) -> None:
-    with pytest.raises(
-        SinkError, match=r"nowhere/at/all: the topic or its namespace does not exist"
-    ):
+    told = "nowhere/at/all: the topic or its namespace does not exist"
+    with pytest.raises(SinkError, match=told):
         open_publisher(topic_of(f"{pulsar.service_url}/nowhere/at/all"))
+    silent = topic_of(f"pulsar://127.0.0.1:{free_ports(1)[0]}/t/n/x")
     with pytest.raises(PublishTimeout, match=r"does not accept connections"):
-        open_consumer(
-            topic_of(f"pulsar://127.0.0.1:{free_ports(1)[0]}/t/n/x"), "g", tmp_path, access=HASTY
-        )
+        open_consumer(silent, "g", tmp_path, access=HASTY)
 
 
 def test_whoever_shows_the_wrong_token_is_told_once_and_the_token_nowhere(
     guarded_pulsar: PulsarCluster, tmp_path: Path
 ) -> None:
-    uri = guarded_pulsar.topic("topics/guarded/telemetry")
-    put(guarded_pulsar, uri, uneven(2))
+    """The job says so before Spark starts."""
+    uris = {name: guarded_pulsar.topic(f"topics/guarded/{name}") for name in TOPICS}
+    put(guarded_pulsar, uris["telemetry"], uneven(2))
     right, wrong = tmp_path / "right", tmp_path / "wrong"
     right.write_text(token_of("admin"))
     wrong.write_text(token_of("admin")[:-6] + "AAAAAA")
-    done = rebalancer(
-        "replay", "--from-topic", uri, "--set", f"pulsar.token_file={right}", "--json"
-    )
+    replaying = ("replay", "--from-topic", uris["telemetry"])
+    done = rebalancer(*replaying, "--json", "--set", f"pulsar.token_file={right}")
     assert (done.code, done.json["records"]) == (exit_codes.OK, len(uneven(2)))
-    failed = rebalancer(
-        "replay",
-        "--from-topic",
-        uri,
-        "--set",
-        f"pulsar.token_file={wrong}",
-        "--set",
-        "pulsar.deadline_ms=5000",
-    )
-    assert failed.code == exit_codes.ERROR
-    assert failed.err.count("error:") == 1
-    assert "pulsar.token_file" in failed.err
-    assert wrong.read_text() not in failed.err + failed.out
-    assert failed.out == ""
-
-
-def test_a_job_that_is_not_let_in_says_so_before_spark_starts(
-    guarded_pulsar: PulsarCluster, tmp_path: Path
-) -> None:
-    (tmp_path / "token").write_text(token_of("admin")[:-6] + "AAAAAA")
-    uris = {name: guarded_pulsar.topic(f"topics/locked/{name}") for name in TOPICS}
     given = {
-        **{f"topics.{name}": uri for name, uri in uris.items()},
-        "pulsar.token_file": tmp_path / "token",
-        "pulsar.deadline_ms": 5000,
+        **topic_settings(uris),
+        "pulsar.token_file": wrong,
+        "pulsar.deadline_ms": 5_000,
         "job.checkpoint": tmp_path / "checkpoint",
     }
-    done = rebalancer("run", "--drain", *set_words(given))
-    assert (done.code, done.err.count("error:"), "pulsar.token_file" in done.err) == (
-        exit_codes.ERROR,
-        1,
-        True,
-    )
-    assert (tmp_path / "token").read_text() not in done.err + done.out
+    for words in (replaying, ("run", "--drain")):
+        failed = rebalancer(*words, *set_words(given))
+        assert (failed.code, failed.out) == (exit_codes.ERROR, "")
+        assert (failed.err.count("error:"), "pulsar.token_file" in failed.err) == (1, True)
+        assert wrong.read_text() not in failed.err
 
 
 def test_topics_are_made_once_with_a_retention_and_the_doctor_looks_for_it(
@@ -187,44 +150,25 @@ def test_topics_are_made_once_with_a_retention_and_the_doctor_looks_for_it(
 ) -> None:
     pulsar.namespace("topics/made", 4)
     uris = {name: f"{pulsar.service_url}/topics/made/{name}" for name in TOPICS}
-    given = {
-        **{f"topics.{name}": uri for name, uri in uris.items()},
-        "pulsar.cluster": "c",
-        "pulsar.admin_urls": f"http://{pulsar.brokers[0]}",
-    }
-    words = set_words(given)
-    made = [
-        rebalancer("topics", "create", "--partitions", "2", *words, "--json").json["topics"]
-        for _ in range(2)
-    ]
-    assert [[one["created"] for one in some] for some in made] == [
-        [True] * len(TOPICS),
-        [False] * len(TOPICS),
-    ]
+    admin = {"pulsar.cluster": "c", "pulsar.admin_urls": f"http://{pulsar.brokers[0]}"}
+    words = set_words({**topic_settings(uris), **admin})
+    for created in (True, False):
+        done = rebalancer("topics", "create", "--partitions", "2", *words, "--json")
+        assert [one["created"] for one in done.json["topics"]] == [created] * len(TOPICS)
     connections = load(flags=words[1::2]).connections
     kept = [finding for finding in check_topics(connections) if finding.status == "ok"]
     assert len(kept) == 5
     assert all("2 partitions, keeps records for 168 h" in finding.text for finding in kept)
-    forgetful = replace(
-        connections.topics, rounds=topic_of(pulsar.topic("topics/forgetful/rounds"))
-    )
-    pulsar.forget(str(forgetful.rounds))
-    missing = replace(forgetful, commands=topic_of(f"{pulsar.service_url}/topics/made/never-made"))
-    found = {
-        finding.check: finding for finding in check_topics(replace(connections, topics=missing))
-    }
+    forgetful = pulsar.topic("topics/forgetful/rounds")
+    pulsar.forget(forgetful)
+    never_made = topic_of(f"{pulsar.service_url}/topics/made/never-made")
+    bad = replace(connections.topics, rounds=topic_of(forgetful), commands=never_made)
+    found = {one.check: one for one in check_topics(replace(connections, topics=bad))}
     assert (found["topic rounds"].status, found["topic commands"].status) == ("fail", "fail")
     assert "keeps no records" in found["topic rounds"].text
     assert "topics create" in found["topic commands"].remedy
 
 
-def iter_all(read: Callable[[], object]) -> Iterator[TopicRecord]:
-    while records := read():
-        yield from records  # type: ignore[misc]
-
-
-def publish(
-    publishing: Callable[[str, bytes], None], flush: Callable[[], None], value: bytes
-) -> None:
-    publishing("c", value)
-    flush()
+def publish(publisher: Publisher, value: bytes) -> None:
+    publisher.publish("c", value)
+    publisher.flush()

@@ -15,7 +15,7 @@ import pytest
 from strategies.cluster.model import Round
 from tests.servers.test_closed_loop import own_shedder, wait_for_rounds
 from tools.processes.loop import Loop, closed_loop
-from tools.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster
+from tools.servers.pulsar_cluster import PulsarCluster, pulsar_cluster
 from tools.traffic.skewed_users import Users, skewed_users
 from tools.waiting import eventually
 
@@ -30,22 +30,16 @@ _WATCHED_MS, _CALM_MS = 95_000, 30_000
 RIVALS = {"rivals__moves_per_hour": _LIMIT, "rivals__calm_ms": _CALM_MS}
 
 
-@pytest.mark.parametrize(
-    ("manager", "kind"),
-    [("modular", "pulsar"), ("extensible", "guarded_pulsar")],
-)
+@pytest.mark.parametrize("kind", ["pulsar", "guarded_pulsar"])
 def test_rounds_yield_to_a_script_and_act_again_when_it_has_ended(
-    manager: Manager, cluster: PulsarCluster, tmp_path: Path
+    cluster: PulsarCluster, tmp_path: Path
 ) -> None:
-    with watched(cluster, tmp_path, f"t/rival-{manager}", manager) as (loop, users):
+    with watched(cluster, tmp_path, "t/rival") as (loop, users):
         last = unload_by_script(users, loop)
-        first = yields(loop)
-        print(f"{first.round - last} rounds after the last unload:\n{words(first)}")
+        first = yields(loop, users, "off")
+        print(f"{first.round - last} rounds after the last unload")
         assert first.round - last <= 2
-        assert "Pulsar's own shedder is off at the leader" in words(first)
-        assert str(users.admin.leader()) in words(first)
-        loop.wait_until(lambda: state(loop.rounds()[-1]) != "yielding", "rounds act again")
-        loop.stop("collect", "execute")
+        act_again(loop)
         rounds = loop.rounds()
     print([(code, len(list(group))) for code, group in groupby(map(state, rounds))])
     assert not any(one.commands for one in rounds if state(one) == "yielding")
@@ -60,28 +54,20 @@ def test_rounds_yield_to_pulsars_own_shedder_that_somebody_switches_on(
         watched(cluster, tmp_path, "t/shed", rivals__moves_per_hour=1) as (loop, users),
     ):
         cluster.post("brokers/configuration/loadBalancerSheddingEnabled/true", None)
-        first = yields(loop)
-        print(words(first))
-        assert "Pulsar's own shedder is on at the leader" in words(first)
-        assert str(users.admin.leader()) in words(first)
+        yields(loop, users, "on")
         cluster.post("brokers/configuration/loadBalancerSheddingEnabled/false", None)
-        loop.wait_until(lambda: state(loop.rounds()[-1]) != "yielding", "rounds act again")
-        loop.stop("collect", "execute")
+        act_again(loop)
 
 
 @contextmanager
 def watched(
-    cluster: PulsarCluster,
-    folder: Path,
-    namespace: str,
-    manager: Manager = "modular",
-    **more: object,
+    cluster: PulsarCluster, folder: Path, namespace: str, **more: object
 ) -> Iterator[tuple[Loop, Users]]:
     """A loop that has balanced the cluster, and long enough to know moves that are not its own."""
-    settings = cluster.settings(folder)
+    manager = "extensible" if cluster.guarded else "modular"
     given = {**RIVALS, "filters__load_manager": manager, **more}
     with (
-        closed_loop(folder / "loop", settings, None, **given) as loop,
+        closed_loop(folder / "loop", cluster.settings(folder), None, **given) as loop,
         skewed_users(cluster, folder, namespace) as users,
     ):
         loop.begin()
@@ -109,19 +95,25 @@ def _is_elsewhere(users: Users, bundle: str, owner: str) -> bool:
     return users.owners().get(bundle) not in (None, owner)
 
 
-def yields(loop: Loop) -> Round:
-    """The first round that yields."""
+def yields(loop: Loop, users: Users, shedder: str) -> Round:
+    """The first round that yields; it says whether Pulsar's own shedder is on or off, and where."""
 
     def found() -> list[Round]:
         return [one for one in loop.rounds() if state(one) == "yielding"]
 
     loop.wait_until(lambda: len(found()) > 0, "a round yields")
-    return found()[0]
+    first, *_ = found()
+    said = "" if first.state is None else first.state.text
+    print(said)
+    assert f"Pulsar's own shedder is {shedder} at the leader" in said
+    assert str(users.admin.leader()) in said
+    return first
+
+
+def act_again(loop: Loop) -> None:
+    loop.wait_until(lambda: state(loop.rounds()[-1]) != "yielding", "rounds act again")
+    loop.stop("collect", "execute")
 
 
 def state(one: Round) -> str:
     return "" if one.state is None else one.state.code
-
-
-def words(one: Round) -> str:
-    return "" if one.state is None else one.state.text

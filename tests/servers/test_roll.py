@@ -21,6 +21,8 @@ from sinks.wire.codec import decode_outcome
 from strategies.cluster.intent_contract import LASTING
 from strategies.cluster.model import Round
 from tests.servers.test_closed_loop import (
+    all_are_seen,
+    all_have_outcomes,
     assert_replay_is_identical,
     nothing_was_lost,
     told,
@@ -172,8 +174,7 @@ def kills_of(seed: int) -> list[Kill]:
 
 @pytest.fixture(scope="module", params=["modular", pytest.param("extensible", marks=_SLOW)])
 def manager(request: pytest.FixtureRequest) -> Manager:
-    found: Manager = request.param
-    return found
+    return request.param  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="module")
@@ -183,16 +184,13 @@ def supervisor(
     """Of four brokers that tests restart and kill."""
     folder = tmp_path_factory.mktemp("rolled")
     (folder / "cluster").mkdir()
+    more = {
+        "forceDeleteNamespaceAllowed": "true",
+        "metadataStoreSessionTimeoutMillis": str(_SESSION_MS),
+    }
     with (
         pulsar_processes(
-            folder / "cluster",
-            manager,
-            brokers=_BROKERS,
-            guarded=True,
-            more={
-                "forceDeleteNamespaceAllowed": "true",
-                "metadataStoreSessionTimeoutMillis": str(_SESSION_MS),
-            },
+            folder / "cluster", manager, brokers=_BROKERS, guarded=True, more=more
         ) as processes,
         supervised(processes, folder / "supervisor") as made,
     ):
@@ -230,10 +228,7 @@ def ends_well(roll: Rolling, folder: Path) -> None:
     assert [one.state for one in last.intents if one.action == "roll"] == ["done"]
     assert "balanced" in states_when_all_are_restarted(loop)  # by the strategy's own figures
     assert roll.users.spread() < GOAL
-    loop.wait_until(
-        lambda: len(loop.outcomes()) >= len(loop.commands()), "all commands have outcomes"
-    )
-    given = {one.id for one in loop.commands()}
+    given = all_have_outcomes(loop)
     loop.stop("collect", "execute")
     traffic = roll.users.end()
     assert_replay_is_identical(loop, folder)
@@ -241,18 +236,15 @@ def ends_well(roll: Rolling, folder: Path) -> None:
     print(f"restarts {dict(supervisor.restarts)}, at most", most_at_a_time(supervisor.restarted))
     print(Counter((one.status, one.reason) for one in loop.outcomes()))
     print(f"{len(loop.rounds())} rounds, {len(given)} commands")
-    seen = [disturbance(traffic, one.since, one.until) for one in supervisor.restarted]
-    for one, figures in zip(supervisor.restarted, seen, strict=True):
-        print(f"{one.broker} restarted: {figures}")
+    cut_off: list[str] = []
+    for one in supervisor.restarted:
+        seen = disturbance(traffic, one.since, one.until)
+        print(f"{one.broker} restarted: {seen}")
+        cut_off += (f"{one.broker} was restarted: {client}" for client in seen.cut_off(one.broker))
     for one in supervisor.killed:
         print(f"{one.broker} killed: {disturbance(traffic, one.since, one.until)}")
     print("moves:", pauses(loop.outcomes(), traffic, roll.users.topics))
     assert nothing_was_lost(traffic)
-    cut_off = [
-        f"{one.broker} was restarted: {client}"
-        for one, figures in zip(supervisor.restarted, seen, strict=True)
-        for client in figures.cut_off(one.broker)
-    ]
     lost = supervisor.processes.logged("PulsarService .* session event: SessionLost")
     why = "\n".join([*cut_off, f"brokers have lost their sessions {lost} times"])
     assert supervisor.killed or cut_off == [], why
@@ -271,29 +263,21 @@ def killed_in_their_turn(roll: Rolling) -> set[str]:
     """
     records = [json.loads(value) for value in roll.loop.read("telemetry")]
     turns = {one["broker"]: one["ts"] for one in records if one.get("action") == "restarting"}
-    return {
-        one.broker for one in roll.supervisor.killed if turns.get(one.broker, one.until) < one.until
-    }
+    killed = roll.supervisor.killed
+    return {one.broker for one in killed if turns.get(one.broker, one.until) < one.until}
 
 
 def unloaded_as_often_as_outcomes_say(roll: Rolling) -> bool:
     """By the brokers' own logs; at most once more than commanded where a move was repaired."""
-    outcomes = {
-        id_: decode_outcome(value)
-        for id_, values in verdicts(roll.loop).items()
-        for value in values
-    }
+    told = verdicts(roll.loop).items()
+    outcomes = {id_: decode_outcome(value) for id_, values in told for value in values}
     allowed = Counter[str]()
     for bundle, id_ in {(one.bundle, one.id) for one in roll.loop.commands()}:
         allowed[bundle] += max(1, (outcomes[id_].cost.unloads if id_ in outcomes else 1) or 1)
-    done = {
-        bundle: roll.supervisor.processes.unloads(bundle) - roll.before[bundle]
-        for bundle in roll.users.topics
-    }
-    print(f"unloads: {sum(done.values())}, allowed {sum(allowed.values())}")
-    return all(count <= allowed[bundle] for bundle, count in done.items()) and all(
-        (one.cost.unloads or 0) <= 2 for one in outcomes.values()
-    )
+    processes, bundles = roll.supervisor.processes, roll.users.topics
+    done = Counter({one: processes.unloads(one) - roll.before[one] for one in bundles})
+    print(f"unloads: {done.total()}, allowed {allowed.total()}")
+    return done <= allowed and all((one.cost.unloads or 0) <= 2 for one in outcomes.values())
 
 
 def states_when_all_are_restarted(loop: Loop) -> list[str]:
@@ -302,8 +286,7 @@ def states_when_all_are_restarted(loop: Loop) -> list[str]:
         one.state.code
         for one in loop.rounds()
         for roll in one.intents
-        if roll.action == "roll" and set(roll.phases.values()) == {"restarted"}
-        if one.state is not None
+        if roll.action == "roll" and set(roll.phases.values()) == {"restarted"} and one.state
     ]
 
 
@@ -317,10 +300,9 @@ def drained_in(done: Round) -> set[str]:
 
 
 def no_draining_broker_takes_a_bundle(loop: Loop) -> bool:
-    drained = {(one.epoch, one.round): drained_in(one) for one in loop.rounds()}
-    return all(
-        one.destination not in drained.get((one.epoch, one.round), set()) for one in loop.commands()
-    )
+    drained = {(one.epoch, one.round, name) for one in loop.rounds() for name in drained_in(one)}
+    taken = {(one.epoch, one.round, one.destination) for one in loop.commands()}
+    return not taken & drained
 
 
 @contextmanager
@@ -348,9 +330,7 @@ def rolling(
     ):
         before = {bundle: processes.unloads(bundle) for bundle in users.topics}
         loop.begin()
-        loop.wait_until(
-            lambda: any(len(one.usage) == _BROKERS for one in loop.rounds()), "all are seen"
-        )
+        all_are_seen(_BROKERS, loop)
         told("at the start", users)
         with closing(Rolling(supervisor, loop, users, Operator(loop), before)) as made:
             yield made

@@ -35,16 +35,9 @@ def test_the_keys_of_a_release_are_those_of_its_class(
 def fields_of_the_class(program: Program) -> set[str]:
     """Names of the fields of ServiceConfiguration, as the compiler's own tool lists them."""
     (jar,) = (file for file in program.jars if file.name.startswith("pulsar-broker-common-"))
-    listed = subprocess.run(
-        [
-            Path(PULSAR.java).with_name("javap"),
-            "-private",
-            "-classpath",
-            jar,
-            "org.apache.pulsar.broker.ServiceConfiguration",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    javap, name = (
+        Path(PULSAR.java).with_name("javap"),
+        "org.apache.pulsar.broker.ServiceConfiguration",
+    )
+    listed = subprocess.check_output([javap, "-private", "-classpath", jar, name], text=True)
     return set(re.findall(r"^  private (?!static )[^(\n]* (\w+);$", listed, re.MULTILINE))

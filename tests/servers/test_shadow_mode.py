@@ -30,10 +30,8 @@ def test_what_pulsars_own_shedder_unloads_is_seen_and_compared_with_our_rounds(
             skewed_users(cluster, tmp_path, "t/shadowed") as users,
         ):
             told("at the start", users)
-            busiest, before = (
-                max(load := users.load(), key=lambda broker: load[broker]),
-                users.owners(),
-            )
+            load, before = users.load(), users.owners()
+            busiest = max(load, key=lambda broker: load[broker])
             loop.begin("collect")
             loop.wait_until(lambda: len(loop.commands()) > 0, "we want something moved")
             assert users.owners() == before, "nobody acts yet"
@@ -64,8 +62,6 @@ def moved(before: dict[str, str], after: dict[str, str]) -> set[str]:
 
 def shedding(loop: Loop) -> str:
     """What the doctor says of the built-in shedder."""
-    findings = rebalancer("doctor", "--shadow", "--no-spark-start", "--json", *loop.words).json[
-        "findings"
-    ]
-    (found,) = [str(one["status"]) for one in findings if one["check"] == "built-in shedding"]
-    return found
+    said = rebalancer("doctor", "--shadow", "--no-spark-start", "--json", *loop.words).json
+    (found,) = [one["status"] for one in said["findings"] if one["check"] == "built-in shedding"]
+    return str(found)

@@ -12,9 +12,11 @@ import pytest
 
 from streaming.cluster.shipping import python_name, write_environment
 from tests.replayed import replayed
+from tests.topic_uris import topic_settings
 from tools.kills.compared_topics import compare
 from tools.kills.kill_job import newest_batch
 from tools.processes.real_job import TOPICS, JobEnded, RealJob, recording
+from tools.processes.set_words import set_words
 from tools.servers.kafka_broker import KafkaBroker
 from tools.servers.kafka_topics import put, values
 from tools.servers.spark_cluster import SparkCluster, SparkProcess, spark_cluster
@@ -70,11 +72,9 @@ def test_workers_without_our_packages_are_named_with_what_to_do(
         with pytest.raises(JobEnded):
             job.wait_until(lambda: False, seconds=300)
         told = job.log.read_text()
-    sentence = (
-        r"^\S+Z error: job\.environment: the Python of worker \S+ has no numpy, msgspec, .*: pack "
-        r"what it needs with `rebalancer"
-    )
-    assert re.search(sentence, told, re.MULTILINE)
+    lacks = r"job\.environment: the Python of worker \S+ has no numpy, msgspec, "
+    remedy = "pack what it needs with `rebalancer"
+    assert re.search(rf"^\S+Z error: {lacks}.*: {remedy}", told, re.MULTILINE)
     assert "Traceback" not in told
 
 
@@ -87,21 +87,14 @@ def test_one_of_two_workers_is_killed_and_ten_clusters_decide_as_in_the_plain_re
     lines = ten_clusters()
     uris = {name: kafka.topic(f"ten-clusters-{partitions}-{name}", 4) for name in TOPICS}
     put(uris["telemetry"], lines)
-    words = [word for name, uri in uris.items() for word in ("--set", f"topics.{name}={uri}")]
-    words += [
-        "--master",
-        cluster.url,
-        "--set",
-        f"job.environment={environment}",
-        "--set",
-        f"job.shuffle_partitions={partitions}",
-    ]
+    given = {"job.environment": environment, "job.shuffle_partitions": partitions}
+    words = set_words({**topic_settings(uris), **given})
     with RealJob(
         tmp_path / "job", max_records_per_batch=250, environment=cluster.environment
     ) as job:
         reference = replayed(lines, job.engine)
         expected = {kind: by_cluster(reference[kind]) for kind in ("commands", "rounds")}
-        job.start("--drain", *words)
+        job.start("--drain", "--master", cluster.url, *words)
         job.wait_until(lambda: newest_batch(job.checkpoint) >= 3, seconds=300)
         victim = max(cluster.workers, key=SparkProcess.python_seconds)
         killed = victim.kill()
@@ -110,8 +103,7 @@ def test_one_of_two_workers_is_killed_and_ten_clusters_decide_as_in_the_plain_re
     victim.start()
     assert killed >= 3  # the worker, its executor, the executor's Python
     assert done < len(expected["rounds"])
-    assert {json.loads(command)["cluster"] for command in expected["commands"]} == {
-        f"cluster-{number}" for number in range(10)
-    }
+    clusters = {json.loads(command)["cluster"] for command in expected["commands"]}
+    assert clusters == {f"cluster-{number}" for number in range(10)}
     for kind, wanted in expected.items():
         assert compare(kind, by_cluster(values(uris[kind])), wanted).faults == ()

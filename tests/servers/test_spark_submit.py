@@ -5,6 +5,7 @@ cluster mode: the same bytes as the plain loop, which `rebalancer run` equals in
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -87,20 +88,12 @@ def submitted(cluster: SparkCluster, folder: Path, *more: str) -> Iterator[Submi
 
 def bare_environment(cluster: SparkCluster) -> dict[str, str]:
     """That of the workers' machines: Spark and a Python, none of our packages."""
-    programs = Path(pyspark.__file__).parent / "bin"
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("PYSPARK_", "PYTHON", "REBALANCER_", "VIRTUAL_"))
-    }
-    path = os.pathsep.join([str(programs), cluster.workers[0].environment["PATH"]])
+    ours, worker = ("PYSPARK_", "PYTHON", "REBALANCER_", "VIRTUAL_"), cluster.workers[0]
+    inherited = {name: it for name, it in os.environ.items() if not name.startswith(ours)}
+    programs = str(Path(pyspark.__file__).parent / "bin")
+    path = os.pathsep.join([programs, worker.environment["PATH"]])
     # What a killed launcher has unpacked stays.
-    unpacked = str(cluster.workers[0].folder)
-    return inherited | dict(cluster.environment) | {"PATH": path, "TMPDIR": unpacked}
-
-
-def draining(words: Sequence[str]) -> list[str]:
-    return [*words, "--drain"]
+    return inherited | dict(cluster.environment) | {"PATH": path, "TMPDIR": str(worker.folder)}
 
 
 def assert_as_in_the_plain_loop(job: RealJob, lines: Sequence[bytes]) -> None:
@@ -125,12 +118,13 @@ def test_cluster_mode_gives_the_bytes_of_the_plain_loop(
     lines = recording(RECORDING)
     with submitted(cluster, tmp_path) as one:
         one.job.publish(lines)
-        one.words = {"cluster": draining(one.words["cluster"])}
+        one.words = {"cluster": [*one.words["cluster"], "--drain"]}
         assert one.start("cluster").wait(_PATIENCE_S) == 0, one.said()[-3000:]
+        ended = re.compile(r"stopped \(drained\)|error:")
         eventually(
-            lambda: "stopped (drained)" in driver_log(cluster) or "error:" in driver_log(cluster),
+            lambda: ended.search(driver_log(cluster)) is not None,
             _PATIENCE_S,
-            "the driver did not finish",
+            "no end of the driver",
         )
         assert_as_in_the_plain_loop(one.job, lines)
 
@@ -150,9 +144,9 @@ def running_client(one: Submitted, lines: Sequence[bytes]) -> subprocess.Popen[b
 def assert_that_the_checkpoint_goes_on(job: RealJob, lines: Sequence[bytes]) -> None:
     """After a kill: commands and rounds may be there twice, none is missing or another one."""
     job.drain()
-    for kind, wanted in replayed(lines, job.engine).items():
-        if kind in ("commands", "rounds"):
-            assert compare(kind, job.published(kind), wanted).faults == ()
+    reference = replayed(lines, job.engine)
+    for kind in ("commands", "rounds"):
+        assert compare(kind, job.published(kind), reference[kind]).faults == ()
 
 
 @pytest.mark.slow
@@ -182,7 +176,7 @@ def test_topics_on_kafka_need_the_jars_of_the_command_line(
     put(uris["telemetry"], lines)
     topics = [f"topics.{name}={uri}" for name, uri in uris.items()]
     with submitted(cluster, tmp_path, *topics, "job.master=local[2]") as one:
-        words = draining(one.words["client"])
+        words = [*one.words["client"], "--drain"]
         jars = words.index("--jars")
         one.words = {"client": words, "without": words[:jars] + words[jars + 2 :]}
         assert one.start("without").wait(_PATIENCE_S) == 2

@@ -10,11 +10,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.servers.test_closed_loop import all_have_outcomes, wait_for_rounds
 from tools.processes.loop import Loop, closed_loop
 from tools.servers.control_groups import ControlGroup, can_make_groups, control_groups
 from tools.servers.pulsar_processes import CPU_SECONDS, PulsarProcesses, pulsar_processes
@@ -129,13 +129,12 @@ def balanced_by(strategy: str, brokers: Brokers, folder: Path) -> End:
         start = brokers.usages()
         told(f"{strategy}, at the start", start, users)
         loop.begin()
-        for part in range(1, _PARTS + 1):
-            wanted = ROUNDS * part // _PARTS
-            loop.wait_until(partial(at_round, wanted, loop), f"{wanted} rounds", 2)
+        for _ in range(_PARTS):
+            wait_for_rounds(ROUNDS // _PARTS, loop)
         usages = brokers.usages()
         told(f"{strategy}, at the end", usages, users)
         loop.stop("collect", "run")
-        loop.wait_until(partial(all_have_outcomes, loop), "all commands have outcomes")
+        all_have_outcomes(loop)
         loop.stop("execute")
         traffic = users.end()
     return checked(loop, usages, traffic)
@@ -158,18 +157,8 @@ def checked(loop: Loop, usages: list[float], traffic: TrafficLog) -> End:
     return End(usages, moved.total())
 
 
-def at_round(number: int, loop: Loop) -> bool:
-    return loop.count("rounds") >= number
-
-
-def all_have_outcomes(loop: Loop) -> bool:
-    return {one.id for one in loop.commands()} == {one.command_id for one in loop.outcomes()}
-
-
 def told(when: str, usages: list[float], users: Users) -> None:
     load = users.load()
-    print(
-        f"{when}: CPU {', '.join(f'{one:.0f}' for one in usages)} %, spread "
-        f"{spread_of(usages):.2f} of the mean; msg/s "
-        f"{', '.join(f'{load[one]:.0f}' for one in sorted(load))}"
-    )
+    cpu = ", ".join(f"{one:.0f}" for one in usages)
+    rates = ", ".join(f"{load[one]:.0f}" for one in sorted(load))
+    print(f"{when}: CPU {cpu} %, spread {spread_of(usages):.2f} of the mean; msg/s {rates}")

@@ -27,9 +27,7 @@ def test_a_store_and_then_a_broker_that_hang_for_a_moment(jdk: None, tmp_path: P
 def test_a_part_that_hangs_for_a_minute(jdk: None, tmp_path: Path, part: str) -> None:
     assert SESSION_S < _LONG_S
     with troubled(tmp_path) as cluster:
-        brokers = cluster.processes.cluster.brokers
-        cluster.freeze(
-            {"storage": "storage", "first broker": brokers[0], "last broker": brokers[-1]}[part],
-            _LONG_S,
-        )
+        first, *_, last = cluster.processes.cluster.brokers
+        names = {"storage": "storage", "first broker": first, "last broker": last}
+        cluster.freeze(names[part], _LONG_S)
         print(cluster.traveller.end())

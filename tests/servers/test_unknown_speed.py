@@ -54,11 +54,8 @@ def a_pass(settings: PulsarSettings) -> list[bytes]:
 
 def figures_of(lines: Sequence[bytes]) -> dict[str, Figures]:
     records = [decode(line, b"") for line in lines]
-    return {
-        one.broker: one.figures
-        for one in records
-        if isinstance(one, LoadReport) and one.figures is not None
-    }
+    reports = [one for one in records if isinstance(one, LoadReport)]
+    return {one.broker: one.figures for one in reports if one.figures is not None}
 
 
 def round_of(lines: Sequence[bytes], settings: EngineSettings) -> Round:
@@ -69,9 +66,8 @@ def round_of(lines: Sequence[bytes], settings: EngineSettings) -> Round:
 
 
 def measured(pulsar: PulsarSettings) -> Finding:
-    found = check_cluster(load(), pulsar, False, PATIENCE_S)
-    (finding,) = [one for one in found if one.check == "measured"]
-    return finding
+    found = {one.check: one for one in check_cluster(load(), pulsar, False, PATIENCE_S)}
+    return found["measured"]
 
 
 def test_brokers_that_do_not_know_their_network_are_compared_by_the_rest(

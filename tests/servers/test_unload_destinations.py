@@ -68,23 +68,15 @@ def extensible_ones(guarded_pulsar: PulsarCluster, tmp_path: Path) -> Iterator[Q
         yield Quiet(guarded_pulsar, admin, f"t/{tmp_path.name}")
 
 
+@pytest.mark.parametrize("owned", [True, False], ids=["owned", "nobody owns it"])
 def test_modular_releases_the_bundle_and_the_next_look_up_goes_to_the_destination(
-    modular_ones: Quiet,
+    modular_ones: Quiet, owned: bool
 ) -> None:
     arrived = 0
-    for bundle in modular_ones.bundles:
-        destination = modular_ones.another(modular_ones.look_up(bundle))
-        modular_ones.admin.unload(bundle, destination)
-        assert modular_ones.admin.owner(bundle) is None
-        arrived += modular_ones.look_up(bundle) == destination
-    assert arrived >= _NEARLY_ALL
-
-
-def test_modular_remembers_a_destination_for_a_bundle_nobody_owns(modular_ones: Quiet) -> None:
-    arrived = 0
-    for bundle, destination in zip(
+    for bundle, broker in zip(
         modular_ones.bundles, cycle(modular_ones.cluster.brokers), strict=False
     ):
+        destination = modular_ones.another(modular_ones.look_up(bundle)) if owned else broker
         modular_ones.admin.unload(bundle, destination)
         assert modular_ones.admin.owner(bundle) is None
         arrived += modular_ones.look_up(bundle) == destination

@@ -4,6 +4,7 @@ cluster stays as it was.
 `pytest tests/servers/test_watch_command.py -rP` prints the time from the first pass to the page.
 """
 
+import json
 import os
 import re
 import signal
@@ -67,7 +68,9 @@ def test_one_command_shows_a_cluster_and_changes_nothing(
     manager: Manager, jdk: None, browser: Browser, tmp_path: Path
 ) -> None:
     """On a cluster of its own: brokers delete idle topics of other tests."""
-    with pulsar_cluster(folder_of(tmp_path), manager, guarded=manager == "extensible") as cluster:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    with pulsar_cluster(folder, manager, guarded=manager == "extensible") as cluster:
         watched(cluster, browser, tmp_path)
 
 
@@ -100,11 +103,6 @@ def every_command_is_answered(folder: Path) -> bool:
     return len(records(folder, "commands")) == len(records(folder, "outcomes"))
 
 
-def folder_of(tmp_path: Path) -> Path:
-    (tmp_path / "cluster").mkdir()
-    return tmp_path / "cluster"
-
-
 def words(cluster: PulsarCluster, folder: Path) -> Sequence[object]:
     """As a person types it: the address of one broker, and the token where one is needed."""
     token = cluster.settings(folder).token_file
@@ -117,9 +115,8 @@ def words(cluster: PulsarCluster, folder: Path) -> Sequence[object]:
 
 
 def address_in(said: str) -> str:
-    found = re.search(r"^page +(http://\S+)$", said, re.MULTILINE)
-    assert found is not None, said
-    return found[1]
+    (address,) = re.findall(r"^page +(http://\S+)$", said, re.MULTILINE)
+    return str(address)
 
 
 def shows_all(page: Page, cluster: PulsarCluster) -> None:
@@ -133,9 +130,7 @@ def shows_all(page: Page, cluster: PulsarCluster) -> None:
 def first_pass_s(folder: Path) -> float:
     """When the first pass ended, in seconds since 1970."""
     sweep = next(value for value in records(folder, "telemetry") if b'"sweep"' in value)
-    found = re.search(rb'"ts":(\d+)', sweep)
-    assert found is not None
-    return int(found[1]) / 1000
+    return int(json.loads(sweep)["ts"]) / 1000
 
 
 def records(folder: Path, topic: str) -> list[bytes]:

@@ -31,7 +31,6 @@ from tools.waiting import eventually
 
 pytestmark = pytest.mark.slow
 _FREEZES_S = 900.0
-_MOVES, _HALF_AN_HOUR_S = 1_000, 1_800.0
 
 
 @pytest.fixture
@@ -56,12 +55,8 @@ def test_the_old_call_freezes_a_broker_and_that_is_recognised(
     """An executor is at work all the time: when the broker freezes, while it is frozen, and after
     its restart.
     """
-    cluster, settings, random, polling = (
-        own_brokers.cluster,
-        own_brokers.cluster.settings(tmp_path),
-        Random(1),
-        Event(),
-    )
+    cluster, random, polling = own_brokers.cluster, Random(1), Event()
+    settings = cluster.settings(tmp_path)
     assert not stuck_brokers(settings)
 
     with (
@@ -156,26 +151,24 @@ def restart(processes: PulsarProcesses, broker: str) -> None:
     processes.start([broker])
 
 
-def test_half_an_hour_of_waves_and_a_thousand_moves_freeze_nothing(
-    jdk: None, tmp_path: Path
+@pytest.mark.parametrize(
+    ("plan", "least"),
+    [
+        (Plan(seconds=1_800, moves=1_000), 1_000),
+        (Plan("extensible", seconds=300, moves=200), 0),
+    ],
+    ids=["half an hour, modular", "five minutes, extensible"],
+)
+def test_waves_and_many_moves_freeze_nothing(
+    jdk: None, tmp_path: Path, plan: Plan, least: int
 ) -> None:
+    """However busy the machine is."""
     (tmp_path / "cluster").mkdir()
 
-    verdicts, silent = rehearse(Plan(seconds=_HALF_AN_HOUR_S, moves=_MOVES), tmp_path, print)
+    verdicts, silent = rehearse(plan, tmp_path, print)
 
     assert silent == []
-    assert verdicts["applied"] >= _MOVES
-    assert not [verdict for verdict in verdicts if "broker-frozen" in verdict], (
-        "no broker was frozen, however busy the machine was"
-    )
-
-
-def test_five_minutes_of_waves_freeze_no_extensible_broker(jdk: None, tmp_path: Path) -> None:
-    (tmp_path / "cluster").mkdir()
-
-    verdicts, silent = rehearse(Plan("extensible", seconds=300, moves=200), tmp_path, print)
-
-    assert silent == []
+    assert verdicts["applied"] >= least
     assert not [verdict for verdict in verdicts if "broker-frozen" in verdict]
 
 

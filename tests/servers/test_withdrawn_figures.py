@@ -2,7 +2,7 @@
 leaves, and nothing is rejected.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,20 +14,12 @@ from strategies.cluster.model import LoadReport, Sweep, Tombstone
 from tests.control_topic import Control
 from tests.servers.test_pulsar import collecting, passed, records
 from tests.unit.command_line import rebalancer
-from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
+from tools.servers.pulsar_processes import PulsarProcesses
 from tools.traffic.bundle_users import bundles, traffic
 from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
 LONG_S = 300.0
-
-
-@pytest.fixture
-def extensible(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarProcesses]:
-    with pulsar_processes(
-        tmp_path_factory.mktemp("extensible"), "extensible", brokers=3
-    ) as cluster:
-        yield cluster
 
 
 def withdrawals(collector: Collector, control: Control) -> set[str]:
@@ -62,20 +54,18 @@ def test_moves_and_the_death_of_a_broker_leave_no_rejected_record(
         collector = stack.enter_context(collecting(extensible.cluster.settings(tmp_path), control))
         used = stack.enter_context(bundles(extensible.cluster, "t/withdrawn"))
         stack.enter_context(traffic(used))
-        eventually(
-            lambda: victim in census(collector, control).brokers,
-            LONG_S,
-            f"{victim} publishes no load",
-            1,
+
+        def sooner_or_later(true: Callable[[], bool], otherwise: str) -> None:
+            eventually(true, LONG_S, otherwise, 1)
+
+        sooner_or_later(
+            lambda: victim in census(collector, control).brokers, f"{victim} publishes no load"
         )
         for bundle in used.all:
             used.move_away(bundle)
             passed(collector)
-        eventually(
-            lambda: bool(withdrawals(collector, control)),
-            LONG_S,
-            "no broker withdrew its figures",
-            1,
+        sooner_or_later(
+            lambda: bool(withdrawals(collector, control)), "no broker withdrew its figures"
         )
         before = len(control.read("telemetry"))
 
@@ -89,32 +79,15 @@ def test_moves_and_the_death_of_a_broker_leave_no_rejected_record(
                 isinstance(record, Tombstone) and record.broker == victim for record in later
             )
 
-        eventually(withdrawn, LONG_S, f"nobody withdraws the figures of {victim}", 1)
+        sooner_or_later(withdrawn, f"nobody withdraws the figures of {victim}")
         left_ms = census(collector, control).ts
         # Rounds of 5 s: at least one closes after the broker has left.
-        eventually(
-            lambda: census(collector, control).ts > left_ms + 10_000, LONG_S, "no more passes", 1
-        )
+        sooner_or_later(lambda: census(collector, control).ts > left_ms + 10_000, "no more passes")
 
-    replayed = rebalancer(
-        "replay",
-        "--from-topic",
-        control.uri("telemetry"),
-        "--json",
-        "--set",
-        "round.interval_ms=5000",
-    )
+    words = ("replay", "--from-topic", control.uri("telemetry"), "--set", "round.interval_ms=5000")
+    replayed = rebalancer(*words, "--json")
     assert replayed.json["rejected"] == {"total": 0, "by_code": {}}, replayed.err
     assert replayed.json["rounds"] > 0
-    explained = rebalancer(
-        "replay",
-        "--from-topic",
-        control.uri("telemetry"),
-        "--out",
-        tmp_path / "out",
-        "--set",
-        "round.interval_ms=5000",
-    )
-    assert explained.code == 0
+    assert rebalancer(*words, "--out", tmp_path / "out").code == 0
     last = (tmp_path / "out" / "rounds.jsonl").read_bytes().splitlines()[-1]
     assert victim.encode() not in last, "it has left, and takes no part"

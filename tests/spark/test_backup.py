@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streaming.checkpoint_state.repartition import repartition
-from tests.spark.workshop import Workshop, recording
+from tests.spark.workshop import Workshop
+from tools.processes.real_job import recording
 
 pytestmark = pytest.mark.spark
 

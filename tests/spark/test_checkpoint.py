@@ -34,6 +34,13 @@ def begin(folder: Path, guard: Guard | None = None) -> None:
         pass
 
 
+def complaints(folder: Path, guard: Guard) -> Sequence[str]:
+    """What a job is told that cannot go on."""
+    with pytest.raises(SettingsError) as refused:
+        begin(folder, guard)
+    return refused.value.complaints
+
+
 def a_guard(engine: EngineSettings = THRESHOLD, **job: int) -> Guard:
     return guard_of(JobSettings(**job), engine)  # type: ignore[arg-type]
 
@@ -76,44 +83,36 @@ def test_settings_that_decide_the_same_go_on(written: Guard, now: Guard, tmp_pat
 def test_the_guard_can_be_read_by_people_and_says_what_was_set(tmp_path: Path) -> None:
     begin(tmp_path)
     settings = json.loads((tmp_path / GUARD).read_text())["settings"]
-    assert (
-        settings.items()
-        >= {
-            "shedding.strategy": "threshold",
-            "shedding.threshold.threshold_percent": 10,
-            "round.interval_ms": 60_000,
-            "job.shuffle_partitions": 1,
-            "runtime.python": ".".join(platform.python_version_tuple()[:2]),
-        }.items()
-    )
+    expected = {
+        "shedding.strategy": "threshold",
+        "shedding.threshold.threshold_percent": 10,
+        "round.interval_ms": 60_000,
+        "job.shuffle_partitions": 1,
+        "runtime.python": ".".join(platform.python_version_tuple()[:2]),
+    }
+    assert settings.items() >= expected.items()
     assert np.__version__.startswith(f"{settings['runtime.numpy']}.")
 
 
 def test_other_settings_are_refused_and_every_difference_is_named(tmp_path: Path) -> None:
     begin(tmp_path)
     other = replace(THRESHOLD, round=RoundSettings(interval_ms=30_000), mode="parity")
-    with pytest.raises(SettingsError) as refused:
-        begin(tmp_path, a_guard(other, shuffle_partitions=3))
-    *differences, repartition, advice = refused.value.complaints
+    *differences, repartition, advice = complaints(tmp_path, a_guard(other, shuffle_partitions=3))
     assert repartition.endswith("rebalancer state repartition --partitions 3")
     assert differences == [
         'shedding.mode: "parity", but the checkpoint was written with "fixed"',
         "round.interval_ms: 30000, but the checkpoint was written with 60000",
         "job.shuffle_partitions: 3, but the checkpoint was written with 1",
     ]
-    assert advice.startswith(
-        f"job.checkpoint: {tmp_path} was written with other settings: restore them, or name a "
-        "new folder"
-    )
+    steps = "was written with other settings: restore them, or name a new folder"
+    assert advice.startswith(f"job.checkpoint: {tmp_path} {steps}")
 
 
 def test_of_another_strategy_only_the_choice_is_named(tmp_path: Path) -> None:
     """Settings that name no strategy mean another one since the default has changed."""
     avg = EngineSettings(strategy="avg")
     begin(tmp_path, a_guard(avg))
-    with pytest.raises(SettingsError) as refused:
-        begin(tmp_path, a_guard(EngineSettings()))
-    change, _ = refused.value.complaints
+    change, _ = complaints(tmp_path, a_guard(EngineSettings()))
     assert change == 'shedding.strategy: "steady", but the checkpoint was written with "avg"'
     begin(tmp_path, a_guard(avg))
 
@@ -131,6 +130,7 @@ def processed(folder: Path, begun: int, committed: int) -> None:
             (folder / log / str(batch)).touch()
 
 
+NEVER_FORGETS = replace(THRESHOLD, round=RoundSettings(forget_cluster_after_days=0))
 #: Settings that change no state: the guards before and after, and what is said of each.
 CHANGES = [
     (
@@ -143,7 +143,7 @@ CHANGES = [
     ),
     (
         a_guard(),
-        a_guard(replace(THRESHOLD, round=RoundSettings(forget_cluster_after_days=0))),
+        a_guard(NEVER_FORGETS),
         ["round.forget_cluster_after_days: 0 from here on; it was 7"],
     ),
     (under("3.12"), under("3.14"), ['runtime.python: "3.14" from here on; it was "3.12"']),
@@ -156,11 +156,9 @@ def test_what_changes_no_state_can_change(
 ) -> None:
     begin(tmp_path, written)
     processed(tmp_path, begun=11, committed=11)
+    lines = [f"{line} in epoch 1, up to micro-batch 11" for line in said]
     with guarded(tmp_path, now) as held:
-        assert held.change is not None
-        lines = [f"{line} in epoch 1, up to micro-batch 11" for line in said]
-        assert list(held.change.lines()) == lines
-        assert held.epoch == 2
+        assert (held.change and list(held.change.lines()), held.epoch) == (lines, 2)
     with guarded(tmp_path, now) as held:
         assert (held.change, held.epoch) == (None, 2)
 
@@ -174,9 +172,7 @@ def test_nothing_changes_while_a_micro_batch_must_be_repeated(
     """
     begin(tmp_path, written)
     processed(tmp_path, begun=12, committed=11)
-    with pytest.raises(SettingsError) as refused:
-        begin(tmp_path, now)
-    first, *_, last = refused.value.complaints
+    first, *_, last = complaints(tmp_path, now)
     assert first.startswith(f"{said[0].partition(' from')[0]}, but")
     assert "run once with the old settings and --drain, then start with the new ones" in last
     begin(tmp_path, written)
@@ -204,21 +200,15 @@ def test_beside_a_setting_that_cannot_change_none_can(tmp_path: Path) -> None:
 NOW = a_guard().state
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        {"cluster": 99, "rows": 1},
-        {**NOW, "rows": NOW["rows"] - 1},
-        {**NOW, "cluster": NOW["cluster"] - 1},
-    ],
-)
+OLDER = ({**NOW, name: NOW[name] - 1} for name in ("cluster", "rows"))
+
+
+@pytest.mark.parametrize("state", [{"cluster": 99, "rows": 1}, *OLDER])
 def test_state_of_another_format_is_refused(tmp_path: Path, state: Mapping[str, int]) -> None:
     begin(tmp_path, replace(a_guard(), product="9.9.9", state=state))
-    with pytest.raises(
-        StateVersionError,
-        match=rf"written by version 9\.9\.9 in state format cluster {state['cluster']}, rows "
-        rf"{state['rows']};.*go back to the version that wrote it, or name a new folder",
-    ):
+    format_ = f"state format cluster {state['cluster']}, rows {state['rows']}"
+    step = "go back to the version that wrote it, or name a new folder"
+    with pytest.raises(StateVersionError, match=rf"version 9\.9\.9 in {format_};.*{step}"):
         begin(tmp_path)
 
 
@@ -250,11 +240,8 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_two_jobs_cannot_share_a_checkpoint(tmp_path: Path) -> None:
-    with (
-        guarded(tmp_path, a_guard()),
-        pytest.raises(CheckpointInUse, match="another job uses the checkpoint"),
-        guarded(tmp_path, a_guard(), timeout_s=0.2),
-    ):
+    in_use = pytest.raises(CheckpointInUse, match="another job uses the checkpoint")
+    with guarded(tmp_path, a_guard()), in_use, guarded(tmp_path, a_guard(), timeout_s=0.2):
         pass
     begin(tmp_path)
 
@@ -271,11 +258,8 @@ def test_a_start_that_waited_while_the_folder_was_replaced_locks_the_new_one(
     folder, lock = tmp_path / "ck", str(tmp_path / "ck" / LOCKS[0])
 
     def second() -> None:
-        with (
-            guarded(folder, a_guard()),
-            pytest.raises(CheckpointInUse),
-            guarded(folder, a_guard(), timeout_s=0),
-        ):
+        refused = pytest.raises(CheckpointInUse)
+        with guarded(folder, a_guard()), refused, guarded(folder, a_guard(), timeout_s=0):
             pass
 
     with ThreadPoolExecutor() as threads:
@@ -318,9 +302,8 @@ def test_a_new_checkpoint_takes_the_next_epoch_or_a_higher_one_and_keeps_it(
     assert epoch(tmp_path / "next", following=9) == 4
     assert epoch(tmp_path / "next", lowest=3, following=9) == 4
     assert read_guard(tmp_path / "next").epoch == 4
-    with pytest.raises(SettingsError) as refused:
+    with pytest.raises(SettingsError, match=r"round\.epoch: 5, but .* was written with 4"):
         epoch(tmp_path / "next", lowest=5)
-    assert refused.value.complaints[0] == "round.epoch: 5, but the checkpoint was written with 4"
 
 
 def test_a_checkpoint_whose_epoch_cannot_be_read_off_the_topics_does_not_begin(

@@ -19,10 +19,12 @@ from sinks.recordings.recorder import positioned
 from sinks.topics.files.topic import FileTopicWriter
 from strategies.fold.engine import EngineSettings
 from streaming.job import JobResult, run_job
-from streaming.outputs.facts import Written
+from streaming.outputs.facts import KINDS, Written
 from streaming.settings import JobSettings
 from tests.telemetry_lines import load_report, sweep
+from tests.topic_uris import topic_settings
 from tests.world.uneven_log import EAGER_WORDS, uneven
+from tools.processes.set_words import set_words
 
 pytestmark = pytest.mark.spark
 
@@ -84,15 +86,12 @@ def test_a_replay_that_is_interrupted_shows_no_half_result() -> None:
 def test_run_then_state_then_explain_then_doctor(tmp_path: Path) -> None:
     with FileTopicWriter(tmp_path / "telemetry") as topic:
         topic.append(uneven(rounds=3))
-    names = ("telemetry", "commands", "rounds", "rejected")
-    settings = [
-        f"job.checkpoint={tmp_path / 'checkpoint'}",
-        *(f"topics.{name}=file://{tmp_path / name}" for name in names),
-    ]
-    words = [*EAGER_WORDS, *chain.from_iterable(("--set", setting) for setting in settings)]
+    topics = topic_settings({name: (tmp_path / name).as_uri() for name in ("telemetry", *KINDS)})
+    checkpoint = str(tmp_path / "checkpoint")
+    words = [*EAGER_WORDS, *set_words({"job.checkpoint": checkpoint, **topics})]
 
     ran = rebalancer("run", "--drain", *words)
-    state = rebalancer("state", "--json", str(tmp_path / "checkpoint"))
+    state = rebalancer("state", "--json", checkpoint)
     explained = rebalancer("explain", "hot:1", *words)
     doctor = rebalancer("doctor", "--json", *words)
 
@@ -100,29 +99,18 @@ def test_run_then_state_then_explain_then_doctor(tmp_path: Path) -> None:
     assert b"stopped (drained) after 3 rounds" in ran.stderr
     assert b"pulsar.version: 4.2 (auto, by the telemetry: " in ran.stderr
     brokers = {row["broker"]: row for row in orjson.loads(state.stdout)["brokers"]}
-    assert (list(brokers), brokers["hot:1"]["round"], brokers["hot:1"]["age_ms"]) == (
-        ["hot:1", "idle:1"],
-        3,
-        2000,
-    )
+    assert list(brokers) == ["hot:1", "idle:1"]
+    assert (brokers["hot:1"]["round"], brokers["hot:1"]["age_ms"]) == (3, 2000)
     assert explained.stdout.startswith(b"broker hot:1\n  round 1 of c, ")
-    findings = {
-        finding["check"]: finding["status"] for finding in orjson.loads(doctor.stdout)["findings"]
-    }
+    findings = {one["check"]: one["status"] for one in orjson.loads(doctor.stdout)["findings"]}
     assert findings.pop("spark start") in ("ok", "warn")
     assert set(findings.values()) == {"ok"}
 
 
 def rebalancer(*words: str) -> subprocess.CompletedProcess[bytes]:
     """The command line in a process of its own, as Spark is started once per process."""
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")
-    }
+    command = [sys.executable, "-m", "pulsar_rebalancer.cli.main", *words]
+    ours = {name: value for name, value in os.environ.items() if "REBALANCER_" not in name}
     return subprocess.run(
-        [sys.executable, "-m", "pulsar_rebalancer.cli.main", *words],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        timeout=300,
-        check=False,
+        command, cwd=ROOT, env=ours, capture_output=True, timeout=300, check=False
     )

@@ -60,24 +60,20 @@ def both_ways(
     yield list(unpack(rows(*packer(2, source)([batch]))))
 
 
-def decoded(
-    batch: Any,
-    source: SourceSettings = SourceSettings(),
-    signing: SigningSettings = SigningSettings(),
-) -> dict[str, list[TelemetryRecord | OutputRow]]:
+Decoded = dict[str, list[TelemetryRecord | OutputRow]]
+
+
+def decoded(batch: Any, **settings: Any) -> Decoded:
     """Records per cluster, in topic order; the same on both ways to the stateful stage."""
     one, other = (
-        {
-            cluster: [record.decoded() for record in some]
-            for cluster, some in by_cluster(way).items()
-        }
-        for way in both_ways(batch, source, signing)
+        {name: [record.decoded() for record in some] for name, some in by_cluster(way).items()}
+        for way in both_ways(batch, **settings)
     )
     assert told(one) == told(other)
     return one
 
 
-def told(clusters: dict[str, list[TelemetryRecord | OutputRow]]) -> object:
+def told(clusters: Decoded) -> object:
     """All that is to be equal; tables of numbers cannot be compared as they are."""
     return {
         cluster: [one if isinstance(one, OutputRow) else pack_record(one) for one in some]
@@ -134,21 +130,17 @@ def test_what_cannot_be_decoded_is_a_rejected_row_of_its_cluster() -> None:
 def test_raw_records_get_who_and_when_from_around_them_and_are_rejected_as_they_came() -> None:
     report = json.dumps(json.loads(load_report())["report"]).encode()
     values = [report, report, b"nonsense", sweep(2, "b:1")]
+    headers = [{"key": "broker", "value": b"b:2"}, {"key": "ts", "value": b"7"}]
     batch = arrow(values)
     for name, column in (
         ("key", [b"d/b:1", b"d", None, b"d"]),
-        (
-            "headers",
-            [None, [{"key": "broker", "value": b"b:2"}, {"key": "ts", "value": b"7"}], [], None],
-        ),
+        ("headers", [None, headers, [], None]),
         ("ts", [5, 6, 6, 6]),
     ):
         batch = batch.append_column(name, pa.array(column))
-    records = decoded(batch, SourceSettings("raw"))
-    assert [(one.broker, one.ts) for one in records["d"] if isinstance(one, LoadReport)] == [
-        ("b:1", 5),
-        ("b:2", 7),
-    ]
+    records = decoded(batch, source=SourceSettings("raw"))
+    reports = [(one.broker, one.ts) for one in records["d"] if isinstance(one, LoadReport)]
+    assert reports == [("b:1", 5), ("b:2", 7)]
     assert [type(one) for one in records["c"]] == [Sweep]
     (row,) = map(rejected, records[""])
     assert (row.code, row.original) == ("not-json", b"nonsense")

@@ -15,6 +15,7 @@ KAFKA = "org.apache.kafka.common.errors."
 SLOW = "Python worker failed to connect back."
 AWAY = f"{KAFKA}TimeoutException: Timed out waiting for a node assignment"
 GONE = f"{KAFKA}UnknownTopicOrPartitionException: This server does not host this topic-partition."
+FAILED = "the streaming job failed"
 IN_A_WORKER = """[STREAM_FAILED] Query [id = d12f, runId = e38e] terminated with exception: \
 An exception was raised by the Python Proxy:
 Traceback (most recent call last):
@@ -29,35 +30,31 @@ Traceback (most recent call last):
 """
 
 
+def in_a_worker(error: str) -> str:
+    return IN_A_WORKER.format(error=error)
+
+
 @pytest.mark.parametrize(
     ("said", "error", "told"),
     [
         (
-            IN_A_WORKER.format(
-                error="strategies.errors.StateVersionError: in format 9: begin anew"
-            ),
+            in_a_worker("strategies.errors.StateVersionError: in format 9: begin anew"),
             StateVersionError,
             "in format 9: begin anew",
         ),
+        (in_a_worker("strategies.errors.SinkError: /t is no folder"), SinkError, "/t is no folder"),
         (
-            IN_A_WORKER.format(error="strategies.errors.SinkError: /t cannot be listed"),
-            SinkError,
-            "/t cannot be listed",
-        ),
-        (
-            IN_A_WORKER.format(error="KeyError: 'broker'"),
+            in_a_worker("KeyError: 'broker'"),
             JobError,
-            "the streaming job failed: KeyError: 'broker'. Nothing is lost: start it again, it "
-            "continues where it stopped. Spark's log: /checkpoint/spark.log",
+            f"{FAILED}: KeyError: 'broker'. Nothing is lost: start it again, it continues where it "
+            "stopped. Spark's log: /checkpoint/spark.log",
         ),
         (
-            "[CANNOT_LOAD_STATE_STORE] An error occurred during loading state. SQLSTATE: 58030\n\t"
-            "at org.apache.spark.X.y(X.scala:1)",
+            "[CANNOT_LOAD_STATE_STORE] An error. SQLSTATE: 58030\n\tat org.apache.X.y(X.scala:1)",
             JobError,
-            "the streaming job failed: [CANNOT_LOAD_STATE_STORE] An error occurred during loading "
-            "state. SQLSTATE: 58030. Nothing is lost",
+            f"{FAILED}: [CANNOT_LOAD_STATE_STORE] An error. SQLSTATE: 58030. Nothing is lost",
         ),
-        ("", JobError, "the streaming job failed: no reason given"),
+        ("", JobError, f"{FAILED}: no reason given"),
         (f"org.apache.spark.SparkException: {SLOW}\n\tat X", JobError, "Spark's Python workers"),
         (
             "An error occurred while calling o1.x.\n: java.io.IOException: No space left on device",
@@ -71,23 +68,15 @@ Traceback (most recent call last):
         ),
         (f"{KAFKA}RecordTooLargeException: The message is 9 bytes", PublishRejected, "a record is"),
         (f"{KAFKA}UnknownTopicOrPartitionException: x", SinkError, "a topic does not exist"),
-        (
-            f"{KAFKA}TimeoutException: Topic t not present in metadata after 60000 ms.",
-            SinkError,
-            "a topic does not exist",
-        ),
+        (f"{KAFKA}X: Topic t not present in metadata", SinkError, "a topic does not exist"),
         (AWAY, PublishTimeout, "Kafka does not answer"),
         (f"{KAFKA}SaslAuthenticationException: no", SinkError, "authentication failed"),
         (
-            "[PYTHON_VERSION_MISMATCH] Python in worker has different version",
+            "[PYTHON_VERSION_MISMATCH] Python in worker",
             JobError,
             "the workers run another minor version of Python",
         ),
-        (
-            'Cannot run program "python3.11": error=2, No such file',
-            JobError,
-            "a worker does not have this Python",
-        ),
+        ('Cannot run program "python3.11"', JobError, "a worker does not have this Python"),
     ],
 )
 def test_a_failed_query_is_one_error_with_the_next_step_and_no_stack_trace(
@@ -106,7 +95,7 @@ def test_a_failed_query_is_one_error_with_the_next_step_and_no_stack_trace(
         ("Cannot fetch record for offset 7 in 30000 milliseconds", True, False),
         (f"org.apache.spark.SparkException: {SLOW}", False, True),
         ("[CANNOT_OPEN_SOCKET] Can not open socket", False, True),
-        (IN_A_WORKER.format(error="KeyError: 'broker'"), False, False),
+        (in_a_worker("KeyError: 'broker'"), False, False),
     ],
 )
 def test_an_outage_is_waited_for_and_workers_without_answer_are_tried_at_once(
@@ -168,12 +157,13 @@ def test_each_attempt_is_said_with_the_reason_of_the_one_before() -> None:
     query, machine = Query((0, SLOW), (0, SLOW), (5, None)), Machine(attempt_s=14.2)
     assert machine.run(query) is None
     assert query.published == 5
-    assert machine.said == [
-        "attempt 1",
-        "attempt 1 failed after 14 s: Spark's Python workers did not connect within its 10 seconds "
-        "(load 31 on 2 cores); attempt 2 in 1 s, for up to 600 s in all (job.start_timeout_ms)",
-        "attempt 2 failed after 14 s: Spark's Python workers did not connect within its 10 seconds "
-        "(load 31 on 2 cores); attempt 3 in 2 s, for up to 600 s in all (job.start_timeout_ms)",
+    first, *others = machine.said
+    assert first == "attempt 1"
+    assert others == [
+        f"attempt {number} failed after 14 s: Spark's Python workers did not connect within its 10 "
+        f"seconds (load 31 on 2 cores); attempt {number + 1} in {number} s, for up to 600 s in all "
+        "(job.start_timeout_ms)"
+        for number in (1, 2)
     ]
 
 

@@ -1,7 +1,7 @@
 """A cluster that floods the job, or sends poison, changes no byte of the others."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -39,14 +39,12 @@ def all_lines(*, bad: bool) -> list[bytes]:
     return found
 
 
-def of(published: Published, names: Iterable[str]) -> Published:
-    kept = set(names)
-    return by_kind_and_cluster(
-        {
-            kind: [value for value in values if json.loads(value)["cluster"] in kept]
-            for kind, values in published.items()
-        }
-    )
+def of(published: Published, names: Collection[str]) -> Published:
+    kept = {
+        kind: [value for value in values if json.loads(value)["cluster"] in names]
+        for kind, values in published.items()
+    }
+    return by_kind_and_cluster(kept)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ what is refused; what it tells.
 import json
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,22 +17,16 @@ from sinks.wire.signing import SigningSettings, intents_key
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from streaming.job import JobResult, check_job, run_job
-from streaming.outputs.facts import Written
+from streaming.outputs.facts import KINDS, Written
 from streaming.settings import JobSettings
 from streaming.state.shards import shard_keys, shard_of
 from tests.lanes import variant
 from tests.raising_strategy import WITH_RAISING, RaisingSettings
 from tests.replayed import Published
-from tests.spark.workshop import (
-    Workshop,
-    by_kind_and_cluster,
-    eager,
-    recording,
-    side_by_side,
-    uneven,
-)
+from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, side_by_side, uneven
 from tests.telemetry_lines import intent
 from tests.topic_uris import topics_of
+from tools.processes.real_job import recording
 from tools.waiting import eventually
 
 pytestmark = pytest.mark.spark
@@ -62,8 +57,7 @@ class Running:
         return self._result
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(NamedTuple):
     """How a recording is cut into micro-batches. `first`: only so many records of it, where batches
     are tiny.
     """
@@ -81,17 +75,11 @@ CUTS = [
     Cut(KILLED, "avg", 7, 1, first=120),
     Cut(KILLED, "threshold", 1000, 3),
     variant(Cut(JOINS, "avg", 1000, 1)),
-]
-LONG = [
-    Cut(JOINS, "threshold", 7, 3),
-    Cut(KILLED, "threshold", 1, 3, first=60),
-    *(Cut(name, "threshold", 1, number) for name in (JOINS, KILLED) for number in (1, 3)),
+    pytest.param(Cut(JOINS, "threshold", 1, 3), marks=pytest.mark.slow),
 ]
 
 
-@pytest.mark.parametrize(
-    "cut", [*CUTS, *(pytest.param(cut, marks=pytest.mark.slow) for cut in LONG)], ids=str
-)
+@pytest.mark.parametrize("cut", CUTS, ids=str)
 def test_a_recording_gives_the_bytes_of_the_plain_loop(
     spark: SparkSession, workshop: Workshop, cut: Cut
 ) -> None:
@@ -191,29 +179,6 @@ def test_many_clusters_decide_as_in_the_plain_loop_in_one_shard_per_partition(
     }
 
 
-def test_bad_records_are_all_on_the_rejected_topic_and_stop_nothing(
-    spark: SparkSession, workshop: Workshop
-) -> None:
-    bad = [
-        b"nonsense",
-        b"\xff",
-        b"{}",
-        b'{"v":9,"kind":"sweep","cluster":"c","ts":1}',
-        b"[" * 500,
-        b'{"big":"' + b"x" * 9_000_000 + b'"}',
-        b"",
-    ]
-    lines = uneven(6)
-    workshop.put([line for i, good in enumerate(lines) for line in (bad[i % len(bad)], good)])
-    workshop.drain(spark, max_records_per_batch=13)
-    published, expected = (
-        {**some, "rejected": sorted(some["rejected"])}
-        for some in (workshop.published(), workshop.expected())
-    )
-    assert published == expected
-    assert len(published["rejected"]) == len(lines)
-
-
 def test_a_live_job_takes_what_comes_and_no_half_lines(
     spark: SparkSession, workshop: Workshop
 ) -> None:
@@ -270,8 +235,7 @@ def test_progress_tells_time_by_phase_lag_and_what_was_published(
 
 
 def test_settings_that_cannot_run_are_all_named_before_anything_starts(workshop: Workshop) -> None:
-    names = ("telemetry", "commands", "rounds", "rejected")
-    topics = topics_of(**dict.fromkeys(names, workshop.uri("t")))
+    topics = topics_of(**dict.fromkeys(("telemetry", *KINDS), workshop.uri("t")))
     with pytest.raises(SettingsError) as wrong:
         check_job(workshop.job(topics=topics), eager())
     named = [complaint.split(":")[0] for complaint in wrong.value.complaints]

@@ -14,8 +14,10 @@ from pyspark.sql import SparkSession
 from sinks.metrics.exposition import Liveness
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from streaming.job_metrics import JobMetrics
+from streaming.outputs.facts import KINDS
 from streaming.progress import BatchProgress
 from tests.spark.workshop import Workshop, side_by_side, uneven
+from tests.topic_uris import topic_settings
 from tests.unit.metric_samples import get, samples, scraped
 from tests.unit.test_metrics_commands import served
 from tools.processes.set_words import set_words
@@ -44,7 +46,6 @@ class Measured:
             self._metrics.take(batch)
 
     def samples(self, name: str) -> Mapping[tuple[str, ...], float]:
-        """Values by labels."""
         return samples(self.registry, name)
 
 
@@ -122,12 +123,13 @@ def test_metrics_change_no_byte_and_may_be_switched_at_a_restart(
 @pytest.mark.servers
 def test_the_command_serves_the_metrics_of_its_job(workshop: Workshop) -> None:
     workshop.put(uneven(3))
-    topics = {
-        f"topics.{name}": workshop.uri(name)
-        for name in ("telemetry", "commands", "rounds", "rejected")
+    given = {
+        **topic_settings({name: workshop.uri(name) for name in ("telemetry", *KINDS)}),
+        "job.checkpoint": workshop.checkpoint,
+        "log.format": "json",
+        "metrics.listen": "127.0.0.1:0",
     }
-    given = {**topics, "job.checkpoint": workshop.checkpoint, "log.format": "json"}
-    with served("run", *set_words({**given, "metrics.listen": "127.0.0.1:0"})) as address:
+    with served("run", *set_words(given)) as address:
         assert get(address, "/readyz")[0] == 503
         eventually(lambda: get(address, "/readyz")[0] == 200)
         found = scraped(get(address, "/metrics")[2])

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.workshop import Workshop, recording
+from tests.spark.workshop import Workshop
 from tools.processes.process import Process
+from tools.processes.real_job import recording
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 

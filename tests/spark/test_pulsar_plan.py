@@ -68,12 +68,8 @@ class Partition:
         if found is None:
             return None
         self.at = found
-        return Read(
-            found,
-            TopicRecord(
-                Position(self._topic.topic, self._number, found.offset), b"", self._topic.size
-            ),
-        )
+        position = Position(self._topic.topic, self._number, found.offset)
+        return Read(found, TopicRecord(position, b"", self._topic.size))
 
     def more(self) -> bool:
         return any(True for _ in self._rest())
@@ -130,12 +126,8 @@ def test_batches_hold_so_many_records_and_end_in_the_middle_of_entries() -> None
 
 
 def test_every_partition_is_read_in_order_and_once() -> None:
-    topic = Topic(
-        {
-            f"t-partition-{number}": ids(number + 1, 40 * number, batch=number % 2)
-            for number in range(4)
-        }
-    )
+    lists = [ids(number + 1, 40 * number, batch=number % 2) for number in range(4)]
+    topic = Topic({f"t-partition-{number}": some for number, some in enumerate(lists)})
     found = list(itertools.chain(*batches(topic, topic.planner(), 30)))
     for messages in topic.messages.values():
         assert [id_ for id_ in found if id_ in messages] == messages
@@ -203,10 +195,8 @@ def test_a_restart_that_misses_the_last_message_stops_unless_told_to_go_on() -> 
     topic = Topic({"t": ids(1, 6)})
     start = topic.planner().advance({}, 3)
     topic.messages["t"] = ids(2, 4)
-    with pytest.raises(
-        SinkError,
-        match=r"deleted, perhaps before the job read them.*job\.fail_on_data_loss=false",
-    ):
+    told = r"deleted, perhaps before the job read them.*job\.fail_on_data_loss=false"
+    with pytest.raises(SinkError, match=told):
         topic.planner().advance(start, 10)
     assert topic.planner(fail_on_loss=False).advance(start, 10) == {"0": [2, 3, -1, 7]}
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.workshop import Workshop, eager, recording
+from tests.spark.workshop import Workshop, eager
+from tools.processes.real_job import recording
 
 pytestmark = [
     pytest.mark.spark,

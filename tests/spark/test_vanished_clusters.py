@@ -89,13 +89,8 @@ def test_rows_of_vanished_clusters_leave_and_they_decide_as_in_the_plain_loop(
 def test_swept_or_not_the_same_bytes_however_batches_are_cut(
     workshop: Workshop, size: int, most_bytes: int
 ) -> None:
-    workshop.put(
-        [
-            *before()[-3 * 24 :],
-            *side_by_side(LIVING[:2], 8, BACK),
-            *side_by_side(LIVING, 12, BACK + 600),
-        ]
-    )
+    workshop.put([*before()[-3 * 24 :], *side_by_side(LIVING[:2], 8, BACK)])
+    workshop.put(side_by_side(LIVING, 12, BACK + 600))
     records = FileTopicReader(workshop.folder / "telemetry", workshop.uri("telemetry")).read()[0]
     forget_policy = replace(AT_ONCE, running_ms=Random(size).randrange(3) * 60_000)
     now_ms = iter(range(10**13, 10**14, 60_000))

@@ -14,7 +14,8 @@ from sinks.topics.files.topic import FileTopicWriter
 from streaming.checkpoint.guard_file import GUARD, read_guard, write_guard
 from tests.replayed import Published, replayed
 from tests.spark.test_process import JobProcess
-from tests.spark.workshop import Workshop, eager, in_epoch, recording, uneven
+from tests.spark.workshop import Workshop, eager, in_epoch, uneven
+from tools.processes.real_job import recording
 
 pytestmark = pytest.mark.spark
 
@@ -35,10 +36,8 @@ def test_changed_settings_decide_as_if_they_had_been_there_all_along(
     workshop.put(LINES[:120])
     workshop.drain(spark, eager("avg"))
     by_older = workshop.published()
-    newer: dict[str, Any] = {
-        "shuffle_partitions": partitions,
-        "checkpoint": str(tmp_path / "another"),
-    }
+    another = str(tmp_path / "another")
+    newer: dict[str, Any] = {"shuffle_partitions": partitions, "checkpoint": another}
 
     said = workshop.drain(spark, **newer).said
     assert workshop.since(by_older) == NOTHING

@@ -31,6 +31,7 @@ from streaming.cluster.workers import (
 )
 from streaming.failures import JobError
 from streaming.settings import JobSettings
+from tests.python_process import python
 from tests.unit.test_application import archive
 from tools.servers.jvm import free_ports
 
@@ -59,13 +60,8 @@ def test_on_this_machine_workers_import_the_installed_pyspark(spark: SparkSessio
 def test_a_user_s_own_archive_stays_on_the_path_of_workers(tmp_path: Path) -> None:
     theirs, spark = str(tmp_path / "theirs.zip"), "/opt/spark/python/lib/pyspark.zip"
     start = worker_environment(JobSettings())["PYTHONPATH"]
-    path = subprocess.run(
-        [sys.executable, "-c", "import sys; print(sys.path)"],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join((spark, theirs, start))},
-        capture_output=True,
-        check=True,
-        text=True,
-    ).stdout
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((spark, theirs, start))}
+    path = python("import sys; print(sys.path)", environment=environment)
     assert (theirs in path, spark in path) == (True, False)
 
 
@@ -141,47 +137,33 @@ def started_by_java(module: str, path: str) -> Iterator[tuple[subprocess.Popen[b
 
 def test_a_process_that_a_worker_starts_does_not_connect_again() -> None:
     path = worker_environment(JobSettings(), {})["PYTHONPATH"]
+    command = [sys.executable, "-c", "import os; print('PYTHON_WORKER_FACTORY_PORT' in os.environ)"]
     with socket.create_server(("127.0.0.1", 0)) as java:
-        said = subprocess.run(
-            [sys.executable, "-c", "import os; print('PYTHON_WORKER_FACTORY_PORT' in os.environ)"],
-            env=as_java_starts_it(java, path),
-            capture_output=True,
-            check=True,
-            text=True,
-        )
-    assert (said.stdout, said.stderr) == ("False\n", "")
+        environment = as_java_starts_it(java, path)
+        said = subprocess.run(command, env=environment, capture_output=True, check=True)
+    assert (said.stdout, said.stderr) == (b"False\n", b"")
 
 
 def test_elsewhere_an_archive_is_unpacked_and_python_found_by_name() -> None:
-    shipped = JobSettings(
-        master="spark://master:7077", environment="https://files.example/environment.tar.gz"
-    )
+    shipped = replace(CLUSTER, environment="https://files.example/environment.tar.gz")
     assert worker_settings(shipped)["spark.archives"].startswith(f"{shipped.environment}#")
     usual = worker_environment(shipped, {"PATH": "/usr/bin"})
     chosen = worker_environment(shipped, {"PYSPARK_PYTHON": "/opt/python"})
     installed = worker_environment(CLUSTER, {})
-    assert [one["PYSPARK_PYTHON"] for one in (usual, chosen, installed)] == [
-        python_name(),
-        "/opt/python",
-        sys.executable,
-    ]
+    found = [one["PYSPARK_PYTHON"] for one in (usual, chosen, installed)]
+    assert found == [python_name(), "/opt/python", sys.executable]
     assert usual["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
 
 
 def test_a_master_that_is_not_there_is_told_at_once() -> None:
-    nobody, *_ = free_ports(1)
-    with pytest.raises(
-        JobError,
-        match=rf"no server answers at spark://127\.0\.0\.1:{nobody} "
-        r"\(.*refused\): check the address",
-    ):
-        check_master(f"spark://127.0.0.1:{nobody}")
-    with pytest.raises(JobError, match="no server answers at spark://nonsense"):
-        check_master("spark://nonsense")
+    (nobody,) = free_ports(1)
+    for master, why in ((f"127.0.0.1:{nobody}", r" \(.*refused\): check"), ("nonsense", "")):
+        with pytest.raises(JobError, match=f"no server answers at spark://{master}{why}"):
+            check_master(f"spark://{master}")
 
 
 def test_of_several_masters_one_is_enough() -> None:
-    nobody, *_ = free_ports(1)
+    (nobody,) = free_ports(1)
     with socket.create_server(("127.0.0.1", 0)) as master:
         check_master(f"spark://127.0.0.1:{nobody},127.0.0.1:{master.getsockname()[1]}")
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as master:
@@ -194,9 +176,8 @@ def test_without_any_worker_it_says_where_to_look_unless_it_is_stopped(
 ) -> None:
     """A session of this machine has no workers but itself."""
     stopped = threading.Event()
-    with pytest.raises(
-        JobError, match=r"no worker of local.* took the job within 0 s: check on the master's page"
-    ):
+    told = r"no worker of local.* took the job within 0 s: check on the master's page"
+    with pytest.raises(JobError, match=told):
         check_workers(spark, CLUSTER, tmp_path, stopped, timeout_s=0)
     stopped.set()
     check_workers(spark, CLUSTER, tmp_path, stopped)
@@ -215,9 +196,8 @@ def test_an_archive_in_a_folder_with_a_blank_is_named_as_spark_reads_it(tmp_path
     folder = tmp_path / "our files"
     folder.mkdir()
     job = replace(CLUSTER, environment=str(archive(folder)))
-    assert worker_settings(job)["spark.archives"].partition("#")[0] == (
-        f"file://{tmp_path}/our%20files/environment.tar.gz"
-    )
+    archives, _, _ = worker_settings(job)["spark.archives"].partition("#")
+    assert archives == f"file://{tmp_path}/our%20files/environment.tar.gz"
 
 
 def test_a_worker_says_what_it_lacks(tmp_path: Path) -> None:
@@ -230,9 +210,9 @@ def test_a_worker_says_what_it_lacks(tmp_path: Path) -> None:
 def test_a_worker_with_a_checkpoint_of_its_own_does_not_see_ours(tmp_path: Path) -> None:
     guard = tmp_path / "rebalancer.json"
     guard.write_text('{"epoch": 4}')
-    ours = content_of(str(guard))
-    assert report_missing({str(guard): ours}).unseen == ()
+    needed = {str(guard): content_of(str(guard))}
+    assert report_missing(needed).unseen == ()
     guard.write_text('{"epoch": 3}')
-    assert report_missing({str(guard): ours}).unseen == (str(guard),)
+    assert report_missing(needed).unseen == (str(guard),)
     guard.unlink()
-    assert report_missing({str(guard): ours}).unseen == (str(guard),)
+    assert report_missing(needed).unseen == (str(guard),)

@@ -2,7 +2,6 @@
 loop makes of the same records.
 """
 
-import gzip
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -16,8 +15,6 @@ from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from strategies.fold.engine import EngineSettings
-from strategies.settings import RoundSettings
-from strategies.shedding.registry import SHEDDERS
 from streaming.job import run_job
 from streaming.outputs.facts import KINDS
 from streaming.progress import BatchProgress
@@ -26,8 +23,7 @@ from streaming.state.vanished import ForgetPolicy
 from tests.replayed import Published
 from tests.telemetry_lines import load_report, sweep
 from tests.topic_uris import topics_of
-
-RECORDINGS = Path(__file__).parents[1] / "data" / "recordings"
+from tools.processes import real_job
 
 
 @dataclass(frozen=True)
@@ -38,6 +34,15 @@ class Drained:
     said: list[str]
 
 
+def a_job(checkpoint: Path, /, **settings: Any) -> JobSettings:
+    """`settings`: of the job, and of its connections."""
+    ways = {field.name for field in fields(Connections)} & settings.keys()
+    connections = Connections(**{way: settings.pop(way) for way in ways})
+    # On a busy machine Spark's workers may need more attempts than the default.
+    usual: dict[str, Any] = {"checkpoint": str(checkpoint), "start_attempts": 20}
+    return JobSettings(connections=connections, **usual | settings)
+
+
 @dataclass(frozen=True)
 class Workshop:
     """Everything one run of the job needs, in a folder of its own."""
@@ -45,17 +50,8 @@ class Workshop:
     folder: Path
 
     def job(self, **settings: Any) -> JobSettings:
-        topics = topics_of(
-            **{
-                name: self.uri(name)
-                for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")
-            }
-        )
-        ways = {field.name for field in fields(Connections)} & settings.keys()
-        connections = Connections(**{"topics": topics} | {way: settings.pop(way) for way in ways})
-        # On a busy machine Spark's workers may need more attempts than the default.
-        usual: dict[str, Any] = {"checkpoint": str(self.checkpoint), "start_attempts": 20}
-        return JobSettings(connections=connections, **usual | settings)
+        uris = {name: self.uri(name) for name in ("telemetry", *KINDS, "outcomes")}
+        return a_job(self.checkpoint, **{"topics": topics_of(**uris)} | settings)
 
     def drain(
         self,
@@ -130,32 +126,11 @@ def by_kind_and_cluster(published: Mapping[str, Sequence[bytes]]) -> dict[str, l
     }
 
 
-def recording(name: str) -> list[bytes]:
-    with gzip.open(RECORDINGS / f"{name}.jsonl.gz") as file:
-        return file.read().splitlines()
-
-
 def eager(strategy: str = "threshold") -> EngineSettings:
     """Settings under which small differences already make commands, so that there is something to
     compare.
     """
-    thresholds = {
-        "threshold": {"threshold_percent": 1.0, "history": 0.5, "min_throughput_mib": 0.0},
-        "avg": {
-            "low_threshold": 2.0,
-            "high_threshold": 5.0,
-            "hit_count_low": 2,
-            "hit_count_high": 1,
-            "min_msg_rate": 5.0,
-            "min_throughput": 1e3,
-        },
-    }
-    rounds = RoundSettings(interval_ms=20_000, cool_down_ms=60_000)
-    return EngineSettings(
-        strategy=strategy,
-        shedding=SHEDDERS[strategy].settings(**thresholds[strategy]),
-        round=rounds,
-    )
+    return real_job.eager(strategy)
 
 
 def in_epoch(engine: EngineSettings, epoch: int) -> EngineSettings:
