@@ -21,7 +21,8 @@ from tests.control_topic import now_ms
 from tests.live_server import OPERATOR, VIEWER, RunningPage, page_of
 from tests.live_topics import MadeUpCluster, publish
 from tests.telemetry_lines import T0, load_report, sweep
-from tests.unit.test_raised import rounds_of
+from tests.unit.test_raised import BROKERS, raising
+from tests.world.little_cluster import LittleCluster
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img/src=x/onerror=alert(1)>"
@@ -170,7 +171,8 @@ def test_a_round_that_was_set_aside_shows_why_and_no_figures(
     made = MadeUpCluster(now_ms())
     publish(tmp_path, replace(made, now_ms=made.now_ms - 60_000, waits=False))
     place = {"cluster": made.cluster, "epoch": 1, "round": made.rounds + 1, "ts": made.now_ms}
-    add_round(tmp_path, replace(rounds_of("c", 1)[0], **place))
+    set_aside = LittleCluster(BROKERS, raising("c", 1)).passes()
+    add_round(tmp_path, replace(set_aside, **place))
     with page_of(tmp_path) as running:
         page = drawn(open_live(running))
         expect(page.locator("#badge")).to_contain_text("Set aside")

@@ -14,6 +14,7 @@ from pulsar_rebalancer.cli.commands.status import as_document, status_lines
 from pulsar_rebalancer.decisions.explain.sentences import broker_lines, command_lines, round_lines
 from pulsar_rebalancer.decisions.live import views
 from pulsar_rebalancer.decisions.live.fold import LiveFold
+from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.plans import approval_for, plans_of
 from pulsar_rebalancer.decisions.round_texts import picture_of
 from pulsar_rebalancer.decisions.status import ClusterStatus, Pause, Status, read_status
@@ -23,9 +24,15 @@ from sinks.wire.operator_records import command_digest
 from strategies.settings import RoundSettings
 from tests.control_topic import Control
 from tests.golden.printed import compare, steady, titled
-from tests.unit.test_waiting_plans import ALL_STRATEGIES, Told, history, nobody_approves
+from tests.unit.test_waiting_plans import ALL_STRATEGIES, Told, nobody_approves
 
 NO_PAUSE = Pause(Path("/x/pause"), False)
+
+
+def history(told: Told) -> DecisionLog:
+    rounds, commands = told
+    digests = {one.id: command_digest(encode_command(one)) for one in commands}
+    return DecisionLog(rounds=rounds, commands=commands, has_outcomes=True, digests=digests)
 
 
 def explained(_: Path) -> Iterator[str]:
