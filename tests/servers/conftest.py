@@ -12,7 +12,8 @@ import pytest
 from sinks.topics.access import Consumer, open_consumer
 from tests.servers.topic_server import TopicServer, topic_server
 from tests.topic_uris import topic_of
-from tools.servers.jvm import Program, has_compiler, java_from
+from tools.servers.java_here import has_compiler, java_from
+from tools.servers.jvm import Program
 from tools.servers.kafka_broker import KafkaBroker, kafka_broker
 from tools.servers.pulsar_cluster import PULSAR, PULSAR_50, PulsarCluster, pulsar_cluster
 from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pyspark
 
-from tools.servers.jvm import dying_with_us, free_ports, java
-from tools.servers.quick_java import QUICK_JAVA
+from tools.servers.java_here import java
+from tools.servers.jvm import dying_with_us, free_ports
+from tools.servers.quick_java import JAVA_OPTIONS, QUICK_JAVA
 from tools.waiting import eventually
 
 _READY_S = 120.0
 _HOST = "127.0.0.1"
 _MARK = "TESTS_SPARK_PROCESS"
-_JAVA = "JDK_JAVA_OPTIONS"
 _LEAN = " ".join([*QUICK_JAVA, "-Xss512k"])
 #: Executors of one core and a heap as small as Spark allows.
 _DEFAULTS = """
@@ -114,7 +114,7 @@ class SparkProcess:
             "SPARK_LOCAL_DIRS": str(self.folder),
             "SPARK_DAEMON_MEMORY": "192m",
             # Executors read it too: nothing of theirs is left when they are killed.
-            _JAVA: f"{self.environment[_JAVA]} -Djava.io.tmpdir={self.folder}",
+            JAVA_OPTIONS: f"{self.environment[JAVA_OPTIONS]} -Djava.io.tmpdir={self.folder}",
         }
         return {**inherited, **self.environment, **own}
 
@@ -166,7 +166,7 @@ def spark_cluster(
     environment = {"SPARK_CONF_DIR": str(conf), "SPARK_LOCAL_IP": _HOST}
     on_servers = {
         **environment,
-        _JAVA: java_options,
+        JAVA_OPTIONS: java_options,
         "PATH": os.pathsep.join((bare, str(Path(java()).parent), os.defpath)),
     }
     master = SparkProcess(
