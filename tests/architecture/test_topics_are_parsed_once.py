@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 EDGES = {
     "pulsar_rebalancer/settings/load.py": 1,
     "pulsar_rebalancer/cli/commands/record.py": 1,
-    "pulsar_rebalancer/lab/commands/replay.py": 1,
+    "pulsar_rebalancer/lab/tables/replay_answers.py": 1,
     "pulsar_rebalancer/decisions/log.py": 1,
     "streaming/large_records.py": 1,
 }
