@@ -10,14 +10,25 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
+from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
+    BrokerRates,
+    DispatchRate,
+    PublishRate,
+    RatePolicies,
+    Scope,
+    absolute,
+    effective,
+)
 from pulsar_rebalancer.lab.simulation.noise import Stream
-from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles import Floats
+from tests.modelled import a_scenario
 
 MIB = 2**20
 #: Looks are a thousandth more than a second apart, and what a full bucket is given is lost.
 CLOSE = 0.002
+TOPIC, NAMESPACE = DispatchRate(100), DispatchRate(200)
+NOTHING = DispatchRate(-1, -1)
 
 
 def _world(
@@ -30,17 +41,13 @@ def _world(
     they say otherwise.
     """
     told: dict[str, Any] = {
-        "title": "one broker",
-        "minutes": 10,
-        "bundles": 4,
-        "machines": {"plain": {"cores": 10, "cpu_idle": 10}},
         "brokers": [{"machine": "plain", "names": ["a"], "dispatch": dispatch or {}}],
         "traffic": [
             {"name": f"flow-{place}", "mib_in": 4, "even": True, **flow}
             for place, flow in enumerate(traffic or ({},))
         ],
     }
-    return drawn_world(Scenario.model_validate(told | changes), seed)
+    return drawn_world(a_scenario(**(told | changes)), seed)
 
 
 def _hour(world: World, minutes: int = 60) -> Floats:
@@ -224,15 +231,30 @@ def test_an_hour_lets_out_no_more_than_the_buckets_allow_and_keeps_the_rest(
     assert (world.backlog >= 0).all()
 
 
-@pytest.mark.heavy
-def test_the_same_seed_is_the_same_to_the_bit() -> None:
-    def after(seed: int) -> bytes:
-        world = _world(
-            seed=seed,
-            dispatch={"broker": {"mib": 3}, "topic": {"messages": 600}},
-            noise={"traffic": 0.1},
-        )
-        return _hour(world, 5).tobytes() + world.backlog.tobytes()
+@pytest.mark.parametrize(
+    ("scope", "policies", "counts"),
+    [
+        ("topic", RatePolicies(), DispatchRate(7)),
+        ("topic", RatePolicies(namespace=NAMESPACE), NAMESPACE),
+        ("topic", RatePolicies(topic=TOPIC, namespace=NAMESPACE), TOPIC),
+        ("topic", RatePolicies(topic=NOTHING, namespace=NAMESPACE), NAMESPACE),
+        ("topic", RatePolicies(topic=NOTHING), DispatchRate(7)),
+        (
+            "topic",
+            RatePolicies(topic=DispatchRate(-1, 5), namespace=NAMESPACE),
+            DispatchRate(-1, 5),
+        ),
+        ("subscription", RatePolicies(topic=TOPIC), TOPIC),
+        ("subscription", RatePolicies(), DispatchRate()),
+        ("broker", RatePolicies(topic=TOPIC, namespace=NAMESPACE), DispatchRate(9)),
+    ],
+)
+def test_the_nearest_level_that_limits_anything_counts(
+    scope: Scope, policies: RatePolicies, counts: DispatchRate
+) -> None:
+    assert effective(scope, policies, BrokerRates(messages=9, topic_messages=7)) == counts
 
-    assert after(1) == after(1)
-    assert after(1) != after(2)
+
+def test_a_relative_rate_adds_what_is_published_and_leaves_unlimited_parts_alone() -> None:
+    assert absolute(DispatchRate(10, -1, relative=True), PublishRate(49.9, 1e6)) == (59, 0)
+    assert absolute(DispatchRate(10, 5), PublishRate(49.9, 1e6)) == (10, 5)

@@ -17,6 +17,7 @@ from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles import namespace_of
 from strategies.errors import SettingsError
+from tests.modelled import a_scenario
 
 OWN = {
     "namespaces": ["shop/orders"],
@@ -35,18 +36,14 @@ def _scenario(**changes: Any) -> Scenario:
     clicks.
     """
     told: dict[str, Any] = {
-        "title": "two namespaces",
-        "minutes": 10,
         "bundles": 16,
-        "machines": {"plain": {"cores": 10, "cpu_idle": 10, "cpu_per_mib": 25}},
-        "brokers": [{"machine": "plain", "names": ["a", "b", "c", "d"]}],
         "namespaces": [{"name": "shop/orders", "share": 3}, {"name": "shop/clicks"}],
         "traffic": [
             {"name": "orders", "namespace": "shop/orders", "mib_in": 8, "partitions": 50},
             {"name": "clicks", "namespace": "shop/clicks", "mib_in": 8, "even": True},
         ],
     }
-    return Scenario.model_validate(told | changes)
+    return a_scenario("abcd", **(told | changes))
 
 
 def _owners(world: World) -> Mapping[str, set[str]]:

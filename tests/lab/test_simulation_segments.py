@@ -16,6 +16,7 @@ from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.segments import HASHES, Keys, Segment, segments_of
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles import parse_bundle
+from tests.modelled import a_scenario
 
 EVEN = Keys(np.ones(1))
 A_SAMPLE_S, A_MINUTE = 10, 6
@@ -101,15 +102,7 @@ def scenario(**changes: Any) -> Scenario:
         "segments": {"topics": 2},
         "wave": {"kind": "steps", "at": [[2, 16], [12, 1]]},
     }
-    tree: dict[str, Any] = {
-        "title": "scalable topics",
-        "minutes": 30,
-        "bundles": 16,
-        "machines": {"plain": {"cpu_per_mib": 3}},
-        "brokers": [{"machine": "plain", "count": 3}],
-        "traffic": [flow],
-    }
-    return Scenario.model_validate(tree | changes)
+    return a_scenario("abc", **({"minutes": 30, "bundles": 16, "traffic": [flow]} | changes))
 
 
 def measured(world: World, minutes: int) -> list[np.ndarray[Any, np.dtype[np.float64]]]:

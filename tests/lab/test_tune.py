@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult
-from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
+from pulsar_rebalancer.lab.simulation.timeline import Move
 from pulsar_rebalancer.lab.tables.tune import sentence
 from pulsar_rebalancer.lab.tune.search import SearchResult, drawn, search
 from pulsar_rebalancer.settings.load import load
 from strategies.shedding.registry import SHEDDERS
+from tests.world.timelines import A, B, a_run
 
 T = TypeVar("T")
 #: Title of a job → spread in points and moves on the training part, the same on the test part.
@@ -25,38 +26,17 @@ Costs = Mapping[str, tuple[float, int, float, int]]
 def answered(spread: float, moves: int, rounds: int) -> BacktestResult:
     usage = np.full((rounds, 2), 0.5)
     usage[:, 0] += spread / 100
-    moved = tuple(
-        Move(0, 0, f"t/n/0x{number:08x}_0xffffffff", "a:1", "b:1", "transfer")
-        for number in range(moves)
-    )
-    reached = np.zeros(rounds, dtype=np.bool_)
-    line = Timeline(
-        "",
-        "re-assigned",
-        "c",
-        "",
-        60_000 * np.arange(rounds),
-        ("a:1", "b:1"),
-        usage,
-        usage,
-        usage,
-        usage,
-        reached,
-        moved,
-    )
-    return BacktestResult((line,), 0, 0, 0)
+    moved = [Move(0, 0, f"t/n/{number}", A, B, "transfer") for number in range(moves)]
+    return BacktestResult((a_run(usage, moved, kind="re-assigned"),), 0, 0, 0)
 
 
 def found(costs: Costs, rounds: int = 1440) -> SearchResult:
     def run(jobs: Sequence[BacktestJob], keep: Callable[[BacktestResult], T]) -> list[T]:
-        return [
-            keep(
-                answered(
-                    *costs[job.title][:2] if job.since_ms is None else costs[job.title][2:], rounds
-                )
-            )
-            for job in jobs
-        ]
+        def part(job: BacktestJob) -> BacktestResult:
+            training, test = costs[job.title][:2], costs[job.title][2:]
+            return answered(*training if job.since_ms is None else test, rounds)
+
+        return [keep(part(job)) for job in jobs]
 
     settings = load()
     sets = [

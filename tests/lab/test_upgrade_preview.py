@@ -5,10 +5,10 @@ that keep today's behaviour, and what is refused.
 import json
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from math import nan
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
@@ -18,6 +18,7 @@ from tests.lab.test_columnar_fold import an_hour
 from tests.separate_back_tests import DAY_MS, MINUTE_MS, check_defaults
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.test_broker_conf import AVG, STOCK, written
+from tests.world.timelines import A, B, a_run
 
 ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT / "tests/data/recordings"
@@ -228,23 +229,9 @@ def test_clusters_of_both_load_managers_are_previewed_one_by_one(tmp_path: Path)
 
 def timeline(spread: float, moved: int, *, days: int = 2, clients: float = 3.0) -> Timeline:
     """A run of whole days in which bundles move in the first round."""
-    times = np.arange(0, days * DAY_MS, MINUTE_MS, dtype=np.int64)
-    usage = np.tile(np.array([0.5, 0.5 - spread / 100]), (len(times), 1))
-    kinds = [Move(0, 0, f"t/n/{n}", "a:1", "b:1", "unload", clients=clients) for n in range(moved)]
-    return Timeline(
-        title="",
-        kind="re-assigned",
-        cluster="c",
-        strategy="avg/parity",
-        times_ms=times,
-        brokers=("a:1", "b:1"),
-        usage=usage,
-        msg_rate=usage.copy(),
-        msg_throughput=usage.copy(),
-        lasting=usage.copy(),
-        reached=np.ones(len(times), dtype=np.bool_),
-        moves=tuple(kinds),
-    )
+    usage = [(0.5, 0.5 - spread / 100)] * (days * DAY_MS // MINUTE_MS)
+    moves = [Move(0, 0, f"t/n/{n}", A, B, "unload", clients=clients) for n in range(moved)]
+    return a_run(usage, moves, kind="re-assigned")
 
 
 _MOVED = "groups of topics (bundles) between brokers"
@@ -291,7 +278,7 @@ def test_the_first_sentence(before: Timeline, after: Timeline, moves: str, point
 
 
 def test_clients_that_no_report_counts_are_not_guessed() -> None:
-    upgrade, unknown = Upgrade({}, "4.2", "5.0"), RunEffects(timeline(5, 2, clients=np.nan))
+    upgrade, unknown = Upgrade({}, "4.2", "5.0"), RunEffects(timeline(5, 2, clients=nan))
     assert "reconnect" not in details(upgrade, unknown, unknown)
     assert unknown.as_json()["clients_disturbed"] is None
     counted = RunEffects(timeline(5, 2))
