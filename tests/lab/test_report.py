@@ -4,8 +4,9 @@ that is whole or not there.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -152,91 +153,73 @@ THERE, BACK = a_move(0), a_move(1, B, A)
 GONE = a_run((0.4, 0.4), (0.4, 0.4), (NOBODY, NOBODY), (NOBODY, NOBODY))
 JOINED = Membership(60_000, B, "joined", "first report")
 NO_BROKER = "From round 3 of 4 on there was no broker."
+JUDGED: Mapping[str, tuple[Sequence[Timeline], str, str, str]] = {
+    "evened out": (
+        [a_run((0.9, 0.1), (0.5, 0.5), (0.5, 0.5), moves=[THERE])],
+        "good",
+        "The brokers evened out: the fullest and the emptiest were 80.0 points apart at first "
+        "and 0.0 at the end. 1 bundle was moved (1.0 MB/s of traffic) in 3 rounds.*",
+        "*",
+    ),
+    "without brokers, however good it began": ([GONE], "bad", NO_BROKER, "*"),
+    "two without brokers": ([GONE, replace(GONE, title="another")], "bad", NO_BROKER, "*"),
+    "they came back": ([a_run((0.4, 0.4), (NOBODY, NOBODY), (0.4, 0.4))], "good", "*", "*"),
+    "no report": (
+        [replace(GONE, kind="recorded")],
+        "bad",
+        "From round 3 of 4 on no broker's report could be used.",
+        "*",
+    ),
+    "a few recorded rounds": (
+        [a_run((0.9, 0.1), (0.5, 0.5), moves=[THERE], kind="re-assigned")],
+        "unsure",
+        "*",
+        "2 rounds are too few to rely on. Balanced: *",
+    ),
+    "enough rounds": ([a_run(*[(0.5, 0.5)] * 60, kind="re-assigned")], "good", "*", "*"),
+    "one broker": (
+        [a_run((0.4, NOBODY), (0.9, NOBODY))],
+        "unsure",
+        "There was only one broker: no move was possible in 2 rounds.",
+        "*",
+    ),
+    "even and full": (
+        [a_run((0.99, 0.5), (0.9, 0.88), moves=[THERE])],
+        "fair",
+        "*",
+        "Balanced, but full: the emptiest broker is at 88 %, which no move can change.",
+    ),
+    "to and fro": (
+        [a_run((0.9, 0.1), (0.1, 0.9), (0.5, 0.5), moves=[THERE, BACK])],
+        "fair",
+        "*",
+        "*1 move returned a bundle*",
+    ),
+    "a rise in between": (
+        [replace(a_run((0.55, 0.5), (0.6, 0.1), (0.4, 0.3)), memberships=(JOINED,))],
+        "good",
+        "The fullest and the emptiest broker were 5.0 points apart at first, up to 50.0 in "
+        f"between ({B} joined), and 10.0 at the end.*",
+        "*",
+    ),
+    "an uneven end": ([a_run((0.5, 0.5), (0.9, 0.1))], "bad", "*", "*"),
+    "always even": ([a_run((0.5, 0.45), (0.5, 0.45))], "good", "*Nothing was moved*", "*"),
+    "recorded reports": (
+        [a_run((0.9, 0.1), (0.9, 0.1), kind="recorded", moves=[THERE])],
+        "open",
+        "*would have commanded 1 move*",
+        "*do not react*",
+    ),
+    "no round": ([a_run()], "bad", "*no round closed*", "*"),
+}
 
 
-@pytest.mark.parametrize(
-    ("runs", "level", "headline", "detail"),
-    [
-        pytest.param(
-            [a_run((0.9, 0.1), (0.5, 0.5), (0.5, 0.5), moves=[THERE])],
-            "good",
-            "The brokers evened out: the fullest and the emptiest were 80.0 points apart at first "
-            "and 0.0 at the end. 1 bundle was moved (1.0 MB/s of traffic) in 3 rounds.",
-            "",
-            id="evened out",
-        ),
-        pytest.param([GONE], "bad", NO_BROKER, "", id="without brokers, however good it began"),
-        pytest.param(
-            [GONE, replace(GONE, title="another")], "bad", NO_BROKER, "", id="two without brokers"
-        ),
-        pytest.param(
-            [a_run((0.4, 0.4), (NOBODY, NOBODY), (0.4, 0.4))], "good", "", "", id="they came back"
-        ),
-        pytest.param(
-            [replace(GONE, kind="recorded")],
-            "bad",
-            "From round 3 of 4 on no broker's report could be used.",
-            "",
-            id="no report",
-        ),
-        pytest.param(
-            [a_run((0.9, 0.1), (0.5, 0.5), moves=[THERE], kind="re-assigned")],
-            "unsure",
-            "",
-            "2 rounds are too few to rely on. Balanced: ",
-            id="a few recorded rounds",
-        ),
-        pytest.param(
-            [a_run(*[(0.5, 0.5)] * 60, kind="re-assigned")], "good", "", "", id="enough rounds"
-        ),
-        pytest.param(
-            [a_run((0.4, NOBODY), (0.9, NOBODY))],
-            "unsure",
-            "There was only one broker: no move was possible in 2 rounds.",
-            "",
-            id="one broker",
-        ),
-        pytest.param(
-            [a_run((0.99, 0.5), (0.9, 0.88), moves=[THERE])],
-            "fair",
-            "",
-            "Balanced, but full: the emptiest broker is at 88 %, which no move can change.",
-            id="even and full",
-        ),
-        pytest.param(
-            [a_run((0.9, 0.1), (0.1, 0.9), (0.5, 0.5), moves=[THERE, BACK])],
-            "fair",
-            "",
-            "1 move returned a bundle",
-            id="to and fro",
-        ),
-        pytest.param(
-            [replace(a_run((0.55, 0.5), (0.6, 0.1), (0.4, 0.3)), memberships=(JOINED,))],
-            "good",
-            "The fullest and the emptiest broker were 5.0 points apart at first, up to 50.0 in "
-            f"between ({B} joined), and 10.0 at the end.",
-            "",
-            id="a rise in between",
-        ),
-        pytest.param([a_run((0.5, 0.5), (0.9, 0.1))], "bad", "", "", id="an uneven end"),
-        pytest.param(
-            [a_run((0.5, 0.45), (0.5, 0.45))], "good", "Nothing was moved", "", id="always even"
-        ),
-        pytest.param(
-            [a_run((0.9, 0.1), (0.9, 0.1), kind="recorded", moves=[THERE])],
-            "open",
-            "would have commanded 1 move",
-            "do not react",
-            id="recorded reports",
-        ),
-        pytest.param([a_run()], "bad", "no round closed", "", id="no round"),
-    ],
-)
+@pytest.mark.parametrize(("runs", "level", "headline", "detail"), JUDGED.values(), ids=JUDGED)
 def test_a_run_is_judged(runs: Sequence[Timeline], level: str, headline: str, detail: str) -> None:
     told = verdict(*runs)
     assert told.level == level
-    assert headline in told.headline
-    assert detail in told.detail
+    assert fnmatchcase(told.headline, headline), told.headline
+    assert fnmatchcase(told.detail, detail), told.detail
 
 
 def test_the_next_step_of_a_short_recording_and_of_a_full_cluster() -> None:

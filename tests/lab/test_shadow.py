@@ -1,7 +1,7 @@
 """Shadow mode: moves are seen in ownership, and paired with what we wanted."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -60,92 +60,68 @@ VIEW = line("note", 5, note="cluster-view", broker=A, report={"brokers": [A, B],
 NOTED = [note(A, 0, ONE, TWO), note(B, 0), sweep(1, A, B, C)]
 WITHDRAWN = sweep(12, C, missing=[A, B])
 TO_B, TO_A = (ONE, A, B), (ONE, B, A)
+OWNERS: Mapping[str, tuple[Sequence[bytes], Sequence[tuple[str, str, str]]]] = {
+    "another living broker has it now": (
+        [has(A, 0, ONE, TWO), *A_HAS_IT[1:], has(A, 10, TWO), *B_HAS_IT[1:]],
+        [TO_B],
+    ),
+    "nobody had it for a while": (
+        [has(A, 0, ONE), sweep(1, A, B), has(A, 10), sweep(11, A, B), *B_HAS_IT[1:]],
+        [TO_B],
+    ),
+    "who has not noticed yet does not get it back": (LATE, [TO_B]),
+    "noticed, and back": (
+        [*LATE, has(A, 30), has(B, 30, ONE), has(A, 40, ONE), has(B, 40), sweep(41, A, B)],
+        [TO_B, TO_A],
+    ),
+    "and back": ([*LATE, has(B, 30), has(A, 30, ONE), sweep(31, A, B)], [TO_B, TO_A]),
+    "two name it when the log begins": (
+        [*both(0), has(A, 10, ONE), has(B, 10), sweep(11, A, B)],
+        [],
+    ),
+    "two name it when the log begins, then it moves": (
+        [*both(0), has(A, 10, ONE), has(B, 10), sweep(11, A, B), *B_HAS_IT],
+        [TO_B],
+    ),
+    "a broker that joins gets the bundles of a dead one": (DEAD, []),
+    "and then it loses one": ([*DEAD, has(C, 30), has(B, 30, ONE), sweep(31, B, C)], [(ONE, C, B)]),
+    "A is gone": ([has(A, 0, ONE), sweep(1, A, B), has(B, 10, ONE), sweep(11, B)], []),
+    "A is silent": (
+        [has(A, 0, ONE), sweep(1, A, B), has(B, 10, ONE), sweep(11, B, missing=[A])],
+        [],
+    ),
+    "new bundles and system bundles": (
+        [has(A, 0, ONE, OWN), sweep(1, A, B), has(A, 10), has(B, 10, TWO, OWN), B_HAS_IT[2]],
+        [],
+    ),
+    "notes of the collector, and an older census": (
+        [note(A, 0, ONE), note(B, 0), VIEW, note(A, 10), note(B, 11, ONE)],
+        [TO_B],
+    ),
+    "an extensible broker that withdrew its figures is alive": (
+        [*NOTED, note(A, 10, TWO), note(B, 10, ONE), WITHDRAWN],
+        [TO_B],
+    ),
+    "withdrew its figures, nobody had it for a while": (
+        [*NOTED, note(A, 5, TWO), sweep(6, A, B, C), note(B, 10, ONE), WITHDRAWN],
+        [TO_B],
+    ),
+    "withdrew its figures, was asked a moment before": (
+        [*NOTED, note(B, 10, ONE), WITHDRAWN, note(A, 13, TWO), WITHDRAWN],
+        [TO_B],
+    ),
+    "withdrew, is gone": ([*NOTED, note(B, 10, ONE), WITHDRAWN, sweep(22, B, C)], []),
+    "notes that nobody understands": (
+        [
+            line("note", 1, note="owned-bundles", broker=A, report=5),
+            line("note", 2, note="other", broker=A, report={}),
+        ],
+        [],
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("lines", "found"),
-    [
-        pytest.param(
-            [has(A, 0, ONE, TWO), *A_HAS_IT[1:], has(A, 10, TWO), *B_HAS_IT[1:]],
-            [TO_B],
-            id="another living broker has it now",
-        ),
-        pytest.param(
-            [has(A, 0, ONE), sweep(1, A, B), has(A, 10), sweep(11, A, B), *B_HAS_IT[1:]],
-            [TO_B],
-            id="nobody had it for a while",
-        ),
-        pytest.param(LATE, [TO_B], id="who has not noticed yet does not get it back"),
-        pytest.param(
-            [*LATE, has(A, 30), has(B, 30, ONE), has(A, 40, ONE), has(B, 40), sweep(41, A, B)],
-            [TO_B, TO_A],
-            id="noticed, and back",
-        ),
-        pytest.param(
-            [*LATE, has(B, 30), has(A, 30, ONE), sweep(31, A, B)], [TO_B, TO_A], id="and back"
-        ),
-        pytest.param(
-            [*both(0), has(A, 10, ONE), has(B, 10), sweep(11, A, B)],
-            [],
-            id="two name it when the log begins",
-        ),
-        pytest.param(
-            [*both(0), has(A, 10, ONE), has(B, 10), sweep(11, A, B), *B_HAS_IT],
-            [TO_B],
-            id="two name it when the log begins, then it moves",
-        ),
-        pytest.param(DEAD, [], id="a broker that joins gets the bundles of a dead one"),
-        pytest.param(
-            [*DEAD, has(C, 30), has(B, 30, ONE), sweep(31, B, C)],
-            [(ONE, C, B)],
-            id="and then it loses one",
-        ),
-        pytest.param(
-            [has(A, 0, ONE), sweep(1, A, B), has(B, 10, ONE), sweep(11, B)], [], id="A is gone"
-        ),
-        pytest.param(
-            [has(A, 0, ONE), sweep(1, A, B), has(B, 10, ONE), sweep(11, B, missing=[A])],
-            [],
-            id="A is silent",
-        ),
-        pytest.param(
-            [has(A, 0, ONE, OWN), sweep(1, A, B), has(A, 10), has(B, 10, TWO, OWN), B_HAS_IT[2]],
-            [],
-            id="new bundles and system bundles",
-        ),
-        pytest.param(
-            [note(A, 0, ONE), note(B, 0), VIEW, note(A, 10), note(B, 11, ONE)],
-            [TO_B],
-            id="notes of the collector, and an older census",
-        ),
-        pytest.param(
-            [*NOTED, note(A, 10, TWO), note(B, 10, ONE), WITHDRAWN],
-            [TO_B],
-            id="an extensible broker that withdrew its figures is alive",
-        ),
-        pytest.param(
-            [*NOTED, note(A, 5, TWO), sweep(6, A, B, C), note(B, 10, ONE), WITHDRAWN],
-            [TO_B],
-            id="withdrew its figures, nobody had it for a while",
-        ),
-        pytest.param(
-            [*NOTED, note(B, 10, ONE), WITHDRAWN, note(A, 13, TWO), WITHDRAWN],
-            [TO_B],
-            id="withdrew its figures, was asked a moment before",
-        ),
-        pytest.param(
-            [*NOTED, note(B, 10, ONE), WITHDRAWN, sweep(22, B, C)], [], id="withdrew, is gone"
-        ),
-        pytest.param(
-            [
-                line("note", 1, note="owned-bundles", broker=A, report=5),
-                line("note", 2, note="other", broker=A, report={}),
-            ],
-            [],
-            id="notes that nobody understands",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("lines", "found"), OWNERS.values(), ids=OWNERS)
 def test_moves_are_changes_of_ownership_between_living_brokers(
     lines: Sequence[bytes], found: Sequence[tuple[str, str, str]]
 ) -> None:

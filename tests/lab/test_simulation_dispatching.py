@@ -99,10 +99,9 @@ def test_what_goes_out_is_what_the_tightest_limit_lets_out(
 @pytest.mark.heavy
 def test_every_subscription_has_a_limit_of_its_own_and_the_topic_one_for_all() -> None:
     three = {"fan_out": 3, "dispatch": {"subscription": {"messages": 100}}}
-    assert _hour(_world(three), 10)[1].mean() == pytest.approx(4 * 3 * 100, rel=CLOSE)
-    assert _hour(_world(three, dispatch={"topic": {"messages": 120}}), 10)[
-        1
-    ].mean() == pytest.approx(4 * 120, rel=CLOSE)
+    for topic, messages in (({}, 3 * 100), ({"topic": {"messages": 120}}, 120)):
+        out = _hour(_world(three, dispatch=topic), 10)[1]
+        assert out.mean() == pytest.approx(4 * messages, rel=CLOSE)
 
 
 def test_a_relative_limit_is_above_what_is_published() -> None:
@@ -136,8 +135,7 @@ def test_consumers_catch_up_when_there_is_less_to_send_and_then_all_is_as_it_was
     busy = {"kind": "steps", "at": [[10, 2], [20, 0.5]]}
     world = _world({"wave": busy}, dispatch={"broker": {"mib": 5}})
     world.lag_s = np.zeros(1)
-    waiting = []
-    out = []
+    waiting, out = [], []
     for minute in range(40):
         world.measure(60.0 * minute)
         waiting.append(float(world.backlog.sum()))
@@ -205,12 +203,8 @@ def test_an_hour_lets_out_no_more_than_the_buckets_allow_and_keeps_the_rest(
     chance = Stream(len(limiter), len(str(dispatch)))
     partitions, fan_out = chance.whole((3, 9)), chance.whole((1, 3))
     steps = [(minute, 4 * float(chance.uniform(1)[0])) for minute in (7, 22, 40)]
-    drawn = {
-        "even": False,
-        "partitions": partitions,
-        "fan_out": fan_out,
-        "wave": {"kind": "steps", "at": steps},
-    }
+    wave = {"kind": "steps", "at": steps}
+    drawn = {"even": False, "partitions": partitions, "fan_out": fan_out, "wave": wave}
     world = _world(
         drawn, dispatch=dispatch, dispatch_limiter=limiter, noise={"traffic": 0.1, "wander": 0.1}
     )
@@ -218,11 +212,8 @@ def test_an_hour_lets_out_no_more_than_the_buckets_allow_and_keeps_the_rest(
     out, data = measured[1].sum() * 60, measured[3].sum() * 60
     # An hour, and the full bucket it began with.
     seconds = 3601
-    for scope, limiters in (
-        ("broker", 1),
-        ("topic", partitions),
-        ("subscription", partitions * fan_out),
-    ):
+    limits = {"broker": 1, "topic": partitions, "subscription": partitions * fan_out}
+    for scope, limiters in limits.items():
         told = dispatch.get(scope, {})
         assert out <= told.get("messages", inf) * limiters * seconds
         assert data <= told.get("mib", inf) * MIB * limiters * seconds

@@ -159,9 +159,9 @@ def test_a_split_of_a_bundle_parts_segments_by_their_hashes(share: float) -> Non
     assert ((flow.places >= 0) & (flow.places < 1)).all()
     world.measure(9 * 60.0)
     assert len(world.demand.topics) == 3
-    assert world.demand.together(
-        world.demand.parts(np.full(3, 420.0), np.full(3, 480.0), np.zeros(3, dtype=np.int64))
-    )[2].sum() == pytest.approx(before.sum())
+    of_a_minute = np.full(3, 420.0), np.full(3, 480.0), np.zeros(3, dtype=np.int64)
+    after = world.demand.together(world.demand.parts(*of_a_minute))[2]
+    assert after.sum() == pytest.approx(before.sum())
 
 
 def test_seeds_put_segments_into_other_bundles_and_the_same_seed_into_the_same() -> None:

@@ -69,18 +69,6 @@ def test_what_consumers_did_not_read_is_read_when_they_come_back() -> None:
     assert world.backlog.sum() == pytest.approx(0)
 
 
-def test_a_broker_at_its_limit_sends_less_and_the_rest_waits() -> None:
-    world = _world(
-        brokers=[
-            {"machine": "plain", "names": ["a"], "dispatch_mib": 1},
-            {"machine": "plain", "names": ["b"]},
-        ]
-    )
-    world.measure(60)
-    assert world.totals[3].tolist() == pytest.approx([2**20, 2 * 2**20], rel=0.002)
-    assert world.backlog.sum() == pytest.approx(1024 * 60, rel=0.002)
-
-
 def test_a_split_changes_who_carries_nothing_but_what_can_be_moved() -> None:
     world = _world()
     world.measure(60)

@@ -46,6 +46,10 @@ def stored(file: Path, lines: Iterable[bytes]) -> Path:
     return file
 
 
+def in_cluster(name: str, line: bytes) -> bytes:
+    return json.dumps(json.loads(line) | {"cluster": name}).encode()
+
+
 def preview(*words: object) -> Answer:
     return rebalancer("upgrade-preview", *words)
 
@@ -134,11 +138,8 @@ def test_the_page_begins_with_the_same_sentence_and_has_the_lines(
 
 @pytest.mark.lab
 def test_several_clusters_are_previewed_one_by_one(tmp_path: Path) -> None:
-    lines = [
-        json.dumps(json.loads(line) | {"cluster": cluster}).encode()
-        for line in islice(an_hour(), 4 * 8)
-        for cluster in ("east", "west")
-    ]
+    hour = islice(an_hour(), 4 * 8)
+    lines = [in_cluster(name, line) for line in hour for name in ("east", "west")]
     answer = preview(stored(tmp_path / "two.jsonl", lines))
     assert answer.code == 0, answer.err
     assert "east: In a simulation of the recorded" in answer.words
@@ -147,7 +148,6 @@ def test_several_clusters_are_previewed_one_by_one(tmp_path: Path) -> None:
 
 @pytest.mark.lab
 def test_the_extensible_load_manager_stays_as_it_is() -> None:
-    pytest.importorskip("pyarrow")
     recording = SHARED / "extensible-steady-uneven.jsonl.gz"
     if not recording.exists():
         pytest.skip("the shared recordings are not here")
@@ -191,11 +191,7 @@ def test_a_recording_without_load_is_a_sentence(tmp_path: Path) -> None:
 @pytest.mark.lab
 def test_a_cluster_without_load_has_no_sentence(tmp_path: Path) -> None:
     lines = [*islice(an_hour(), 5 * 8)]
-    lines += [
-        json.dumps(json.loads(line) | {"cluster": "east"}).encode()
-        for line in lines
-        if b'"kind":"sweep"' in line
-    ]
+    lines += [in_cluster("east", line) for line in lines if b'"kind":"sweep"' in line]
     found = preview(stored(tmp_path / "some.jsonl", lines), "--json").json
     assert [one["cluster"] for one in found["clusters"]] == ["c1"]
     assert [one["cluster"] for one in found["runs"][0]["clusters"]] == ["c1", "east"]
@@ -239,41 +235,24 @@ _APART = "percentage points of load apart on average with"
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "moves", "points"),
+    ("spreads", "moved", "moves", "points"),
     [
-        (
-            timeline(20.0, 6),
-            timeline(12.0, 2_800),
-            f"Pulsar 5.0 moves {_MOVED} 2,800 times, Pulsar 4.2 6 times",
-            f"12.0 {_APART} Pulsar 5.0, 20.0 with Pulsar 4.2",
-        ),
-        (
-            timeline(5.0, 0),
-            timeline(5.0, 1),
-            f"Pulsar 5.0 moves {_MOVED} once, Pulsar 4.2 never",
-            f"5.0 {_APART} both",
-        ),
-        (
-            timeline(5.0, 3),
-            timeline(6.0, 3),
-            f"Pulsar 5.0 and Pulsar 4.2 both move {_MOVED} 3 times",
-            f"6.0 {_APART} Pulsar 5.0, 5.0 with Pulsar 4.2",
-        ),
-        (
-            timeline(5.0, 0),
-            timeline(5.0, 0),
-            f"neither Pulsar 5.0 nor Pulsar 4.2 moves {_MOVED}",
-            f"5.0 {_APART} both",
-        ),
+        ((20.0, 12.0), (6, 2_800), "Pulsar 5.0 moves {} 2,800 times, Pulsar 4.2 6 times", None),
+        ((5.0, 5.0), (0, 1), "Pulsar 5.0 moves {} once, Pulsar 4.2 never", f"5.0 {_APART} both"),
+        ((5.0, 6.0), (3, 3), "Pulsar 5.0 and Pulsar 4.2 both move {} 3 times", None),
+        ((5.0, 5.0), (0, 0), "neither Pulsar 5.0 nor Pulsar 4.2 moves {}", f"5.0 {_APART} both"),
     ],
     ids=["more", "from-nothing", "same", "nothing"],
 )
-def test_the_first_sentence(before: Timeline, after: Timeline, moves: str, points: str) -> None:
-    upgrade = Upgrade({}, "4.2", "5.0")
-    said = headline(upgrade, "default settings", RunEffects(before), RunEffects(after))
+def test_the_first_sentence(
+    spreads: tuple[float, float], moved: tuple[int, int], moves: str, points: str | None
+) -> None:
+    before, after = (RunEffects(timeline(*one)) for one in zip(spreads, moved, strict=True))
+    points = points or f"{spreads[1]} {_APART} Pulsar 5.0, {spreads[0]} with Pulsar 4.2"
+    said = headline(Upgrade({}, "4.2", "5.0"), "default settings", before, after)
     assert said == (
         "In a simulation of the recorded 2 days of your cluster, with default settings, "
-        f"{moves}; the fullest and the emptiest broker are {points}."
+        f"{moves.format(_MOVED)}; the fullest and the emptiest broker are {points}."
     )
 
 
