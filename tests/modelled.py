@@ -49,7 +49,7 @@ def carry(cluster: PolledCluster, bundle: str, msg_rate_in: float) -> None:
 
 
 def a_scenario(
-    brokers: str = "ab", bundles: int = 4, cpu_per_mib: float = 25, **changes: Any
+    names: str = "ab", bundles: int = 4, cpu_per_mib: float = 25, **changes: Any
 ) -> Scenario:
     """Equal brokers of these names without noise, and bundles of 1 MiB/s in and out each, in
     messages of 1 KiB.
@@ -59,7 +59,7 @@ def a_scenario(
         "minutes": 10,
         "bundles": bundles,
         "machines": {"plain": {"cores": 10, "cpu_idle": 10, "cpu_per_mib": cpu_per_mib}},
-        "brokers": [{"machine": "plain", "names": list(brokers)}],
+        "brokers": [{"machine": "plain", "names": list(names)}],
         "traffic": [{"name": "all", "mib_in": bundles, "even": True}],
     }
     return Scenario.model_validate(told | changes)

@@ -85,8 +85,8 @@ def test_as_many_bundles_leave_as_the_java_classes_chose(
 @pytest.mark.parametrize("mode", MODES)
 def test_what_is_measured_is_what_a_round_decides(strategy: str, mode: Mode) -> None:
     given = cluster(Size(20, 400))
-    before = {"round": ROUND - 1, "round_at_ms": NOW_MS - 60_000}
-    given.store.put_cluster(ClusterState(Clock(NOW_MS), None, **before, joined=20, live=20))
+    before = ClusterState(Clock(NOW_MS), None, round=ROUND - 1, joined=20, live=20)
+    given.store.put_cluster(replace(before, round_at_ms=NOW_MS - 60_000))
     engine = Engine(EngineSettings(strategy, mode, SETTINGS.get(strategy)))
     memory = memory_of(given, strategy, built(strategy, mode))
     for state in given.brokers:

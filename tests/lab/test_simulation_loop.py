@@ -60,7 +60,7 @@ def cluster() -> PolledCluster:
 def move(cluster: PolledCluster) -> Command:
     """Of the first bundle to the idlest broker."""
     bundle = cluster.world.names[0]
-    return command(bundle, str(owner_of(cluster, bundle)), IDLEST)
+    return command(bundle, str(owner_of(cluster, bundle)), IDLEST, issued_at_ms=0)
 
 
 def test_an_executor_applies_a_command_once(cluster: PolledCluster, move: Command) -> None:
@@ -94,7 +94,7 @@ def test_a_bundle_that_is_unloaded_never_comes_back_to_the_idlest_broker(
     cluster: PolledCluster,
 ) -> None:
     bundle = next(name for name in cluster.world.names if owner_of(cluster, name) == IDLEST)
-    (outcome,) = cluster.carry_out((command(bundle, IDLEST, None),), NOW_MS)
+    (outcome,) = cluster.carry_out((command(bundle, IDLEST, issued_at_ms=0),), NOW_MS)
     assert (outcome.status, outcome.owner_after) == ("applied", "broker-6:8080")
 
 

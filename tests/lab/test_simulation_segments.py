@@ -102,7 +102,8 @@ def scenario(**changes: Any) -> Scenario:
         "segments": {"topics": 2},
         "wave": {"kind": "steps", "at": [[2, 16], [12, 1]]},
     }
-    return a_scenario("abc", **({"minutes": 30, "bundles": 16, "traffic": [flow]} | changes))
+    told: dict[str, Any] = {"minutes": 30, "bundles": 16, "traffic": [flow]}
+    return a_scenario("abc", cpu_per_mib=3, **(told | changes))
 
 
 def measured(world: World, minutes: int) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
