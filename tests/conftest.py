@@ -99,7 +99,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from streaming.session import start_session, stop_session
     from streaming.settings import JobSettings
     from tests.topic_uris import topics_of
-    from tools.processes.spark_classes import JAVA_OPTIONS, short_java
+    from tools.servers.quick_java import JAVA_OPTIONS, short_java
 
     job = JobSettings(
         connections=Connections(topics=topics_of(telemetry="kafka://127.0.0.1:1/never-read"))

@@ -3,6 +3,7 @@ show at once, none has a ceiling.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
 from pulsar_rebalancer.lab.simulation.demand import steady_demand
 from pulsar_rebalancer.lab.simulation.fleet import fleet_from
 from pulsar_rebalancer.lab.simulation.noise import Wobble
-from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine
+from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine, Scenario
 from pulsar_rebalancer.lab.simulation.world import Ownership, World
 
 
@@ -45,3 +46,20 @@ def steady_cluster(
 def carry(cluster: PolledCluster, bundle: str, msg_rate_in: float) -> None:
     """From the next period on the bundle takes in this many messages/s."""
     cluster.world.demand.flows[0].rate[cluster.world.names.index(bundle)] = msg_rate_in
+
+
+def a_scenario(
+    names: str = "ab", bundles: int = 4, cpu_per_mib: float = 25, **changes: Any
+) -> Scenario:
+    """Equal brokers of these names without noise, and bundles of 1 MiB/s in and out each, in
+    messages of 1 KiB.
+    """
+    told = {
+        "title": "a scenario",
+        "minutes": 10,
+        "bundles": bundles,
+        "machines": {"plain": {"cores": 10, "cpu_idle": 10, "cpu_per_mib": cpu_per_mib}},
+        "brokers": [{"machine": "plain", "names": list(names)}],
+        "traffic": [{"name": "all", "mib_in": bundles, "even": True}],
+    }
+    return Scenario.model_validate(told | changes)

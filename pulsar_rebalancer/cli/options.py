@@ -4,15 +4,16 @@ import getpass
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pulsar_rebalancer.cli import console
-from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
-from pulsar_rebalancer.settings.load import Settings, load
-from strategies.errors import SettingsError
+from strategies.errors import RebalancerError, SettingsError
 from strategies.java.pulsar_releases import RELEASES, PulsarRelease, read_version
+
+if TYPE_CHECKING:
+    from pulsar_rebalancer.settings.load import Settings
 
 Config = Annotated[
     Path | None,
@@ -57,15 +58,16 @@ def refuse_existing(target: Path, force: bool) -> None:
         raise typer.BadParameter(f"{target} exists; --force replaces it", param_hint="FILE")
 
 
-def settings(config: Path | None, overrides: Sequence[str] | None, *more: str) -> Settings:
+def settings(config: Path | None, overrides: Sequence[str] | None, *more: str) -> "Settings":
     """Checked settings of a command. `more`: `path=value` of its own flags, which win.
     SettingsError has all complaints.
     """
+    from pulsar_rebalancer.settings.load import load
 
     return load(config, os.environ, [*(overrides or ()), *more])
 
 
-def installation(config: Path | None, overrides: Sequence[str] | None, *more: str) -> Settings:
+def installation(config: Path | None, overrides: Sequence[str] | None, *more: str) -> "Settings":
     """As `settings`, for a command about the topics of an installation: names their source on
     standard error, because with other settings the same command answers about other topics.
     """
@@ -75,8 +77,9 @@ def installation(config: Path | None, overrides: Sequence[str] | None, *more: st
     return found
 
 
-def nothing_found(what: str, settings: Settings) -> UnknownSubject:
+def nothing_found(what: str, settings: "Settings") -> RebalancerError:
     """The error of a command that found no record at all: most likely of other settings."""
+    from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
 
     step = (
         "Start `rebalancer collect` and then `rebalancer run` with the same topics.* settings; "

@@ -3,7 +3,7 @@ loops it is that says so.
 """
 
 import json
-from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice, zip_longest
 from pathlib import Path
 
@@ -31,12 +31,6 @@ FLAGS = (
 )
 BUNDLE = a_cluster().world.names[0]
 A, B = "broker-0:8080", "broker-1:8080"
-
-
-def a_calm_hour(rounds: int) -> Iterator[bytes]:
-    cluster = a_cluster()
-    writer = TelemetryWriter(cluster)
-    return (writer.json(seen) for _ in range(rounds) for seen in cluster.collect())
 
 
 def answer_of(path: Path, loop: Loop) -> BacktestResult:
@@ -97,9 +91,7 @@ def test_a_bundle_that_two_brokers_name_while_it_moves_is_at_its_new_broker_once
     tmp_path: Path, owner: str
 ) -> None:
     records = [json.loads(line) for line in islice(an_hour(), 5)]
-    told = {
-        record["broker"]: record["report"] for record in records if record["kind"] == "load-report"
-    }
+    told = {one["broker"]: one["report"] for one in records if one["kind"] == "load-report"}
     told[B]["lastStats"][BUNDLE] = {**told[A]["lastStats"][BUNDLE], "msgThroughputIn": 7.0}
     _, path = recorded(tmp_path, (json.dumps(record).encode() for record in records))
     after = reports(path, {BUNDLE: owner})
@@ -123,21 +115,21 @@ def test_moves_in_one_cluster_leave_bundles_of_the_same_names_in_another_alone(
     tmp_path: Path,
 ) -> None:
     lines = list(islice(an_hour(), 4 * 40))
+    cluster = a_cluster()
+    writer = TelemetryWriter(cluster)
     others = [
-        line.replace(b'"c1"', b'"c2"').replace(b"broker-", b"other-") for line in a_calm_hour(40)
+        writer.json(seen).replace(b'"c1"', b'"c2"').replace(b"broker-", b"other-")
+        for _ in range(40)
+        for seen in cluster.collect()
     ]
     mixed = [line for pair in zip_longest(lines, others) for line in pair if line is not None]
-    paths = []
-    for name, kept in (("both", mixed), ("busy", lines), ("calm", others)):
-        (tmp_path / name).mkdir()
-        paths.append(recorded(tmp_path / name, iter(kept))[1])
-    both, alone = (
-        answer_of(paths[0], "closed").timelines,
-        [answer_of(path, "closed").timelines[0] for path in paths[1:]],
+    both, (busy,), (calm,) = (
+        answer_of(recorded(tmp_path, kept)[1], "closed").timelines
+        for kept in (mixed, lines, others)
     )
-    assert alone[0].moves
-    assert not alone[1].moves
-    for together, single in zip(both, alone, strict=True):
+    assert busy.moves
+    assert not calm.moves
+    for together, single in zip(both, (busy, calm), strict=True):
         assert (together.cluster, together.moves) == (single.cluster, single.moves)
         assert together.usage.tolist() == single.usage.tolist()
 
@@ -148,10 +140,8 @@ def test_a_part_of_a_recording_is_tested_alone(tmp_path: Path) -> None:
     job = BacktestJob(path, "a run", load(flags=FLAGS), "closed")
     (whole,) = run(job).timelines
     middle = int(whole.times_ms[30])
-    first, second = (
-        run(BacktestJob(path, "a", job.settings, "closed", None, middle)),
-        run(BacktestJob(path, "b", job.settings, "closed", middle)),
-    )
+    first = run(replace(job, until_ms=middle))
+    second = run(replace(job, since_ms=middle))
     assert first.timelines[0].times_ms.max() < middle <= second.timelines[0].times_ms.min()
     assert first.records + second.records == run(job).records
 
@@ -162,11 +152,9 @@ def test_a_recording_without_sweeps_is_parted_by_its_reports(tmp_path: Path) -> 
     _, path = recorded(tmp_path, reports_alone)
     whole = answer_of(path, "open").timelines[0].times_ms
     middle = int(whole[len(whole) // 2])
-    settings = load(flags=FLAGS)
-    first, second = (
-        run(BacktestJob(path, "a run", settings, "open", *part)).timelines[0]
-        for part in ((None, middle), (middle, None))
-    )
+    job = BacktestJob(path, "a run", load(flags=FLAGS), "open")
+    first = run(replace(job, until_ms=middle)).timelines[0]
+    second = run(replace(job, since_ms=middle)).timelines[0]
     assert first.times_ms[-1] < middle <= second.times_ms[0]
     assert first.rounds + second.rounds >= len(whole) - 2
 
@@ -186,9 +174,8 @@ def test_a_topic_is_recorded_as_parquet(tmp_path: Path) -> None:
     with FileTopicWriter(tmp_path / "topic", segment_bytes=2**30) as writer:
         writer.append(list(islice(an_hour(), 10)))
     target = tmp_path / "a.parquet"
-    answer = rebalancer(
-        "record", target, "--format", "parquet", "--topic", file_topic_uri(tmp_path / "topic")
-    )
+    topic = file_topic_uri(tmp_path / "topic")
+    answer = rebalancer("record", target, "--format", "parquet", "--topic", topic)
     assert answer.code == 0, answer.err
     assert sum(len(block) for block in read_blocks(target)) == 10
 

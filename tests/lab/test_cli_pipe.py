@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 #: Far more than an answer takes; a driver that waits so long was forgotten.
 A_MOMENT_S = 300.0
 ROUNDS = 200
+PASS = [load_report("a:1", 0), load_report("b:1", 1), sweep(2, "a:1", "b:1")]
 
 
 class Pipe:
@@ -141,20 +142,9 @@ def lines(file: Path) -> list[bytes]:
 
 
 def test_rejected_records_are_told_and_kept_while_the_rest_goes_on(tmp_path: Path) -> None:
-    log = [
-        b"oops",
-        load_report("a:1", 0),
-        b"\xff\xfe",
-        load_report("b:1", 1),
-        sweep(2, "a:1", "b:1"),
-    ]
-    answer = rebalancer(
-        "replay",
-        "-",
-        "--rejected",
-        tmp_path / "rejected.jsonl",
-        stdin=b"".join(line + b"\n" for line in log),
-    )
+    log = [b"oops", PASS[0], b"\xff\xfe", *PASS[1:]]
+    words = ("replay", "-", "--rejected", tmp_path / "rejected.jsonl")
+    answer = rebalancer(*words, stdin=b"".join(line + b"\n" for line in log))
 
     assert (decode_round(answer.out.encode().splitlines()[-1]).round, answer.code) == (1, 0)
     place = sum(len(line) + 1 for line in log[:2])
@@ -165,8 +155,7 @@ def test_rejected_records_are_told_and_kept_while_the_rest_goes_on(tmp_path: Pat
 
 
 def test_a_last_record_without_a_line_end_counts() -> None:
-    log = [load_report("a:1", 0), load_report("b:1", 1), sweep(2, "a:1", "b:1")]
-    answer = rebalancer("replay", "-", stdin=b"\n".join(log))
+    answer = rebalancer("replay", "-", stdin=b"\n".join(PASS))
     assert (decode_round(answer.out.encode().splitlines()[-1]).round, answer.code) == (1, 0)
 
 
@@ -177,7 +166,7 @@ def test_a_last_record_without_a_line_end_counts() -> None:
 )
 def test_interrupted_while_it_waits_for_input(number: int, code: int) -> None:
     with piped() as pipe:
-        pipe.feed([load_report("a:1", 0), load_report("b:1", 1), sweep(2, "a:1", "b:1")])
+        pipe.feed(PASS)
         pipe.round()
         pipe.process.send_signal(number)
         assert pipe.process.stderr is not None
@@ -201,5 +190,5 @@ def test_nobody_reads_the_answers_any_more() -> None:
         assert pipe.process.stdout is not None
         assert pipe.process.stdin is not None
         pipe.process.stdout.close()
-        pipe.feed([load_report("a:1", 0), load_report("b:1", 1), sweep(2, "a:1", "b:1")])
+        pipe.feed(PASS)
         assert ended(pipe) == (1, "")

@@ -39,15 +39,11 @@ def test_out_holds_the_three_topics(tmp_path: Path) -> None:
 
     answer = rebalancer("replay", log, "--out", tmp_path / "new" / "out", *EAGER_WORDS)
 
-    out = tmp_path / "new" / "out"
+    out = contents(tmp_path / "new" / "out")
     assert answer.code == 0
-    assert sorted(file.name for file in out.iterdir()) == [
-        "commands.jsonl",
-        "rejected.jsonl",
-        "rounds.jsonl",
-    ]
-    rounds = [decode_round(line) for line in (out / "rounds.jsonl").read_bytes().splitlines()]
-    commands = [decode_command(line) for line in (out / "commands.jsonl").read_bytes().splitlines()]
+    assert sorted(out) == ["commands.jsonl", "rejected.jsonl", "rounds.jsonl"]
+    rounds = [decode_round(line) for line in out["rounds.jsonl"].splitlines()]
+    commands = [decode_command(line) for line in out["commands.jsonl"].splitlines()]
     assert [one.round for one in rounds] == [1, 2, 3]
     assert [one.id for one in commands] == [name for one in rounds for name in one.commands]
     assert commands
@@ -59,10 +55,8 @@ def test_a_rejected_record_is_placed_in_the_recording(tmp_path: Path) -> None:
 
     rebalancer("replay", log, "--out", tmp_path / "out")
 
-    rejected = [
-        decode_rejected(line)
-        for line in (tmp_path / "out/rejected.jsonl").read_bytes().splitlines()
-    ]
+    lines_of = contents(tmp_path / "out")["rejected.jsonl"].splitlines()
+    rejected = [decode_rejected(line) for line in lines_of]
     start = len(lines[0]) + 1
     assert [(one.topic, one.partition, one.offset, one.original) for one in rejected] == [
         ("log.jsonl", 0, start, b""),
@@ -98,17 +92,14 @@ def test_a_second_replay_replaces_the_files_of_the_first(tmp_path: Path) -> None
 def test_clusters_are_sorted_and_each_decides_as_alone(tmp_path: Path) -> None:
     zebra, ant = uneven("zebra"), uneven("ant")
     together = recorded(tmp_path, [line for pair in zip(zebra, ant, strict=True) for line in pair])
-    alone = {
-        name: recorded(tmp_path, lines, f"{name}.jsonl")
-        for name, lines in (("ant", ant), ("zebra", zebra))
-    }
+    ants, zebras = (recorded(tmp_path, one, f"{at}.jsonl") for at, one in enumerate((ant, zebra)))
 
-    for name, log in {"both": together, **alone}.items():
+    for name, log in {"both": together, "ant": ants, "zebra": zebras}.items():
         rebalancer("replay", log, "--out", tmp_path / name, *EAGER_WORDS)
 
-    both, ants, zebras = (contents(tmp_path / name) for name in ("both", "ant", "zebra"))
-    assert both["rounds.jsonl"] == ants["rounds.jsonl"] + zebras["rounds.jsonl"]
-    assert both["commands.jsonl"] == ants["commands.jsonl"] + zebras["commands.jsonl"] != b""
+    both, first, second = (contents(tmp_path / name) for name in ("both", "ant", "zebra"))
+    for topic in ("rounds.jsonl", "commands.jsonl"):
+        assert both[topic] == first[topic] + second[topic] != b""
 
 
 def test_the_summary_as_json(tmp_path: Path) -> None:
@@ -117,10 +108,7 @@ def test_the_summary_as_json(tmp_path: Path) -> None:
     answer = rebalancer("replay", log, "--json", "--out", tmp_path / "out")
 
     assert answer.code == 0
-    assert {
-        key: answer.json[key]
-        for key in ("kind", "v", "recording", "records", "strategy", "mode", "rounds", "rejected")
-    } == {
+    expected = {
         "kind": "replay",
         "v": 1,
         "recording": str(log),
@@ -130,6 +118,7 @@ def test_the_summary_as_json(tmp_path: Path) -> None:
         "rounds": 3,
         "rejected": {"total": 2, "by_code": {"not-json": 1, "not-object": 1}},
     }
+    assert answer.json | expected == answer.json
     nobody, cluster = answer.json["clusters"]
     assert (nobody["cluster"], nobody["rejected"], nobody["last_spread"]) == (None, 2, None)
     assert (cluster["cluster"], cluster["rounds"], cluster["rejected"]) == ("c", 3, 0)
@@ -177,10 +166,8 @@ def test_settings_of_a_strategy_that_does_not_run_are_named(tmp_path: Path) -> N
 def test_nothing_to_decide(tmp_path: Path) -> None:
     answer = rebalancer("replay", recorded(tmp_path, uneven(rounds=1)[:1]))
 
-    assert (answer.code, answer.out) == (
-        0,
-        "Nothing was decided: no round closed and no record was rejected.\n",
-    )
+    told = "Nothing was decided: no round closed and no record was rejected.\n"
+    assert (answer.code, answer.out) == (0, told)
 
 
 @pytest.mark.heavy
@@ -210,12 +197,12 @@ def test_a_file_of_something_else_is_an_error(
 
 
 def test_what_was_rejected_is_kept_and_counted_even_when_it_is_everything(tmp_path: Path) -> None:
-    answer = rebalancer(
-        "replay", recorded(tmp_path, [b"hello"]), "--out", tmp_path / "out", "--json"
-    )
+    log = recorded(tmp_path, [b"hello"])
+
+    answer = rebalancer("replay", log, "--out", tmp_path / "out", "--json")
 
     assert answer.code == exit_codes.ERROR
-    assert json.loads(answer.out)["rejected"] == {"total": 1, "by_code": {"not-json": 1}}
+    assert answer.json["rejected"] == {"total": 1, "by_code": {"not-json": 1}}
     assert len((tmp_path / "out" / "rejected.jsonl").read_bytes().splitlines()) == 1
 
 

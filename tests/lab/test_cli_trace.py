@@ -2,7 +2,6 @@
 way, and what may be in the way.
 """
 
-import gzip
 import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from pulsar_rebalancer.lab.runs import RunRequest, make
 from tests.architecture.command_line import ROOT
 from tests.telemetry_lines import broker_load, bundle, line, load_report, sweep, top_bundles
 from tests.unit.command_line import Answer, rebalancer
+from tests.world.uneven_log import recorded
 
 A, B = "a:8080", "b:8080"
 ORDERS, CLICKS, OWN = bundle(0, "shop/orders"), bundle(0, "shop/clicks"), bundle(0, "pulsar/a:8080")
@@ -46,10 +46,7 @@ def passes(*loads: Mapping[str, Mapping[str, float]]) -> list[bytes]:
 
 
 def recording(folder: Path, lines: Iterable[bytes], name: str = "log.jsonl") -> Path:
-    path = folder / name
-    data = b"".join(one + b"\n" for one in lines)
-    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    return path
+    return recorded(folder, list(lines), name)
 
 
 def figures(file: Path) -> tuple[Sequence[str], list[list[float]]]:
@@ -69,21 +66,14 @@ RISING = passes(*({A: {ORDERS: 2.0 + minute, OWN: 0.5}, B: {CLICKS: 4.0}} for mi
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", ["log.jsonl.gz", "log.parquet"])
 @pytest.mark.parametrize("per", ["cluster", "namespace"])
-def test_from_a_recording_to_a_simulated_cluster_under_its_load(
-    tmp_path: Path, name: str, per: str
-) -> None:
-    source = recording(tmp_path, RISING, "log.jsonl.gz")
-    if name.endswith(".parquet"):
-        assert rebalancer("convert", source, tmp_path / name).code == 0
-    answer = rebalancer("trace", tmp_path / name, tmp_path / "load.csv", "--per", per)
+def test_from_a_recording_to_a_simulated_cluster_under_its_load(tmp_path: Path, per: str) -> None:
+    answer, _ = traced(tmp_path, RISING, "--per", per)
     assert answer.code == 0, answer.err
     assert "load.csv: 5 figures" in answer.err
     top, _, tables = answer.out.partition("\n\n")
     scenario = tmp_path / "mine.toml"
     scenario.write_text(f"{top}{REST}{tables}")
-
     done = make(RunRequest(str(scenario), 1), keep=True)
 
     assert done.timeline is not None
@@ -119,13 +109,13 @@ def test_the_same_recording_gives_the_same_bytes_from_either_form(tmp_path: Path
     source = ROOT / "tests/data/recordings/modular-broker-joins.jsonl.gz"
     columnar = tmp_path / "log.parquet"
     assert rebalancer("convert", source, columnar).code == 0
-    told = [
-        rebalancer("trace", path, tmp_path / f"{place}.csv", "--json")
-        for place, path in enumerate((source, columnar))
-    ]
-    assert (tmp_path / "0.csv").read_bytes() == (tmp_path / "1.csv").read_bytes()
-    assert told[0].json["loads"] == told[1].json["loads"]
-    assert told[0].json["kind"] == "trace"
+    first, second = (
+        rebalancer("trace", path, tmp_path / f"{path.suffix}.csv", "--json").json
+        for path in (source, columnar)
+    )
+    assert (tmp_path / ".gz.csv").read_bytes() == (tmp_path / ".parquet.csv").read_bytes()
+    assert first["loads"] == second["loads"]
+    assert first["kind"] == "trace"
 
 
 @pytest.mark.parametrize("place", [0, 1, 8, 12])
@@ -134,11 +124,8 @@ def test_one_clock_that_is_far_off_makes_no_years_of_silence(
     tmp_path: Path, place: int, wrong_by_s: int
 ) -> None:
     steady = passes(*[{A: {ORDERS: 3.0}, B: {CLICKS: 4.0}}] * 6)
-    answer, target = traced(
-        tmp_path,
-        [*steady[:place], load_report(A, wrong_by_s, {ORDERS: 99.0}), *steady[place:]],
-        "--json",
-    )
+    wrong = load_report(A, wrong_by_s, {ORDERS: 99.0})
+    answer, target = traced(tmp_path, [*steady[:place], wrong, *steady[place:]], "--json")
     known = figures(target)[1][0]
     # Nobody knows which is right of the first two that differ.
     assert known[place == 1 :] == pytest.approx([7] * (4 if place == 1 else 5))
@@ -172,9 +159,9 @@ def test_an_interval_holds_the_mean_over_its_time(tmp_path: Path) -> None:
 
 
 def test_a_move_and_a_dead_broker_count_nothing_twice(tmp_path: Path) -> None:
-    before: dict[str, dict[str, float]] = {A: {ORDERS: 3.0}, B: {CLICKS: 4.0}}
-    moved: dict[str, dict[str, float]] = {A: {}, B: {CLICKS: 4.0, ORDERS: 3.0}}
-    dead: dict[str, dict[str, float]] = {B: {CLICKS: 4.0, ORDERS: 3.0}}
+    before = {A: {ORDERS: 3.0}, B: {CLICKS: 4.0}}
+    dead = {B: {CLICKS: 4.0, ORDERS: 3.0}}
+    moved = {A: dict[str, float](), **dead}
     answer, target = traced(tmp_path, passes(before, before, moved, moved, dead, dead), "--json")
     assert figures(target)[1][0] == pytest.approx([7] * 5, rel=0.02)
     assert answer.json["loads"][0]["bundles"] == 2
@@ -196,22 +183,16 @@ def test_a_real_broker_that_was_killed_leaves_the_load_as_it_was(tmp_path: Path)
 def test_brokers_of_the_extensible_load_manager_have_all_figures_but_name_few_bundles(
     tmp_path: Path,
 ) -> None:
-    lines = []
-    for minute in range(4):
-        lines += [
-            broker_load(A, 60 * minute),
-            top_bundles(A, 60 * minute, {ORDERS: 30.0}),
-            broker_load(B, 60 * minute),
-        ]
-    lines += [
-        line("broker-load-data", 180, broker=B, report=None),
-        broker_load(A, 240),
-        broker_load(A, 300),
+    lines = [
+        record
+        for at in (0, 60, 120, 180)
+        for record in (broker_load(A, at), top_bundles(A, at, {ORDERS: 30.0}), broker_load(B, at))
     ]
+    gone = line("broker-load-data", 180, broker=B, report=None)
+    lines += [gone, broker_load(A, 240), broker_load(A, 300)]
     _, target = traced(tmp_path, lines)
-    assert figures(target)[1][0] == pytest.approx(
-        [300 / MIB_A_SECOND, 300 / MIB_A_SECOND, 150 / MIB_A_SECOND, 150 / MIB_A_SECOND], rel=1e-5
-    )
+    messages = np.array(figures(target)[1][0]) * MIB_A_SECOND
+    assert messages == pytest.approx([300, 300, 150, 150], rel=1e-5)
     answer, target = traced(tmp_path, lines, "--force", "--per", "namespace")
     assert "reports of bundles contain only 13 % of the traffic" in answer.words
     assert figures(target)[0] == ["shop/orders"]
@@ -225,11 +206,7 @@ def test_a_broker_that_falls_silent_counts_until_it_is_stale(tmp_path: Path) -> 
 
 
 def two_clusters() -> list[bytes]:
-    return [
-        load_report(A, minute * 60, cluster=name)
-        for minute in range(3)
-        for name in ("east", "west")
-    ]
+    return [load_report(A, at, cluster=name) for at in (0, 60, 120) for name in ("east", "west")]
 
 
 def test_a_file_is_replaced_only_when_told_so_and_a_recording_never(tmp_path: Path) -> None:

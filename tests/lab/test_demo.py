@@ -2,7 +2,6 @@
 care.
 """
 
-import json
 import os
 import re
 import signal
@@ -16,10 +15,8 @@ from typing import cast
 import pytest
 from rich.ansi import AnsiDecoder
 from rich.console import Console
-from typer.testing import CliRunner, Result
 
 from pulsar_rebalancer.cli.child_process import ChildProcess
-from pulsar_rebalancer.cli.main import app
 from pulsar_rebalancer.lab.demo.installation import DemoTopics, JobDecider, run_demo, stoppable
 from pulsar_rebalancer.lab.demo.plan import (
     SETTINGS_NAME,
@@ -46,13 +43,13 @@ from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from streaming.starting import StartLines, StartNews
 from tests.live_topics import MadeUpCluster
-from tests.unit.command_line import rebalancer
+from tests.unit.command_line import Answer, rebalancer
 
 AVG = ("--strategy", "avg")
 
 
-def demo(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["demo", "--engine", "plain", *arguments])
+def demo(folder: Path, *words: object) -> Answer:
+    return rebalancer("demo", "--engine", "plain", "--out", folder / "demo", *words)
 
 
 def plan_in(folder: Path, strategy: str = "avg", rounds: int = 20) -> DemoPlan:
@@ -67,17 +64,18 @@ def silent(goal: Goal) -> Screen:
 
 @pytest.mark.heavy
 def test_it_ends_with_one_sentence_and_where_to_go_from_here(tmp_path: Path) -> None:
-    result = demo("--out", str(tmp_path / "demo"))
-    assert result.exit_code == 0, result.output
-    assert "strategy  SteadyShedder, fixed mode: " in result.stdout
-    assert "demo.toml, all at their defaults\n" in result.stdout
-    assert (
-        "Balanced: the spread (max − min of the brokers' usage) went from 80.7 to " in result.stdout
-    )
-    assert "\nProven: round 2 moved " in result.stdout, "the certificate of the round with moves"
-    assert f"Files are in {tmp_path / 'demo'}" in result.stdout
-    assert " explain " in result.stdout
-    assert " replay " in result.stdout
+    result = demo(tmp_path)
+    assert result.code == 0, result.words
+    for told in (
+        "strategy  SteadyShedder, fixed mode: ",
+        "demo.toml, all at their defaults\n",
+        "Balanced: the spread (max − min of the brokers' usage) went from 80.7 to ",
+        "\nProven: round 2 moved ",  # the certificate of the round with moves
+        f"Files are in {tmp_path / 'demo'}",
+        " explain ",
+        " replay ",
+    ):
+        assert told in result.out
 
 
 def test_the_help_names_the_default_strategy() -> None:
@@ -104,11 +102,9 @@ def test_the_proof_says_what_the_certificates_of_the_rounds_say(tmp_path: Path) 
     assert result.proof() == f"Proven: {effort}", "that no spread is below 0 is no proof"
     assert result.as_json()["proof"] == result.proof()
 
+    *before, end = result.steps
     bounded = replace(last, best_spread=last.spread - 0.012)
-    steps = (
-        *result.steps[:-1],
-        replace(result.steps[-1], round=replace(result.steps[-1].round, certificate=bounded)),
-    )
+    steps = (*before, replace(end, round=replace(end.round, certificate=bounded)))
     assert replace(result, steps=steps).proof() == (
         f"Proven: the spread of recent samples is {100 * last.spread:.1f} points, and no "
         f"assignment of whole bundles has one more than 1.2 points smaller; {effort}"
@@ -117,8 +113,7 @@ def test_the_proof_says_what_the_certificates_of_the_rounds_say(tmp_path: Path) 
 
 @pytest.mark.heavy
 def test_strategies_without_a_certificate_prove_nothing(tmp_path: Path) -> None:
-    result = demo("--out", str(tmp_path / "demo"), "--strategy", "avg", "--json")
-    assert json.loads(result.stdout)["proof"] is None
+    assert demo(tmp_path, *AVG, "--json").json["proof"] is None
 
 
 @pytest.mark.lab
@@ -128,19 +123,9 @@ def test_every_strategy_gets_there(tmp_path: Path, strategy: str, mode: str) -> 
     """As in Pulsar, all that ThresholdShedder sheds in a round goes to one broker (parity mode),
     and so it takes longer.
     """
-    result = demo(
-        "--out",
-        str(tmp_path / "demo"),
-        "--strategy",
-        strategy,
-        "--mode",
-        mode,
-        "--rounds",
-        "40",
-        "--json",
-    )
-    assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
+    result = demo(tmp_path, "--strategy", strategy, "--mode", mode, "--rounds", 40, "--json")
+    assert result.code == 0, result.words
+    told = result.json
     assert told["balanced"]
     assert told["spread_last_points"] < told["spread_first_points"]
     assert (
@@ -153,57 +138,40 @@ def test_every_strategy_gets_there(tmp_path: Path, strategy: str, mode: str) -> 
 @pytest.mark.heavy
 @pytest.mark.parametrize("strategy", list(SHEDDERS))
 def test_settings_are_set_as_for_every_command(tmp_path: Path, strategy: str) -> None:
-    words = [
-        "--set",
-        f"shedding.strategy={strategy}",
-        "--set",
-        "shedding.mode=parity",
-        "--set",
-        "round.interval_ms=50000",
-        "--rounds",
-        "40",
-    ]
-    result = demo("--out", str(tmp_path / "demo"), "--json", *words)
-    assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
+    named = (f"shedding.strategy={strategy}", "shedding.mode=parity", "round.interval_ms=50000")
+    words = [word for setting in named for word in ("--set", setting)]
+    result = demo(tmp_path, "--json", *words, "--rounds", 40)
+    assert result.code == 0, result.words
+    told = result.json
     assert (told["balanced"], told["strategy"], told["mode"]) == (True, strategy, "parity")
     assert load(tmp_path / "demo" / SETTINGS_NAME).value("round.interval_ms") == 50_000
 
 
 def test_what_is_set_counts_more_than_the_demos_own_choice(tmp_path: Path) -> None:
-    demo(
-        "--out",
-        str(tmp_path / "demo"),
-        "--rounds",
-        "2",
-        *AVG,
-        "--set",
-        "shedding.avg.max_unload=0.3",
-    )
+    demo(tmp_path, "--rounds", 2, *AVG, "--set", "shedding.avg.max_unload=0.3")
     assert load(tmp_path / "demo" / SETTINGS_NAME).value("shedding.avg.max_unload") == 0.3
 
 
 @pytest.mark.heavy
 def test_too_few_rounds_are_said_to_be_too_few(tmp_path: Path) -> None:
-    result = demo("--out", str(tmp_path / "demo"), "--rounds", "2")
-    assert result.exit_code == 3
-    assert "Not balanced yet" in result.stdout
-    assert "--rounds 4" in result.stdout
+    result = demo(tmp_path, "--rounds", 2)
+    assert result.code == 3
+    assert "Not balanced yet" in result.out
+    assert "--rounds 4" in result.out
 
 
 @pytest.mark.heavy
 def test_before_samples_are_judged_the_demo_says_that_it_waits_for_them(tmp_path: Path) -> None:
     """Of three rounds the second moves bundles, so that no samples show their effect yet."""
     page = tmp_path / "report.html"
-    result = demo("--out", str(tmp_path / "demo"), "--rounds", "3", "--html", str(page))
-    told = result.stdout.splitlines()
+    result = demo(tmp_path, "--rounds", 3, "--html", page)
 
-    assert result.exit_code == 3
-    (end,) = (line for line in told if " bundles were moved in 3 rounds" in line)
+    assert result.code == 3
+    (end,) = (one for one in result.out.splitlines() if " bundles were moved in 3 rounds" in one)
     assert end.startswith("Waits for samples: ")
     assert "[waiting-for-samples]" in end
     assert "--rounds 6" in end
-    said = result.stdout.partition("\nround  spread ")[2]
+    said = result.out.partition("\nround  spread ")[2]
     assert said
     assert not re.search(r"(?i)balanced|consider|\beven\b", said)
     report = page.read_text("utf-8")
@@ -214,11 +182,9 @@ def test_before_samples_are_judged_the_demo_says_that_it_waits_for_them(tmp_path
 @pytest.mark.heavy
 def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
     def files_of(name: str, seed: str) -> dict[str, bytes]:
-        demo("--out", str(tmp_path / name), "--seed", seed)
-        return {
-            path.parent.name: path.read_bytes()
-            for path in sorted((tmp_path / name).glob("*/*.jsonl"))
-        }
+        demo(tmp_path / name, "--seed", seed)
+        files = (tmp_path / name).glob("demo/*/*.jsonl")
+        return {path.parent.name: path.read_bytes() for path in files}
 
     first = files_of("first", "7")
     assert files_of("second", "7") == first
@@ -231,13 +197,15 @@ def test_topics_hold_what_was_shown(tmp_path: Path) -> None:
     settings = load(plan.settings_file).engine
     goal = goal_of(settings)
     result = run_demo(plan, settings, goal, silent(goal))
-    rounds = [decode_round(one.value) for one in FileTopicReader(plan.topic("rounds")).read()[0]]
-    outcomes = [
-        decode_outcome(one.value) for one in FileTopicReader(plan.topic("outcomes")).read()[0]
+    rounds, outcomes, rejected = (
+        [one.value for one in FileTopicReader(plan.topic(topic)).read()[0]]
+        for topic in ("rounds", "outcomes", "rejected")
+    )
+    assert [decode_round(one) for one in rounds] == [step.round for step in result.steps]
+    assert [decode_outcome(one) for one in outcomes] == [
+        outcome for step in result.steps for outcome in step.outcomes
     ]
-    assert rounds == [step.round for step in result.steps]
-    assert outcomes == [outcome for step in result.steps for outcome in step.outcomes]
-    assert FileTopicReader(plan.topic("rejected")).read()[0] == []
+    assert rejected == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -281,13 +249,13 @@ def test_keep_writes_beside_an_earlier_demo(tmp_path: Path) -> None:
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "demo").touch()
-    assert demo("--out", str(tmp_path / "demo")).exit_code == 2
+    assert demo(tmp_path).code == 2
 
 
 def test_an_unknown_strategy_is_named_before_anything_is_written(tmp_path: Path) -> None:
-    result = demo("--strategy", "best", "--out", str(tmp_path / "demo"))
-    assert result.exit_code == 2
-    assert 'got "best"' in result.stderr
+    result = demo(tmp_path, "--strategy", "best")
+    assert result.code == 2
+    assert 'got "best"' in result.err
     assert not (tmp_path / "demo" / SETTINGS_NAME).exists()
 
 

@@ -44,22 +44,21 @@ def test_a_goal_is_measured_the_way_its_strategy_measures(
     assert goal(strategy).spread(seen(*outside)) == pytest.approx(figure)
 
 
-def test_uniform_goes_by_its_own_verdict_on_traffic() -> None:
-    even = Skip("cluster", ("c",), "even", "busiest and idlest broker are within the limits")
-    assert goal("uniform").reached(seen(90, 10, skips=(even,)))
-    assert not goal("uniform").reached(seen(50, 50))
+@pytest.mark.parametrize("strategy", ["uniform", "steady"])
+def test_some_strategies_are_asked_for_their_own_verdict(strategy: str) -> None:
+    even = Skip("cluster", ("c",), "even", "within the limits")
+    assert goal(strategy).reached(seen(90, 10, skips=(even,)))
+    assert not goal(strategy).reached(seen(50, 50))
+
+
+def test_uniform_compares_traffic_and_steady_usage() -> None:
     busy = replace(seen(50, 50), throughput_spread=spread([30.0, 10.0]))
     assert goal("uniform").spread(busy) == pytest.approx(50)
     assert goal("uniform").verdict(busy) == "which UniformLoadShedder does not consider even"
-
-
-def test_steady_goes_by_its_own_verdict_on_gaps_that_last() -> None:
-    even = Skip("cluster", ("c",), "even", "no gap lasts")
-    assert goal("steady").reached(seen(90, 10, skips=(even,)))
-    assert not goal("steady").reached(seen(50, 50))
     assert goal("steady").spread(seen(90, 10)) == pytest.approx(80)
-    assert goal("steady").text == "no two brokers with usage that the strategy considers uneven"
-    assert goal("uniform").text == "no two brokers with traffic that the strategy considers uneven"
+    for strategy, figure in (("steady", "usage"), ("uniform", "traffic")):
+        expected = f"no two brokers with {figure} that the strategy considers uneven"
+        assert goal(strategy).text == expected
 
 
 @pytest.mark.parametrize("code", ["waiting-for-samples", "moves-did-not-help", "rule-raised"])
@@ -69,33 +68,26 @@ def test_a_round_that_judges_nothing_calls_no_cluster_even_or_uneven(
 ) -> None:
     waits = Skip("cluster", ("c",), code, "too few samples")
 
-    verdicts = [goal(strategy).verdict(seen(*usage, skips=(waits,))) for usage in [(50, 50), (90,)]]
+    told = f"which {goal(strategy).strategy} cannot judge yet: too few samples [{code}]"
 
-    assert (
-        verdicts
-        == [f"which {goal(strategy).strategy} cannot judge yet: too few samples [{code}]"] * 2
-    )
+    assert goal(strategy).verdict(seen(50, 50, skips=(waits,))) == told
+    assert goal(strategy).verdict(seen(90, skips=(waits,))) == told
     assert not goal(strategy).reached(seen(50, 50, skips=(waits,)))
     assert not goal(strategy).reached(seen(skips=(waits,)))
     assert goal(strategy).reached(seen(50, skips=(waits,))), "a broker alone needs no judgement"
 
 
 def test_the_words_of_a_goal() -> None:
-    assert (
-        goal("avg").text
-        == "spread (max − min of the brokers' usage) below the strategy's threshold of 15 points"
-    )
+    spread_of = "(max − min of the brokers' usage) below the strategy's threshold of 15 points"
+    assert goal("avg").text == f"spread {spread_of}"
     assert goal("avg").verdict(seen(50, 40)) == "below AvgShedder's threshold of 15"
-    assert (
-        goal("overload").verdict(seen(90, 40))
-        == "which is not below OverloadShedder's threshold of 85"
-    )
+    above = "which is not below OverloadShedder's threshold of 85"
+    assert goal("overload").verdict(seen(90, 40)) == above
     tight = goal_of(EngineSettings("transfer", shedding=TransferSettings(target_std=0.05)))
-    assert (
-        tight.text
-        == "spread (standard deviation of the brokers' usage) within the strategy's target of 5 "
-        "points"
+    deviation = (
+        "(standard deviation of the brokers' usage) within the strategy's target of 5 points"
     )
+    assert tight.text == f"spread {deviation}"
 
 
 @pytest.mark.parametrize("strategy", list(SHEDDERS))

@@ -39,14 +39,7 @@ def test_answers_come_in_the_order_of_the_questions_and_each_is_told_once(proces
 
 @pytest.mark.heavy
 def test_what_one_raises_is_raised_without_waiting_for_the_others() -> None:
-    calls: list[Callable[[], None]] = [partial(time.sleep, 600), _fails]
-    with pytest.raises(ValueError, match="fails at once"):
-        run_each(calls, 2, lambda _place, _answer: None)
-
-
-@pytest.mark.heavy
-def test_no_thread_is_left_when_one_raises() -> None:
-    """Python's end would disturb it, and print a traceback."""
+    """And no thread is left, which Python's end would disturb, and print a traceback."""
     before = threading.enumerate()
     calls: list[Callable[[], None]] = [partial(time.sleep, 600), _fails]
     with pytest.raises(ValueError, match="fails at once"):

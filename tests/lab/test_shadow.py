@@ -1,19 +1,21 @@
 """Shadow mode: moves are seen in ownership, and paired with what we wanted."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from pulsar_rebalancer.decisions.log import DecisionLog
-from pulsar_rebalancer.lab.commands.shadow import sentence
 from pulsar_rebalancer.lab.shadow.agreement import Agreement, compare
 from pulsar_rebalancer.lab.shadow.ownership import Moved, OwnershipWatch
+from pulsar_rebalancer.lab.tables.shadow import sentence
 from strategies.cluster.model import Command
+from tests import telemetry_lines
 from tests.control_topic import Control, command
 from tests.telemetry_lines import T0, bundle, line, load_report
 from tests.unit.command_line import rebalancer
+from tests.world.uneven_log import recorded
 
 RECORDINGS = Path(__file__).parents[1] / "data" / "recordings"
 A, B, C = "a:8080", "b:8080", "c:8080"
@@ -24,24 +26,13 @@ def has(broker: str, seconds: float, *bundles: str) -> bytes:
     return load_report(broker, seconds, dict.fromkeys(bundles, 10.0))
 
 
-def sweep(seconds: float, *alive: str, missing: Iterable[str] = ()) -> bytes:
-    return line(
-        "sweep",
-        seconds,
-        sweep=int(seconds),
-        brokers=list(alive),
-        missing=dict.fromkeys(missing, "silent"),
-    )
+def sweep(seconds: float, *alive: str, missing: Sequence[str] = ()) -> bytes:
+    return telemetry_lines.sweep(seconds, *alive, missing=dict.fromkeys(missing, "silent"))
 
 
 def note(broker: str, seconds: float, *bundles: str) -> bytes:
-    return line(
-        "note",
-        seconds,
-        note="owned-bundles",
-        broker=broker,
-        report={key: {"is_active": True} for key in bundles},
-    )
+    report = {key: {"is_active": True} for key in bundles}
+    return line("note", seconds, note="owned-bundles", broker=broker, report=report)
 
 
 def moves(*lines: bytes) -> list[tuple[str, str, str]]:
@@ -50,133 +41,100 @@ def moves(*lines: bytes) -> list[tuple[str, str, str]]:
     return [(moved.bundle, moved.source, moved.destination) for moved in [*found, *watch.rest()]]
 
 
-def test_a_bundle_that_another_living_broker_has_now_was_moved() -> None:
-    assert moves(
-        has(A, 0, ONE, TWO),
-        has(B, 0),
-        sweep(1, A, B),
-        has(A, 10, TWO),
-        has(B, 10, ONE),
-        sweep(11, A, B),
-    ) == [(ONE, A, B)]
-
-
-def test_it_does_not_matter_how_long_nobody_had_it() -> None:
-    assert moves(
-        has(A, 0, ONE),
-        sweep(1, A, B),
-        has(A, 10),
-        sweep(11, A, B),
-        has(B, 20, ONE),
-        sweep(21, A, B),
-    ) == [(ONE, A, B)]
-
-
-def test_who_has_not_noticed_yet_that_a_bundle_left_does_not_get_it_back() -> None:
-    late = [
+def both(first: int, *seconds: int) -> list[bytes]:
+    """Passes in which A and B say that they have the bundle."""
+    return [
         one
-        for seconds in (10, 20)
-        for one in (has(A, seconds, ONE), has(B, seconds, ONE), sweep(seconds + 1, A, B))
-    ]
-    begin = [has(A, 0, ONE), has(B, 0), sweep(1, A, B)]
-    assert moves(*begin, *late) == [(ONE, A, B)]
-    assert moves(
-        *begin, *late, has(A, 30), has(B, 30, ONE), has(A, 40, ONE), has(B, 40), sweep(41, A, B)
-    ) == [(ONE, A, B), (ONE, B, A)]
-    assert moves(*begin, *late, has(B, 30), has(A, 30, ONE), sweep(31, A, B)) == [
-        (ONE, A, B),
-        (ONE, B, A),
+        for at in (first, *seconds)
+        for one in (has(A, at, ONE), has(B, at, ONE), sweep(at + 1, A, B))
     ]
 
 
-def test_a_bundle_that_two_brokers_name_when_the_log_begins_was_not_moved() -> None:
-    both = [has(A, 0, ONE), has(B, 0, ONE), sweep(1, A, B)]
-    assert moves(*both, has(A, 10, ONE), has(B, 10), sweep(11, A, B)) == []
-    assert moves(
-        *both,
-        has(A, 10, ONE),
-        has(B, 10),
-        sweep(11, A, B),
-        has(A, 20),
-        has(B, 20, ONE),
-        sweep(21, A, B),
-    ) == [(ONE, A, B)]
+A_HAS_IT = [has(A, 0, ONE), has(B, 0), sweep(1, A, B)]
+B_HAS_IT = [has(A, 20), has(B, 20, ONE), sweep(21, A, B)]
+LATE = [*A_HAS_IT, *both(10, 20)]
+DEAD = [has(A, 0, ONE), sweep(1, A, B), has(C, 10, ONE), sweep(11, B, C), has(C, 20, ONE)]
+DEAD += [sweep(21, B, C)]
+OWN = "pulsar/a:8080/0x00000000_0xffffffff"
+VIEW = line("note", 5, note="cluster-view", broker=A, report={"brokers": [A, B], "leader": A})
+NOTED = [note(A, 0, ONE, TWO), note(B, 0), sweep(1, A, B, C)]
+WITHDRAWN = sweep(12, C, missing=[A, B])
+TO_B, TO_A = (ONE, A, B), (ONE, B, A)
+OWNERS: Mapping[str, tuple[Sequence[bytes], Sequence[tuple[str, str, str]]]] = {
+    "another living broker has it now": (
+        [has(A, 0, ONE, TWO), *A_HAS_IT[1:], has(A, 10, TWO), *B_HAS_IT[1:]],
+        [TO_B],
+    ),
+    "nobody had it for a while": (
+        [has(A, 0, ONE), sweep(1, A, B), has(A, 10), sweep(11, A, B), *B_HAS_IT[1:]],
+        [TO_B],
+    ),
+    "who has not noticed yet does not get it back": (LATE, [TO_B]),
+    "noticed, and back": (
+        [*LATE, has(A, 30), has(B, 30, ONE), has(A, 40, ONE), has(B, 40), sweep(41, A, B)],
+        [TO_B, TO_A],
+    ),
+    "and back": ([*LATE, has(B, 30), has(A, 30, ONE), sweep(31, A, B)], [TO_B, TO_A]),
+    "two name it when the log begins": (
+        [*both(0), has(A, 10, ONE), has(B, 10), sweep(11, A, B)],
+        [],
+    ),
+    "two name it when the log begins, then it moves": (
+        [*both(0), has(A, 10, ONE), has(B, 10), sweep(11, A, B), *B_HAS_IT],
+        [TO_B],
+    ),
+    "a broker that joins gets the bundles of a dead one": (DEAD, []),
+    "and then it loses one": ([*DEAD, has(C, 30), has(B, 30, ONE), sweep(31, B, C)], [(ONE, C, B)]),
+    "A is gone": ([has(A, 0, ONE), sweep(1, A, B), has(B, 10, ONE), sweep(11, B)], []),
+    "A is silent": (
+        [has(A, 0, ONE), sweep(1, A, B), has(B, 10, ONE), sweep(11, B, missing=[A])],
+        [],
+    ),
+    "new bundles and system bundles": (
+        [has(A, 0, ONE, OWN), sweep(1, A, B), has(A, 10), has(B, 10, TWO, OWN), B_HAS_IT[2]],
+        [],
+    ),
+    "notes of the collector, and an older census": (
+        [note(A, 0, ONE), note(B, 0), VIEW, note(A, 10), note(B, 11, ONE)],
+        [TO_B],
+    ),
+    "an extensible broker that withdrew its figures is alive": (
+        [*NOTED, note(A, 10, TWO), note(B, 10, ONE), WITHDRAWN],
+        [TO_B],
+    ),
+    "withdrew its figures, nobody had it for a while": (
+        [*NOTED, note(A, 5, TWO), sweep(6, A, B, C), note(B, 10, ONE), WITHDRAWN],
+        [TO_B],
+    ),
+    "withdrew its figures, was asked a moment before": (
+        [*NOTED, note(B, 10, ONE), WITHDRAWN, note(A, 13, TWO), WITHDRAWN],
+        [TO_B],
+    ),
+    "withdrew, is gone": ([*NOTED, note(B, 10, ONE), WITHDRAWN, sweep(22, B, C)], []),
+    "notes that nobody understands": (
+        [
+            line("note", 1, note="owned-bundles", broker=A, report=5),
+            line("note", 2, note="other", broker=A, report={}),
+        ],
+        [],
+    ),
+}
 
 
-def test_a_broker_that_joins_gets_the_bundles_of_a_dead_one_and_then_loses_one() -> None:
-    begin = [
-        has(A, 0, ONE),
-        sweep(1, A, B),
-        has(C, 10, ONE),
-        sweep(11, B, C),
-        has(C, 20, ONE),
-        sweep(21, B, C),
-    ]
-    assert moves(*begin) == []
-    assert moves(*begin, has(C, 30), has(B, 30, ONE), sweep(31, B, C)) == [(ONE, C, B)]
-
-
-def test_bundles_of_brokers_that_are_gone_or_silent_were_not_moved() -> None:
-    assert moves(has(A, 0, ONE), sweep(1, A, B), has(B, 10, ONE), sweep(11, B)) == []
-    assert moves(has(A, 0, ONE), sweep(1, A, B), has(B, 10, ONE), sweep(11, B, missing=[A])) == []
-
-
-def test_new_bundles_and_system_bundles_were_not_moved() -> None:
-    own = "pulsar/a:8080/0x00000000_0xffffffff"
-    assert (
-        moves(
-            has(A, 0, ONE, own), sweep(1, A, B), has(A, 10), has(B, 10, TWO, own), sweep(11, A, B)
-        )
-        == []
-    )
-
-
-def test_extensible_brokers_are_noted_by_the_collector_and_an_older_census_is_good_enough() -> None:
-    view = line("note", 5, note="cluster-view", broker=A, report={"brokers": [A, B], "leader": A})
-    assert moves(note(A, 0, ONE), note(B, 0), view, note(A, 10), note(B, 11, ONE)) == [(ONE, A, B)]
-
-
-def test_an_extensible_broker_that_withdrew_its_figures_because_of_the_move_is_alive() -> None:
-    begin = [note(A, 0, ONE, TWO), note(B, 0), sweep(1, A, B, C)]
-    withdrawn = sweep(12, C, missing=[A, B])
-    assert moves(*begin, note(A, 10, TWO), note(B, 10, ONE), withdrawn) == [(ONE, A, B)]
-    assert moves(*begin, note(A, 5, TWO), sweep(6, A, B, C), note(B, 10, ONE), withdrawn) == [
-        (ONE, A, B)
-    ], "nobody had it for a while"
-    assert moves(*begin, note(B, 10, ONE), withdrawn, note(A, 13, TWO), withdrawn) == [
-        (ONE, A, B)
-    ], "A was asked a moment before"
-    assert moves(*begin, note(B, 10, ONE), withdrawn, sweep(22, B, C)) == [], "A is gone"
+@pytest.mark.parametrize(("lines", "found"), OWNERS.values(), ids=OWNERS)
+def test_moves_are_changes_of_ownership_between_living_brokers(
+    lines: Sequence[bytes], found: Sequence[tuple[str, str, str]]
+) -> None:
+    assert moves(*lines) == found
 
 
 def test_what_an_executor_moved_is_not_pulsars() -> None:
     watch = OwnershipWatch()
-    report = {
-        "v": 1,
-        "command_id": "x",
-        "cluster": "c",
-        "bundle": ONE,
-        "status": "applied",
-        "reason": None,
-    }
-    outcome = line(
-        "outcome",
-        5,
-        report={**report, "owner_before": A, "owner_after": B, "took_ms": 5, "ts": T0 + 5_000},
-    )
-    lines = [has(A, 0, ONE), sweep(1, A, B), outcome, has(A, 10), has(B, 10, ONE), sweep(11, A, B)]
+    outcome = json.loads(telemetry_lines.outcome(5))
+    outcome["report"] |= {"bundle": ONE, "owner_before": A, "owner_after": B, "ts": T0 + 5_000}
+    lines = [has(A, 0, ONE), sweep(1, A, B), telemetry_lines.dumps(outcome), *B_HAS_IT]
     assert [moved for one in lines for moved in watch.feed(one)] == []
     assert watch.applied == 1
-
-
-def test_notes_that_nobody_understands_say_nothing() -> None:
-    assert (
-        moves(
-            line("note", 1, note="owned-bundles", broker=A, report=5),
-            line("note", 2, note="other", broker=A, report={}),
-        )
-        == []
-    )
 
 
 def moved(name: str, seconds: float, source: str = A, destination: str = B) -> Moved:
@@ -187,8 +145,8 @@ def wanted(name: str, seconds: float, source: str = A, destination: str | None =
     return command(name, source, destination, issued_at_ms=T0 + int(seconds * 1000))
 
 
-def agreement(theirs: list[Moved], ours: list[Command]) -> Agreement:
-    return compare(theirs, DecisionLog((), tuple(ours)), 600_000, bundles={"c": 100})
+def agreement(theirs: Sequence[Moved], ours: Sequence[Command], bundles: int = 100) -> Agreement:
+    return compare(theirs, DecisionLog((), tuple(ours)), 600_000, bundles={"c": bundles})
 
 
 def test_the_same_bundle_within_the_time_is_both_and_the_lag_is_told() -> None:
@@ -212,16 +170,12 @@ def test_the_same_bundle_within_the_time_is_both_and_the_lag_is_told() -> None:
 
 
 def test_too_far_apart_are_two() -> None:
-    assert [pair.verdict for pair in agreement([moved(ONE, 0)], [wanted(ONE, 601)]).pairs] == [
-        "only Pulsar",
-        "only ours",
-    ]
+    found = agreement([moved(ONE, 0)], [wanted(ONE, 601)])
+    assert [pair.verdict for pair in found.pairs] == ["only Pulsar", "only ours"]
 
 
 def test_a_wish_that_nobody_carries_out_is_repeated_and_counts_once() -> None:
-    found = agreement(
-        [], [wanted(ONE, 0), wanted(ONE, 500), wanted(ONE, 1_000), wanted(ONE, 2_000)]
-    )
+    found = agreement([], [wanted(ONE, seconds) for seconds in (0, 500, 1_000, 2_000)])
     assert [pair.ts for pair in found.pairs] == [T0, T0 + 2_000_000]
 
 
@@ -238,10 +192,8 @@ def test_a_wish_to_take_a_bundle_from_where_a_move_brought_it_is_another_one() -
         ("only Pulsar", None),
         ("both", True),
     ]
-    assert [pair.verdict for pair in agreement([moved(ONE, 0, C, A)], [wanted(ONE, 5)]).pairs] == [
-        "only Pulsar",
-        "only ours",
-    ]
+    found = agreement([moved(ONE, 0, C, A)], [wanted(ONE, 5)])
+    assert [pair.verdict for pair in found.pairs] == ["only Pulsar", "only ours"]
 
 
 def test_nobody_moved_anything() -> None:
@@ -254,44 +206,35 @@ def test_nobody_moved_anything() -> None:
 def test_the_two_unloads_of_a_recorded_cluster_are_found_and_our_rounds_have_their_reasons() -> (
     None
 ):
-    words = (
-        "shadow",
-        RECORDINGS / "modular-broker-joins.jsonl.gz",
-        "--set",
-        "shedding.strategy=avg",
-    )
-    told = rebalancer(*words, "--json")
-    assert (told.json["a_person"], told.json["only_pulsar"], told.json["both"]) == (2, 0, 0)
-    assert [one["bundle"] for one in told.json["bundles"] if one["pulsar"]] == [
+    avg = ("--set", "shedding.strategy=avg")
+    words = ("shadow", RECORDINGS / "modular-broker-joins.jsonl.gz", *avg)
+    found = rebalancer(*words, "--json").json
+    assert (found["a_person"], found["only_pulsar"], found["both"]) == (2, 0, 0)
+    pulsars = [one for one in found["bundles"] if one["pulsar"]]
+    assert [one["bundle"] for one in pulsars] == [
         "load/uneven/0x64000000_0x68000000",
         "load/uneven/0x7c000000_0x80000000",
     ]
-    assert all(one["why"].startswith("round ") for one in told.json["bundles"] if one["pulsar"])
-    assert "2 by a person" in rebalancer(*words).words
+    assert all(one["why"].startswith("round ") for one in pulsars)
+    told = "0 only by Pulsar, 0 only by ours, 2 by a person, which are not compared."
+    assert told in rebalancer(*words).words
 
 
 @pytest.mark.heavy
 def test_a_killed_broker_unloads_nothing() -> None:
-    assert (
-        rebalancer("shadow", RECORDINGS / "modular-broker-killed.jsonl.gz", "--json").json[
-            "only_pulsar"
-        ]
-        == 0
-    )
+    killed = RECORDINGS / "modular-broker-killed.jsonl.gz"
+    assert rebalancer("shadow", killed, "--json").json["only_pulsar"] == 0
 
 
 def test_where_nobody_reported_nobody_is_compared(tmp_path: Path) -> None:
-    (tmp_path / "notes.jsonl").write_bytes(b"hello\n")
-    answer = rebalancer("shadow", tmp_path / "notes.jsonl")
+    answer = rebalancer("shadow", recorded(tmp_path, [b"hello"], "notes.jsonl"))
     assert answer.code == 1
     assert "notes.jsonl contains no telemetry, so moves cannot be detected" in answer.err
 
 
 def test_without_a_recording_the_topics_of_the_settings_are_read(tmp_path: Path) -> None:
     control = Control(tmp_path)
-    control.write(
-        "telemetry", [has(A, 0, ONE), sweep(1, A, B), has(A, 10), has(B, 10, ONE), sweep(11, A, B)]
-    )
+    control.write("telemetry", [*A_HAS_IT, has(A, 10), has(B, 10, ONE), sweep(11, A, B)])
     control.write("rounds", [])
     control.send(wanted(ONE, 40))
     topics = [

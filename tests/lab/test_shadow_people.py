@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.decisions.log import DecisionLog
-from pulsar_rebalancer.lab.shadow.agreement import Agreement, ComparedWindow, compare, window
+from pulsar_rebalancer.lab.shadow.agreement import ComparedWindow, compare, window
 from pulsar_rebalancer.lab.shadow.manual_moves import by_people, to_and_fro
 from pulsar_rebalancer.lab.shadow.ownership import OwnershipWatch, TrafficWatch
 from sinks.wire.codec import decode_round
-from strategies.cluster.model import Command, Round
-from tests.lab.test_shadow import RECORDINGS, A, B, C, has, moved, sweep, wanted
+from strategies.cluster.model import Round
+from tests.lab.test_shadow import A, B, C, agreement, has, moved, sweep, wanted
 from tests.telemetry_lines import T0, bundle, line
 from tests.unit.command_line import rebalancer
 from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
@@ -33,9 +33,8 @@ def a_round(usage: dict[str, float], seconds: float, tmp_path: Path) -> Round:
 def carrying(rates: dict[str, float], seconds: float = 0) -> TrafficWatch:
     watch = OwnershipWatch()
     for number, (broker, rate) in enumerate(rates.items()):
-        watch.feed(
-            has(broker, seconds + number / 100, *(bundle(index) for index in range(int(rate))))
-        )
+        names = [bundle(index) for index in range(int(rate))]
+        watch.feed(has(broker, seconds + number / 100, *names))
     return watch.traffic
 
 
@@ -71,43 +70,23 @@ class TestPeople:
         one, other, later = moved(ONE, 60), moved(TWO, 60), moved(ONE, 10_000)
         assert list(by_people([one, other, later], (), GRACE_MS, watch.traffic)) == [one]
 
-    def test_the_unloads_of_a_recorded_person_are_not_compared_with_ours(self) -> None:
-        avg = ("--set", "shedding.strategy=avg")
-        told = rebalancer("shadow", RECORDINGS / "modular-broker-joins.jsonl.gz", *avg)
-        assert (
-            "0 only by Pulsar, 0 only by ours, 2 by a person, which are not compared." in told.words
-        )
-
 
 class TestToAndFro:
     def test_a_bundle_that_comes_back_is_named_with_its_path(self) -> None:
-        (found,) = to_and_fro(
-            [
-                moved(ONE, 0),
-                moved(ONE, 60, B, A),
-                moved(ONE, 120),
-                moved(TWO, 0),
-                moved(TWO, 9, B, C),
-            ]
-        )
+        others = [moved(TWO, 0), moved(TWO, 9, B, C)]
+        (found,) = to_and_fro([moved(ONE, 0), moved(ONE, 60, B, A), moved(ONE, 120), *others])
         assert (found.bundle, found.moves, found.path) == (ONE, 3, (A, B, A, B))
 
     @pytest.mark.heavy
     def test_by_the_command(self, tmp_path: Path) -> None:
         back_and_forth = [
             step
-            for number, (mine, theirs) in enumerate([((ONE,), ()), ((), (ONE,)), ((ONE,), ())])
-            for step in (
-                has(A, number * 100, *mine),
-                has(B, number * 100 + 1, *theirs),
-                sweep(number * 100 + 2, A, B),
-            )
+            for at, (mine, theirs) in {0: ([ONE], []), 100: ([], [ONE]), 200: ([ONE], [])}.items()
+            for step in (has(A, at, *mine), has(B, at + 1, *theirs), sweep(at + 2, A, B))
         ]
         log = recorded(tmp_path, back_and_forth)
-        assert (
-            f"{ONE} moves back and forth: 2 moves, {A} → {B} → {A}"
-            in rebalancer("shadow", log).words
-        )
+        told = f"{ONE} moves back and forth: 2 moves, {A} → {B} → {A}"
+        assert told in rebalancer("shadow", log).words
         assert rebalancer("shadow", log, "--json").json["to_and_fro"] == [
             {"cluster": "c", "bundle": ONE, "path": [A, B, A]}
         ]
@@ -124,16 +103,10 @@ class TestWindow:
         assert 5 not in window("6s", "5s", 10_000)
 
     def test_moves_and_wishes_outside_are_left_out_but_pair_across_its_edge(self) -> None:
-        moves, wishes = (
-            [moved(ONE, 100), moved(TWO, 5_000)],
-            [wanted(ONE, 90), wanted(THREE, 9_000)],
-        )
-        inside = compare(
-            moves,
-            DecisionLog((), tuple(wishes)),
-            600_000,
-            window=ComparedWindow(T0 + 95_000, T0 + 6_000_000),
-        )
+        moves = [moved(ONE, 100), moved(TWO, 5_000)]
+        wishes = DecisionLog((), (wanted(ONE, 90), wanted(THREE, 9_000)))
+        part = ComparedWindow(T0 + 95_000, T0 + 6_000_000)
+        inside = compare(moves, wishes, 600_000, window=part)
         assert [(pair.bundle, pair.verdict) for pair in inside.pairs] == [
             (ONE, "both"),
             (TWO, "only Pulsar"),
@@ -141,38 +114,40 @@ class TestWindow:
 
 
 class TestAgreement:
-    def agreement(
-        self, theirs: list[str], ours: list[str], bundles: int = 100, at: float = 0
-    ) -> Agreement:
-        wishes: list[Command] = [wanted(name, at) for name in ours]
-        return compare(
-            [moved(name, 0) for name in theirs],
-            DecisionLog((), tuple(wishes)),
-            600_000,
-            bundles={"c": bundles},
-        )
+    """Beyond chance; of a hundred bundles, unless there are others."""
 
-    def test_the_same_moves_are_one(self) -> None:
-        assert self.agreement([ONE, TWO], [ONE, TWO]).agreement == pytest.approx(1)
-
-    def test_none_of_the_same_is_nothing_or_less(self) -> None:
-        assert self.agreement([ONE], [TWO]).agreement == pytest.approx(-0.01 / 0.99)
-        assert self.agreement([ONE], [TWO], at=700).agreement == 0
-        assert self.agreement([ONE], []).agreement == 0
+    @pytest.mark.parametrize(
+        ("theirs", "ours", "at", "bundles", "found"),
+        [
+            ([ONE, TWO], [ONE, TWO], 0, 100, 1),
+            ([ONE], [TWO], 0, 100, -0.01 / 0.99),
+            ([ONE], [TWO], 700, 100, 0),
+            ([ONE], [], 0, 100, 0),
+            ([ONE, TWO], [TWO, THREE], 0, 10**9, 0.5),
+            ([ONE], [ONE], 0, 1, None),
+            ([], [], 0, 1, None),
+        ],
+        ids=[
+            "the same",
+            "none of the same",
+            "too late",
+            "none of ours",
+            "half of the same among many bundles",
+            "where every bundle moves",
+            "nothing moves",
+        ],
+    )
+    def test_of(
+        self, theirs: list[str], ours: list[str], at: float, bundles: int, found: float | None
+    ) -> None:
+        moves, wishes = [moved(name, 0) for name in theirs], [wanted(name, at) for name in ours]
+        told = agreement(moves, wishes, bundles).agreement
+        assert told == (None if found is None else pytest.approx(found))
 
     def test_as_many_of_the_same_as_chance_has_is_nothing(self) -> None:
         """Ten of a hundred bundles each: one is the same by chance."""
         names = [bundle(index) for index in range(19)]
-        found = self.agreement(names[:10], names[9:])
-        assert found.f1 == pytest.approx(0.1)
-        assert found.by_chance == pytest.approx(0.1)
-        assert found.agreement == pytest.approx(0)
-
-    def test_half_of_the_same_among_many_bundles_is_half(self) -> None:
-        assert self.agreement([ONE, TWO], [TWO, THREE], bundles=100_000).agreement == pytest.approx(
-            0.5, abs=0.001
+        found = agreement(
+            [moved(one, 0) for one in names[:10]], [wanted(one, 0) for one in names[9:]]
         )
-
-    def test_where_every_bundle_moves_nobody_can_tell(self) -> None:
-        assert self.agreement([ONE], [ONE], bundles=1).agreement is None
-        assert self.agreement([], []).agreement is None
+        assert (found.f1, found.by_chance, found.agreement) == pytest.approx((0.1, 0.1, 0))

@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from pulsar_rebalancer.cli.main import app
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.tables.simulate.published import percentile
 from strategies.errors import SettingsError
+from tests.unit.command_line import Answer, rebalancer
 
 SMALL = """
 # Three brokers, one of which carries nearly everything.
@@ -41,23 +40,14 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
+def simulated(scenario: object, *words: object, seeds: int = 1) -> Answer:
+    answer = rebalancer("simulate", scenario, "--seeds", seeds, "--jobs", 1, *words)
+    assert answer.code == 0, answer.words
+    return answer
+
+
 def test_a_hot_broker_is_relieved_and_the_table_says_so(small: Path) -> None:
-    answer = CliRunner().invoke(
-        app,
-        [
-            "simulate",
-            str(small),
-            "--seeds",
-            "2",
-            "--jobs",
-            "1",
-            "--strategy",
-            "threshold/fixed",
-            "--json",
-        ],
-    )
-    assert answer.exit_code == 0, answer.output
-    runs = json.loads(answer.stdout)["runs"]
+    runs = simulated(small, "--strategy", "threshold/fixed", "--json", seeds=2).json["runs"]
     assert [run["seed"] for run in runs] == [1, 2]
     for run in runs:
         assert run["strategy"] == "threshold/fixed+LLTMR"
@@ -74,17 +64,7 @@ def test_a_hot_broker_is_relieved_and_the_table_says_so(small: Path) -> None:
 def test_a_bundle_that_no_move_can_even_out_is_named_below_the_table(
     bundles: int, told: bool, small: Path
 ) -> None:
-    answer = CliRunner().invoke(
-        app, ["simulate", str(small), "--seeds", "1", "--jobs", "1", "--bundles", str(bundles)]
-    )
-    assert ("only a split" in answer.stdout) == told
-
-
-def runs_with(small: Path, bundles: str) -> str:
-    words = ["simulate", str(small), "--seeds", "1", "--jobs", "1", "--json", "--bundles", bundles]
-    answer = CliRunner().invoke(app, words)
-    assert answer.exit_code == 0, answer.output
-    return json.dumps(json.loads(answer.stdout)["runs"])
+    assert ("only a split" in simulated(small, "--bundles", bundles).out) == told
 
 
 @pytest.mark.heavy
@@ -92,13 +72,15 @@ def runs_with(small: Path, bundles: str) -> str:
 def test_a_release_gives_the_bundles_of_its_new_namespaces(
     release: str, number: str, small: Path
 ) -> None:
-    assert runs_with(small, release) == runs_with(small, number)
-    assert runs_with(small, release) != runs_with(small, "12")
+    named, counted, other = (
+        json.dumps(simulated(small, "--json", "--bundles", bundles).json["runs"])
+        for bundles in (release, number, "12")
+    )
+    assert named == counted != other
 
 
 def test_scenarios_are_listed_with_their_stories() -> None:
-    answer = CliRunner().invoke(app, ["simulate", "--list", "--json"])
-    listed = json.loads(answer.stdout)["scenarios"]
+    listed = rebalancer("simulate", "--list", "--json").json["scenarios"]
     assert [one["name"] for one in listed] == list(catalog.names())
     for one in listed:
         assert len(one["story"]) > 40, one["name"]
@@ -112,11 +94,10 @@ def test_all_scenarios_and_strategies_are_checked_before_the_first_run_and_each_
         f'{SMALL}\n[strategy]\nname = "avgg"\n[settings]\nshedding.avg.low_treshold = '
         '3\n"limits.moves_per_round" = "x"\n'
     )
-    answer = CliRunner().invoke(
-        app, ["simulate", str(other), str(small), "e7-avg-eqal", "none.toml", "--mode", "bogus"]
-    )
-    assert answer.exit_code == 2
-    assert [line.removeprefix("error: ") for line in answer.stderr.splitlines()] == [
+    words = (other, small, "e7-avg-eqal", "none.toml", "--mode", "bogus")
+    answer = rebalancer("simulate", *words)
+    assert answer.code == 2
+    assert [line.removeprefix("error: ") for line in answer.err.splitlines()] == [
         "shedding.avg.low_treshold: unknown setting; did you mean "
         f"shedding.avg.low_threshold? ([settings] of {other})",
         "shedding.strategy: must be one of 'threshold', 'avg', 'overload', 'uniform', "
@@ -137,8 +118,7 @@ def test_the_mode_of_the_command_line_wins_over_the_scenarios(small: Path) -> No
         (["--mode", "parity"], "steady/parity+none"),
         (["--strategy", "avg/fixed", "--mode", "parity"], "avg/fixed+avg"),
     ):
-        answer = CliRunner().invoke(app, ["simulate", str(small), "--seeds", "1", "--json", *flags])
-        assert json.loads(answer.stdout)["runs"][0]["strategy"] == label
+        assert simulated(small, "--json", *flags).json["runs"][0]["strategy"] == label
 
 
 def test_a_published_run_is_one_draw_among_the_seeds() -> None:
@@ -150,21 +130,15 @@ def test_a_published_run_is_one_draw_among_the_seeds() -> None:
 
 @pytest.mark.lab
 def test_the_table_of_a_roll_is_that_of_the_page() -> None:
-    line = ["simulate", "rolling-restart", "--seeds", "3", "--jobs", "1"]
-    answer = CliRunner().invoke(app, line, env={"COLUMNS": "120"})
-    assert answer.exit_code == 0, answer.output
     page = (Path(__file__).parents[2] / "docs" / "SIMULATION.md").read_text()
     table = page[page.index("rolling-restart: drains and rolls\n") :].partition("```")[0]
-    assert table in answer.output
+    assert table in simulated("rolling-restart", seeds=3).out
 
 
 @pytest.mark.heavy
 def test_drains_are_in_the_json_document(small: Path) -> None:
     small.write_text(f'{SMALL}[[happenings]]\nminute = 2\nkind = "drain"\nbrokers = ["broker-2"]\n')
-    answer = CliRunner().invoke(
-        app, ["simulate", str(small), "--seeds", "1", "--jobs", "1", "--json"]
-    )
-    (run,) = json.loads(answer.stdout)["runs"]
+    (run,) = simulated(small, "--json").json["runs"]
     (drain,) = run["operations"]
     assert (drain["what"], drain["state"]) == ("drain of broker-2:8080", "drained")
     assert drain["evacuated"] > 0

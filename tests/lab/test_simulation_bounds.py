@@ -81,54 +81,44 @@ def test_no_move_of_whole_bundles_beats_the_bound(seed: int) -> None:
 
 
 def _exact_spread(sizes: Floats, idle: Floats, capacity: Floats) -> float:
-    """Columns: bundle i on broker j, then lowest and highest usage."""
-    from scipy.optimize import (
-        Bounds,
-        LinearConstraint,
-        milp,
-    )  # here, because it takes most of a second in every process of a run
-
-    bundles, brokers = len(sizes), len(idle)
-    count = bundles * brokers + 2
-    cost = np.zeros(count)
+    cost = np.zeros(len(sizes) * len(idle) + 2)
     cost[-2:] = -1, 1
-    rows, low, high = _usage_rows(sizes, idle, capacity, count)
-    once = np.zeros((bundles, count))
-    for bundle in range(bundles):
-        once[bundle, bundle * brokers : (bundle + 1) * brokers] = 1
-    integrality = np.array([1] * (bundles * brokers) + [0, 0])
-    limits = Bounds(np.zeros(count), np.array([1.0] * (bundles * brokers) + [np.inf, np.inf]))
-    solved = milp(
-        cost,
-        integrality=integrality,
-        bounds=limits,
-        constraints=[LinearConstraint(rows, low, high), LinearConstraint(once, 1, 1)],
-    )
-    assert solved.success
-    return float(solved.fun)
+    return _solved(cost, sizes, idle, capacity)
 
 
 def _exact_moves(
     sizes: Floats, owner: np.ndarray[tuple[int], np.dtype[np.int64]], brokers: int, spread: float
 ) -> float:
+    cost = np.repeat(sizes, brokers)
+    cost[np.arange(len(sizes)) * brokers + owner] = 0.0
+    cost = np.append(cost, [0.0, 0.0])
+    return _solved(cost, sizes, np.zeros(brokers), np.ones(brokers), spread)
+
+
+def _solved(
+    cost: Floats, sizes: Floats, idle: Floats, capacity: Floats, spread: float = np.inf
+) -> float:
+    """The lowest cost by an exact solver. Columns: bundle i on broker j, then lowest and highest
+    usage, which are at most `spread` apart.
+    """
+    # Here, because it takes most of a second in every process of a run.
     from scipy.optimize import Bounds, LinearConstraint, milp
 
-    bundles = len(sizes)
-    count = bundles * brokers + 2
-    cost = np.zeros(count)
-    for bundle in range(bundles):
-        for broker in range(brokers):
-            cost[bundle * brokers + broker] = 0.0 if owner[bundle] == broker else sizes[bundle]
-    rows, low, high = _usage_rows(sizes, np.zeros(brokers), np.ones(brokers), count)
-    once = np.zeros((bundles + 1, count))
-    for bundle in range(bundles):
-        once[bundle, bundle * brokers : (bundle + 1) * brokers] = 1
-    once[-1, -2:] = -1, 1
-    at_least, at_most = np.array([1.0] * bundles + [0.0]), np.array([1.0] * bundles + [spread])
-    integrality = np.array([1] * (bundles * brokers) + [0, 0])
-    limits = Bounds(np.zeros(count), np.array([1.0] * (bundles * brokers) + [np.inf, np.inf]))
-    constraints = [LinearConstraint(rows, low, high), LinearConstraint(once, at_least, at_most)]
-    solved = milp(cost, integrality=integrality, bounds=limits, constraints=constraints)
+    bundles, brokers = len(sizes), len(idle)
+    places = bundles * brokers
+    once = np.hstack([np.kron(np.eye(bundles), np.ones(brokers)), np.zeros((bundles, 2))])
+    apart = np.zeros((1, places + 2))
+    apart[0, -2:] = -1, 1
+    solved = milp(
+        cost,
+        integrality=np.array([1] * places + [0, 0]),
+        bounds=Bounds(np.zeros(places + 2), np.array([1.0] * places + [np.inf, np.inf])),
+        constraints=[
+            LinearConstraint(*_usage_rows(sizes, idle, capacity, places + 2)),
+            LinearConstraint(once, 1, 1),
+            LinearConstraint(apart, 0, spread),
+        ],
+    )
     assert solved.success
     return float(solved.fun)
 

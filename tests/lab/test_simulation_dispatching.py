@@ -10,14 +10,25 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
+from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
+    BrokerRates,
+    DispatchRate,
+    PublishRate,
+    RatePolicies,
+    Scope,
+    absolute,
+    effective,
+)
 from pulsar_rebalancer.lab.simulation.noise import Stream
-from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles import Floats
+from tests.modelled import a_scenario
 
 MIB = 2**20
 #: Looks are a thousandth more than a second apart, and what a full bucket is given is lost.
 CLOSE = 0.002
+TOPIC, NAMESPACE = DispatchRate(100), DispatchRate(200)
+NOTHING = DispatchRate(-1, -1)
 
 
 def _world(
@@ -30,17 +41,13 @@ def _world(
     they say otherwise.
     """
     told: dict[str, Any] = {
-        "title": "one broker",
-        "minutes": 10,
-        "bundles": 4,
-        "machines": {"plain": {"cores": 10, "cpu_idle": 10}},
         "brokers": [{"machine": "plain", "names": ["a"], "dispatch": dispatch or {}}],
         "traffic": [
             {"name": f"flow-{place}", "mib_in": 4, "even": True, **flow}
             for place, flow in enumerate(traffic or ({},))
         ],
     }
-    return drawn_world(Scenario.model_validate(told | changes), seed)
+    return drawn_world(a_scenario(**(told | changes)), seed)
 
 
 def _hour(world: World, minutes: int = 60) -> Floats:
@@ -92,10 +99,9 @@ def test_what_goes_out_is_what_the_tightest_limit_lets_out(
 @pytest.mark.heavy
 def test_every_subscription_has_a_limit_of_its_own_and_the_topic_one_for_all() -> None:
     three = {"fan_out": 3, "dispatch": {"subscription": {"messages": 100}}}
-    assert _hour(_world(three), 10)[1].mean() == pytest.approx(4 * 3 * 100, rel=CLOSE)
-    assert _hour(_world(three, dispatch={"topic": {"messages": 120}}), 10)[
-        1
-    ].mean() == pytest.approx(4 * 120, rel=CLOSE)
+    for topic, messages in (({}, 3 * 100), ({"topic": {"messages": 120}}, 120)):
+        out = _hour(_world(three, dispatch=topic), 10)[1]
+        assert out.mean() == pytest.approx(4 * messages, rel=CLOSE)
 
 
 def test_a_relative_limit_is_above_what_is_published() -> None:
@@ -129,8 +135,7 @@ def test_consumers_catch_up_when_there_is_less_to_send_and_then_all_is_as_it_was
     busy = {"kind": "steps", "at": [[10, 2], [20, 0.5]]}
     world = _world({"wave": busy}, dispatch={"broker": {"mib": 5}})
     world.lag_s = np.zeros(1)
-    waiting = []
-    out = []
+    waiting, out = [], []
     for minute in range(40):
         world.measure(60.0 * minute)
         waiting.append(float(world.backlog.sum()))
@@ -198,12 +203,8 @@ def test_an_hour_lets_out_no_more_than_the_buckets_allow_and_keeps_the_rest(
     chance = Stream(len(limiter), len(str(dispatch)))
     partitions, fan_out = chance.whole((3, 9)), chance.whole((1, 3))
     steps = [(minute, 4 * float(chance.uniform(1)[0])) for minute in (7, 22, 40)]
-    drawn = {
-        "even": False,
-        "partitions": partitions,
-        "fan_out": fan_out,
-        "wave": {"kind": "steps", "at": steps},
-    }
+    wave = {"kind": "steps", "at": steps}
+    drawn = {"even": False, "partitions": partitions, "fan_out": fan_out, "wave": wave}
     world = _world(
         drawn, dispatch=dispatch, dispatch_limiter=limiter, noise={"traffic": 0.1, "wander": 0.1}
     )
@@ -211,11 +212,8 @@ def test_an_hour_lets_out_no_more_than_the_buckets_allow_and_keeps_the_rest(
     out, data = measured[1].sum() * 60, measured[3].sum() * 60
     # An hour, and the full bucket it began with.
     seconds = 3601
-    for scope, limiters in (
-        ("broker", 1),
-        ("topic", partitions),
-        ("subscription", partitions * fan_out),
-    ):
+    limits = {"broker": 1, "topic": partitions, "subscription": partitions * fan_out}
+    for scope, limiters in limits.items():
         told = dispatch.get(scope, {})
         assert out <= told.get("messages", inf) * limiters * seconds
         assert data <= told.get("mib", inf) * MIB * limiters * seconds
@@ -224,15 +222,30 @@ def test_an_hour_lets_out_no_more_than_the_buckets_allow_and_keeps_the_rest(
     assert (world.backlog >= 0).all()
 
 
-@pytest.mark.heavy
-def test_the_same_seed_is_the_same_to_the_bit() -> None:
-    def after(seed: int) -> bytes:
-        world = _world(
-            seed=seed,
-            dispatch={"broker": {"mib": 3}, "topic": {"messages": 600}},
-            noise={"traffic": 0.1},
-        )
-        return _hour(world, 5).tobytes() + world.backlog.tobytes()
+@pytest.mark.parametrize(
+    ("scope", "policies", "counts"),
+    [
+        ("topic", RatePolicies(), DispatchRate(7)),
+        ("topic", RatePolicies(namespace=NAMESPACE), NAMESPACE),
+        ("topic", RatePolicies(topic=TOPIC, namespace=NAMESPACE), TOPIC),
+        ("topic", RatePolicies(topic=NOTHING, namespace=NAMESPACE), NAMESPACE),
+        ("topic", RatePolicies(topic=NOTHING), DispatchRate(7)),
+        (
+            "topic",
+            RatePolicies(topic=DispatchRate(-1, 5), namespace=NAMESPACE),
+            DispatchRate(-1, 5),
+        ),
+        ("subscription", RatePolicies(topic=TOPIC), TOPIC),
+        ("subscription", RatePolicies(), DispatchRate()),
+        ("broker", RatePolicies(topic=TOPIC, namespace=NAMESPACE), DispatchRate(9)),
+    ],
+)
+def test_the_nearest_level_that_limits_anything_counts(
+    scope: Scope, policies: RatePolicies, counts: DispatchRate
+) -> None:
+    assert effective(scope, policies, BrokerRates(messages=9, topic_messages=7)) == counts
 
-    assert after(1) == after(1)
-    assert after(1) != after(2)
+
+def test_a_relative_rate_adds_what_is_published_and_leaves_unlimited_parts_alone() -> None:
+    assert absolute(DispatchRate(10, -1, relative=True), PublishRate(49.9, 1e6)) == (59, 0)
+    assert absolute(DispatchRate(10, 5), PublishRate(49.9, 1e6)) == (10, 5)

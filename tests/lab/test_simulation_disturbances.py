@@ -1,7 +1,5 @@
 """Disturbances of a modelled cluster do what a scenario says, and change nothing else."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -9,25 +7,16 @@ from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.disturbances import DisturbedReports, Rival
 from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Disturbances
-from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.cluster.model import LoadReport
+from tests.modelled import a_scenario
 
 _ROUNDS = 200
 
 
 def _world(**disturbances: float) -> World:
     """Four equal brokers without noise, 32 equal bundles."""
-    written: dict[str, Any] = {
-        "title": "four brokers",
-        "minutes": 10,
-        "bundles": 32,
-        "machines": {"plain": {"cores": 10, "cpu_idle": 10, "cpu_per_mib": 10}},
-        "brokers": [{"machine": "plain", "names": ["a", "b", "c", "d"]}],
-        "traffic": [{"name": "all", "mib_in": 32, "even": True}],
-        "disturbances": disturbances,
-    }
-    return drawn_world(Scenario.model_validate(written), 1)
+    return drawn_world(a_scenario("abcd", 32, 10, disturbances=disturbances), 1)
 
 
 def _rounds(**disturbances: float) -> list[tuple[list[LoadReport], frozenset[str]]]:

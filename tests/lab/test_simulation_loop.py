@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import pytest
 
@@ -13,33 +14,13 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
 )
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.executor_model import REACTION_S
-from strategies.cluster.model import Command, Expected, LoadReport
+from strategies.cluster.model import Command, LoadReport
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import SHEDDERS
+from tests.control_topic import command
 
+IDLEST, NOW_MS = "broker-3:8080", START_MS + 1000
 HALF = EngineSettings("avg", "fixed", SHEDDERS["avg"].settings(max_unload=0.5))
-
-
-def command(
-    bundle: str, source: str, destination: str | None, expires_at_ms: int = 10_000_000_000_000
-) -> Command:
-    return Command(
-        "id",
-        "demo",
-        1,
-        1,
-        "unload" if destination is None else "transfer",
-        bundle,
-        source,
-        destination,
-        "avg",
-        "code",
-        "text",
-        {},
-        Expected(),
-        0,
-        expires_at_ms,
-    )
 
 
 def test_a_skewed_cluster_is_balanced_and_stays_so() -> None:
@@ -63,37 +44,30 @@ def test_every_command_gets_its_outcome_in_order() -> None:
     )
 
 
-def test_the_loop_is_deterministic() -> None:
-    first, second = (
-        list(islice(closed_loop(skewed_cluster(seed=3), EngineDecider(HALF)), 4)) for _ in range(2)
-    )
-    assert first == second
-
-
 def owner_of(cluster: PolledCluster, bundle: str) -> str | None:
     owners = dict(zip(cluster.world.names, cluster.world.ownership.owner.tolist(), strict=True))
     return cluster.world.fleet.names[owners[bundle]] if bundle in owners else None
 
 
-def test_an_executor_applies_a_command_once() -> None:
-    cluster = skewed_cluster()
-    cluster.collect()
+@pytest.fixture
+def cluster() -> PolledCluster:
+    made = skewed_cluster()
+    made.collect()
+    return made
+
+
+@pytest.fixture
+def move(cluster: PolledCluster) -> Command:
+    """Of the first bundle to the idlest broker."""
     bundle = cluster.world.names[0]
-    source = owner_of(cluster, bundle)
-    assert source is not None
-    move = command(bundle, source, "broker-3:8080")
-    first, second = cluster.carry_out((move, move), now_ms=START_MS + 1000)
-    assert (first.status, first.owner_before, first.owner_after) == (
-        "applied",
-        source,
-        "broker-3:8080",
-    )
-    assert first.ts == START_MS + 1000 + int(REACTION_S * 1000) + first.took_ms
-    assert (second.status, second.took_ms, second.owner_after) == (
-        "already-done",
-        0,
-        "broker-3:8080",
-    )
+    return command(bundle, str(owner_of(cluster, bundle)), IDLEST, issued_at_ms=0)
+
+
+def test_an_executor_applies_a_command_once(cluster: PolledCluster, move: Command) -> None:
+    first, second = cluster.carry_out((move, move), NOW_MS)
+    assert (first.status, first.owner_before, first.owner_after) == ("applied", move.source, IDLEST)
+    assert first.ts == NOW_MS + int(REACTION_S * 1000) + first.took_ms
+    assert (second.status, second.took_ms, second.owner_after) == ("already-done", 0, IDLEST)
 
 
 @pytest.mark.parametrize(
@@ -108,39 +82,29 @@ def test_an_executor_applies_a_command_once() -> None:
     ],
 )
 def test_an_executor_refuses_what_a_real_one_refuses(
-    change: dict[str, object], status: str, code: str
+    cluster: PolledCluster, move: Command, change: dict[str, Any], status: str, code: str
 ) -> None:
-    cluster = skewed_cluster()
-    cluster.collect()
-    bundle = cluster.world.names[0]
-    move = replace(command(bundle, str(owner_of(cluster, bundle)), "broker-3:8080"), **change)  # type: ignore[arg-type]
-    (outcome,) = cluster.carry_out((move,), now_ms=START_MS + 1000)
-    assert (outcome.status, outcome.owner_after) == (status, owner_of(cluster, move.bundle))
+    changed = replace(move, **change)
+    (outcome,) = cluster.carry_out((changed,), NOW_MS)
+    assert (outcome.status, outcome.owner_after) == (status, owner_of(cluster, changed.bundle))
     assert str(outcome.reason).startswith(f"{code}: ")
 
 
-def test_a_bundle_that_is_unloaded_never_comes_back_to_the_idlest_broker() -> None:
-    cluster = skewed_cluster()
-    cluster.collect()
-    idlest = "broker-3:8080"
-    bundle = next(name for name in cluster.world.names if owner_of(cluster, name) == idlest)
-    (outcome,) = cluster.carry_out((command(bundle, idlest, None),), now_ms=START_MS + 1000)
+def test_a_bundle_that_is_unloaded_never_comes_back_to_the_idlest_broker(
+    cluster: PolledCluster,
+) -> None:
+    bundle = next(name for name in cluster.world.names if owner_of(cluster, name) == IDLEST)
+    (outcome,) = cluster.carry_out((command(bundle, IDLEST, issued_at_ms=0),), NOW_MS)
     assert (outcome.status, outcome.owner_after) == ("applied", "broker-6:8080")
 
 
-def test_a_split_leaves_two_bundles_on_the_broker() -> None:
-    cluster = skewed_cluster()
-    cluster.collect()
-    bundle = cluster.world.names[0]
-    source = str(owner_of(cluster, bundle))
-    (outcome,) = cluster.carry_out(
-        (replace(command(bundle, source, None), action="split"),), now_ms=START_MS + 1000
-    )
-    assert (outcome.status, outcome.owner_after) == ("applied", source)
-    report, *_ = (
-        seen for seen in cluster.collect() if isinstance(seen, LoadReport) and seen.broker == source
-    )
+def test_a_split_leaves_two_bundles_on_the_broker(cluster: PolledCluster, move: Command) -> None:
+    split = replace(move, action="split", destination=None)
+    (outcome,) = cluster.carry_out((split,), NOW_MS)
+    assert (outcome.status, outcome.owner_after) == ("applied", move.source)
+    seen = [one for one in cluster.collect() if isinstance(one, LoadReport)]
+    report, *_ = (one for one in seen if one.broker == move.source)
     assert report.bundles is not None
     halves = {"shop/orders/0x00000000_0x01000000", "shop/orders/0x01000000_0x02000000"}
     assert halves <= set(report.bundles.names)
-    assert bundle not in report.bundles.names
+    assert move.bundle not in report.bundles.names

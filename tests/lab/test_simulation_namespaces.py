@@ -17,6 +17,7 @@ from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles import namespace_of
 from strategies.errors import SettingsError
+from tests.modelled import a_scenario
 
 OWN = {
     "namespaces": ["shop/orders"],
@@ -35,18 +36,14 @@ def _scenario(**changes: Any) -> Scenario:
     clicks.
     """
     told: dict[str, Any] = {
-        "title": "two namespaces",
-        "minutes": 10,
         "bundles": 16,
-        "machines": {"plain": {"cores": 10, "cpu_idle": 10, "cpu_per_mib": 25}},
-        "brokers": [{"machine": "plain", "names": ["a", "b", "c", "d"]}],
         "namespaces": [{"name": "shop/orders", "share": 3}, {"name": "shop/clicks"}],
         "traffic": [
             {"name": "orders", "namespace": "shop/orders", "mib_in": 8, "partitions": 50},
             {"name": "clicks", "namespace": "shop/clicks", "mib_in": 8, "even": True},
         ],
     }
-    return Scenario.model_validate(told | changes)
+    return a_scenario("abcd", **(told | changes))
 
 
 def _owners(world: World) -> Mapping[str, set[str]]:
@@ -77,12 +74,7 @@ def test_bundles_are_shared_out_and_topics_fall_on_their_own() -> None:
 def test_one_namespace_of_another_name_is_the_same_cluster() -> None:
     flow = {"name": "all", "mib_in": 8}
     named = drawn_world(_scenario(namespaces=[{"name": "t/n"}], traffic=[flow]), 3)
-    plain = drawn_world(
-        Scenario.model_validate(
-            _scenario().model_dump(exclude={"namespaces"}) | {"traffic": [flow]}
-        ),
-        3,
-    )
+    plain = drawn_world(a_scenario("abcd", 16, traffic=[flow]), 3)
     for world in (named, plain):
         world.measure(60)
     assert named.sampled.tobytes() == plain.sampled.tobytes()
@@ -93,9 +85,8 @@ def test_one_namespace_of_another_name_is_the_same_cluster() -> None:
 @pytest.mark.parametrize("bundles", [2, 7, 16, 101])
 def test_every_bundle_has_one_namespace(bundles: int) -> None:
     shares = [{"name": "t/a", "share": 0.3}, {"name": "t/b", "share": 0.3}]
-    places = _scenario(
-        bundles=bundles, namespaces=shares, traffic=[{"name": "x", "namespace": "t/a", "mib_in": 1}]
-    ).places
+    flow = {"name": "x", "namespace": "t/a", "mib_in": 1}
+    places = _scenario(bundles=bundles, namespaces=shares, traffic=[flow]).places
     assert [row for rows in places.values() for row in rows] == list(range(bundles))
 
 
@@ -175,9 +166,7 @@ def test_the_limit_of_a_namespace_counts_for_its_topics_only() -> None:
 
 
 def test_the_number_of_bundles_may_be_another_and_too_few_is_said() -> None:
-    assert (
-        make(RunRequest("namespaces", 1, changes={"bundles": 640, "minutes": 2})).figures
-        is not None
-    )
+    made = make(RunRequest("namespaces", 1, changes={"bundles": 640, "minutes": 2}))
+    assert made.figures is not None
     with pytest.raises(SettingsError, match="leave none for"):
         RunRequest("namespaces", 1, changes={"bundles": 8}).task()

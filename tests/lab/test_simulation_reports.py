@@ -8,13 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from pulsar_rebalancer.lab.simulation.broker_reports import writes_again
 from pulsar_rebalancer.lab.simulation.closed_loop import outcome_reports
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.wire.codec import decode
 from sinks.wire.origin import Position, WireLimits, pack_origin
-from strategies.cluster.model import LoadReport, Outcome, OutcomeReport, Sweep, TelemetryRecord
+from strategies.cluster.model import (
+    Figures,
+    LoadReport,
+    Outcome,
+    OutcomeReport,
+    Resource,
+    Sweep,
+    TelemetryRecord,
+    Traffic,
+)
 
 REAL_REPORT = Path(__file__).parents[1] / "data" / "load-report-4.2.4.json"
 
@@ -90,18 +101,14 @@ def same_report(direct: LoadReport, wired: LoadReport) -> None:
         assert np.array_equal(getattr(wired.bundles, column), getattr(direct.bundles, column))
 
 
-def test_a_digest_changes_when_a_sample_does() -> None:
-    first, second = (
-        one for one in passes(2) if isinstance(one, LoadReport) and one.broker == "broker-1:8080"
+def test_a_digest_changes_when_a_sample_does_and_stays_while_it_does() -> None:
+    first, later, again = (
+        one
+        for records in (passes(2), passes())
+        for one in records
+        if isinstance(one, LoadReport) and one.broker == "broker-1:8080"
     )
-    assert first.digest != second.digest
-
-
-def test_a_digest_stays_while_a_sample_does() -> None:
-    (first, *_), (again, *_) = passes(), passes()
-    assert isinstance(first, LoadReport)
-    assert isinstance(again, LoadReport)
-    assert first.digest == again.digest
+    assert first.digest == again.digest != later.digest
 
 
 def test_an_outcome_is_fed_back_as_it_is() -> None:
@@ -129,3 +136,33 @@ def test_a_silent_broker_is_named_as_missing() -> None:
     assert len(reports) == 7
     assert "broker-3:8080" not in sweep.brokers
     assert dict(sweep.missing) == {"broker-3:8080": "no answer"}
+
+
+def told(rate: float = 0.0, *, mib: float = 0.0, bundles: int = 0, usage: float = 0.0) -> Figures:
+    return Figures(
+        cpu=Resource(100 * usage, 100.0),
+        traffic=Traffic(msg_rate_in=rate, msg_throughput_out=mib * 1048576),
+        bundle_count=bundles,
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "age_ms", "written"),
+    [
+        (told(1000), told(1101), 0, True),
+        (told(1000), told(1100), 0, False),
+        (told(1000), told(899), 0, True),
+        (told(0), told(1), 0, True),
+        (told(usage=0.5), told(usage=0.599), 0, False),
+        (told(usage=0.5), told(usage=0.601), 0, True),
+        (told(mib=10), told(mib=12), 0, True),
+        (told(bundles=9), told(bundles=10), 0, True),
+        (told(bundles=10), told(bundles=11), 0, False),
+        (told(), told(), 900_000, False),
+        (told(), told(), 900_001, True),
+    ],
+)
+def test_a_report_is_written_after_a_change_of_ten_percent_or_points_or_a_quarter_of_an_hour(
+    before: Figures, now: Figures, age_ms: int, written: bool
+) -> None:
+    assert writes_again(before, now, age_ms) == written

@@ -16,6 +16,7 @@ from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.segments import HASHES, Keys, Segment, segments_of
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles import parse_bundle
+from tests.modelled import a_scenario
 
 EVEN = Keys(np.ones(1))
 A_SAMPLE_S, A_MINUTE = 10, 6
@@ -101,15 +102,8 @@ def scenario(**changes: Any) -> Scenario:
         "segments": {"topics": 2},
         "wave": {"kind": "steps", "at": [[2, 16], [12, 1]]},
     }
-    tree: dict[str, Any] = {
-        "title": "scalable topics",
-        "minutes": 30,
-        "bundles": 16,
-        "machines": {"plain": {"cpu_per_mib": 3}},
-        "brokers": [{"machine": "plain", "count": 3}],
-        "traffic": [flow],
-    }
-    return Scenario.model_validate(tree | changes)
+    told: dict[str, Any] = {"minutes": 30, "bundles": 16, "traffic": [flow]}
+    return a_scenario("abc", cpu_per_mib=3, **(told | changes))
 
 
 def measured(world: World, minutes: int) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
@@ -166,9 +160,9 @@ def test_a_split_of_a_bundle_parts_segments_by_their_hashes(share: float) -> Non
     assert ((flow.places >= 0) & (flow.places < 1)).all()
     world.measure(9 * 60.0)
     assert len(world.demand.topics) == 3
-    assert world.demand.together(
-        world.demand.parts(np.full(3, 420.0), np.full(3, 480.0), np.zeros(3, dtype=np.int64))
-    )[2].sum() == pytest.approx(before.sum())
+    of_a_minute = np.full(3, 420.0), np.full(3, 480.0), np.zeros(3, dtype=np.int64)
+    after = world.demand.together(world.demand.parts(*of_a_minute))[2]
+    assert after.sum() == pytest.approx(before.sum())
 
 
 def test_seeds_put_segments_into_other_bundles_and_the_same_seed_into_the_same() -> None:

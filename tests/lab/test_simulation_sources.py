@@ -57,15 +57,6 @@ def test_bundles_of_a_broker_that_died_stay_on_the_brokers_their_policy_names(
     assert destinations(made(bound, who)) == {"broker-3:8080"}
 
 
-def with_trace(folder: Path, figures: str) -> Path:
-    (folder / "load.csv").write_text(figures)
-    path = folder / "traced.toml"
-    path.write_text(
-        SCENARIO.replace("[[happenings]]", "[[unused]]").partition("[[unused]]")[0] + TRAFFIC
-    )
-    return path
-
-
 TRAFFIC = (
     '[[traffic]]\nname = "all"\nmib_in = 40\nwave = { kind = "trace", interval_s = 120, file '
     '= "load.csv" }\n'
@@ -75,7 +66,10 @@ TRAFFIC = (
 def test_load_follows_a_recorded_trace_whose_mean_is_the_load_of_the_scenario(
     tmp_path: Path,
 ) -> None:
-    path = with_trace(tmp_path, "# minute, bytes per second\n0, 1000\n2, 3000\n\n4, 2000\n")
+    figures = "# minute, bytes per second\n0, 1000\n2, 3000\n\n4, 2000\n"
+    (tmp_path / "load.csv").write_text(figures)
+    path = tmp_path / "traced.toml"
+    path.write_text(SCENARIO.partition("[[happenings]]")[0] + TRAFFIC)
     (flow,) = catalog.load(str(path)).scenario.traffic
     assert flow.wave is not None
     assert flow.wave.kind == "trace"

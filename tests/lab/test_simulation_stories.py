@@ -14,12 +14,8 @@ from pulsar_rebalancer.lab.simulation.timeline import Timeline
 def _run(
     scenario: str, seed: int = 1, who: str | None = None, **changes: Any
 ) -> tuple[Made, Timeline]:
-    made = make(
-        RunRequest(
-            scenario, seed, None if who is None else StrategyChoice.read(who), changes=changes
-        ),
-        keep=True,
-    )
+    choice = None if who is None else StrategyChoice.read(who)
+    made = make(RunRequest(scenario, seed, choice, changes=changes), keep=True)
     assert made.timeline is not None
     return made, made.timeline
 
@@ -67,22 +63,16 @@ def test_threshold_shedder_moves_again_because_its_average_lags_behind() -> None
 
 @pytest.mark.lab
 def test_a_bundle_that_is_unloaded_without_a_destination_may_come_back() -> None:
-    runs = [_run("e3-threshold-equal", seed)[1] for seed in range(2, 6)]
-    assert any(move.source == move.destination for timeline in runs for move in timeline.moved())
-    named = [
-        _run("e3-threshold-equal", seed, "threshold/fixed+least_resource_usage")[1]
-        for seed in range(2, 6)
-    ]
-    assert not any(
-        move.source == move.destination for timeline in named for move in timeline.moved()
-    )
+    for who, comes_back in ((None, True), ("threshold/fixed+least_resource_usage", False)):
+        runs = [_run("e3-threshold-equal", seed, who)[1] for seed in range(2, 6)]
+        moves = [move for timeline in runs for move in timeline.moved()]
+        assert any(move.source == move.destination for move in moves) == comes_back
 
 
 @pytest.mark.lab
 def test_moves_that_take_longer_than_a_round_are_told_when_they_are_done() -> None:
-    made, line = _run(
-        "hundred-new-brokers", who="threshold/parity+least_resource_usage", minutes=12
-    )
+    who = "threshold/parity+least_resource_usage"
+    made, line = _run("hundred-new-brokers", who=who, minutes=12)
     assert line.rounds == 12
     assert made.figures["bundles_moved"] > 300
 
@@ -97,11 +87,10 @@ def test_the_fixed_rules_leave_jitter_alone() -> None:
 @pytest.mark.lab
 @pytest.mark.parametrize("name", catalog.names())
 def test_every_scenario_runs_and_its_published_figures_have_names(name: str) -> None:
-    request = run_requests(
-        [name], (), [1], changes={"minutes": max(12, min(30, catalog.load(name).scenario.minutes))}
-    )[0]
-    made = make(request)
-    for one in catalog.load(name).scenario.published:
+    scenario = catalog.load(name).scenario
+    minutes = max(12, min(30, scenario.minutes))
+    made = make(run_requests([name], (), [1], changes={"minutes": minutes})[0])
+    for one in scenario.published:
         assert hasattr(made.figures, one.figure), one.figure
     assert made.figures["share_with_reason"] == 1.0
 

@@ -19,6 +19,10 @@ def _mean(wave: Wave | None, begin_s: float, end_s: float, chance: float = 0.0) 
     return float(mean_between(summed_of(wave, chance), np.array([begin_s]), np.array([end_s]))[0])
 
 
+def _minutes(wave: Wave, count: int, shift_s: float = 0) -> list[float]:
+    return [_mean(wave, 60.0 * n + shift_s, 60.0 * (n + 1) + shift_s) for n in range(count)]
+
+
 def test_steady_is_one_at_any_time() -> None:
     assert _mean(None, -60, 0) == 1
     assert _mean(None, 1e6, 1e6 + 60) == 1
@@ -26,20 +30,14 @@ def test_steady_is_one_at_any_time() -> None:
 
 def test_a_step_in_the_middle_of_a_period_counts_half() -> None:
     wave = Steps(kind="steps", at=((1, 3.0),))
-    assert _mean(wave, 0, 60) == 1
+    assert _minutes(wave, 2) == [1, 3]
     assert _mean(wave, 30, 90) == 2
-    assert _mean(wave, 60, 120) == 3
 
 
 def test_consumers_on_and_off_for_a_minute_show_as_ones_and_zeros_at_the_right_moments() -> None:
     wave = OnOff(kind="on-off", on_s=60, off_s=60, phase_s=0)
-    assert [_mean(wave, 60.0 * n, 60.0 * (n + 1)) for n in range(4)] == [1, 0, 1, 0]
-    assert [_mean(wave, 60.0 * n + 30, 60.0 * (n + 1) + 30) for n in range(4)] == [
-        0.5,
-        0.5,
-        0.5,
-        0.5,
-    ]
+    assert _minutes(wave, 4) == [1, 0, 1, 0]
+    assert _minutes(wave, 4, shift_s=30) == [0.5] * 4
 
 
 def test_on_and_off_begins_when_it_is_told_to() -> None:
@@ -60,17 +58,12 @@ def test_a_day_is_highest_at_its_peak_lowest_at_night_and_even_in_all() -> None:
     )
 
 
-def test_a_trace_is_repeated() -> None:
+def test_a_trace_is_repeated_and_before_the_start_it_is_as_at_the_start() -> None:
     wave = Trace(kind="trace", interval_s=60, factors=(1, 2, 3))
-    assert [_mean(wave, 60.0 * n, 60.0 * (n + 1)) for n in range(5)] == [1, 2, 3, 1, 2]
+    assert _minutes(wave, 5) == [1, 2, 3, 1, 2]
     assert _mean(wave, 30, 90) == 1.5
-
-
-def test_before_the_start_a_trace_is_as_at_the_start() -> None:
-    wave = Trace(kind="trace", interval_s=60, factors=(1, 2, 3))
-    assert [_mean(wave, -120, -60), _mean(wave, -30, 30), _mean(wave, -60, 120)] == pytest.approx(
-        [1, 1, 4 / 3]
-    )
+    assert (_mean(wave, -120, -60), _mean(wave, -30, 30)) == pytest.approx((1, 1))
+    assert _mean(wave, -60, 120) == pytest.approx(4 / 3)
 
 
 def test_somebody_who_waits_sees_half_of_what_goes_on_and_off() -> None:

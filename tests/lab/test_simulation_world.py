@@ -8,23 +8,15 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
-from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.world import World
+from tests.modelled import a_scenario
 
 
 def _world(seed: int = 1, **changes: Any) -> World:
     """Two equal brokers without noise, four equal bundles, two on each; 1 MiB/s and 1024 messages/s
     in per bundle.
     """
-    told: dict[str, Any] = {
-        "title": "two brokers",
-        "minutes": 10,
-        "bundles": 4,
-        "machines": {"plain": {"cores": 10, "cpu_idle": 10, "cpu_per_mib": 25}},
-        "brokers": [{"machine": "plain", "names": ["a", "b"]}],
-        "traffic": [{"name": "all", "mib_in": 4, "even": True}],
-    }
-    return drawn_world(Scenario.model_validate(told | changes), seed)
+    return drawn_world(a_scenario(**changes), seed)
 
 
 def test_usage_is_what_traffic_costs_on_the_machine() -> None:
@@ -77,18 +69,6 @@ def test_what_consumers_did_not_read_is_read_when_they_come_back() -> None:
     assert world.backlog.sum() == pytest.approx(0)
 
 
-def test_a_broker_at_its_limit_sends_less_and_the_rest_waits() -> None:
-    world = _world(
-        brokers=[
-            {"machine": "plain", "names": ["a"], "dispatch_mib": 1},
-            {"machine": "plain", "names": ["b"]},
-        ]
-    )
-    world.measure(60)
-    assert world.totals[3].tolist() == pytest.approx([2**20, 2 * 2**20], rel=0.002)
-    assert world.backlog.sum() == pytest.approx(1024 * 60, rel=0.002)
-
-
 def test_a_split_changes_who_carries_nothing_but_what_can_be_moved() -> None:
     world = _world()
     world.measure(60)
@@ -106,20 +86,8 @@ def test_a_split_changes_who_carries_nothing_but_what_can_be_moved() -> None:
 
 
 def test_another_seed_is_another_cluster_and_the_same_seed_is_the_same_to_the_bit() -> None:
-    noisy = {
-        "traffic": 0.02,
-        "wander": 0.05,
-        "cpu_points": 2,
-        "cpu_bias": 0.05,
-        "spikes_a_day": 20,
-        "spike_points": 20,
-    }
-    drawn = [{"name": "all", "mib_in": 4, "partitions": 40}]
-
     def after(seed: int) -> bytes:
-        world = _world(seed, noise=noisy, traffic=drawn)
-        for minute in range(5):
-            world.measure(60.0 * minute)
+        world = _noisy(seed, 5, spikes_a_day=20, spike_points=20)
         return world.cpu.tobytes() + world.sampled.tobytes()
 
     assert after(1) == after(1)
@@ -128,11 +96,13 @@ def test_another_seed_is_another_cluster_and_the_same_seed_is_the_same_to_the_bi
 
 def test_the_figures_of_a_seed_are_these_on_every_machine() -> None:
     """Written down once: a machine that computes others has another arithmetic."""
-    noisy = {"traffic": 0.02, "wander": 0.05, "cpu_points": 2, "cpu_bias": 0.05}
-    world = _world(7, noise=noisy, traffic=[{"name": "all", "mib_in": 4, "partitions": 40}])
-    for minute in range(3):
+    figures = [figure.hex() for figure in _noisy(7, 3).cpu.tolist()]
+    assert figures == ["0x1.39206ddfe501cp+4", "0x1.4ffa18711a18ap+4"]
+
+
+def _noisy(seed: int, minutes: int, **spikes: float) -> World:
+    noise = {"traffic": 0.02, "wander": 0.05, "cpu_points": 2, "cpu_bias": 0.05, **spikes}
+    world = _world(seed, noise=noise, traffic=[{"name": "all", "mib_in": 4, "partitions": 40}])
+    for minute in range(minutes):
         world.measure(60.0 * minute)
-    assert [figure.hex() for figure in world.cpu.tolist()] == FIGURES
-
-
-FIGURES = ["0x1.39206ddfe501cp+4", "0x1.4ffa18711a18ap+4"]
+    return world

@@ -2,6 +2,8 @@
 move.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,35 +11,17 @@ from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, closed_l
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Membership, Move, Timeline, Tracer
 from strategies.cluster.model import Outcome, Round
-from strategies.cluster.round_figures import Spread
 from strategies.fold.engine import EngineSettings
+from tests.world.timelines import A, B, C
 
-A, B, C = "a:8080", "b:8080", "c:8080"
-NOTHING = Spread(0.0, 0.0, 0.0)
+RECORD = next(iter(closed_loop(skewed_cluster(), EngineDecider(EngineSettings())))).round
 
 
 def a_round(number: int, **usage: float) -> Round:
     names = {"a": A, "b": B, "c": C}
     figures = {names[key]: value for key, value in usage.items()}
-    return Round(
-        cluster="c1",
-        round=number,
-        epoch=1,
-        ts=60_000 * number,
-        closed_by="sweep",
-        strategy="avg/fixed",
-        brokers=tuple(figures),
-        stale={},
-        usage=figures,
-        usage_after=figures,
-        spread=NOTHING,
-        spread_after=NOTHING,
-        throughput_spread=NOTHING,
-        commands=(),
-        skips=(),
-        digest="",
-        version="",
-    )
+    ts = 60_000 * number
+    return replace(RECORD, round=number, ts=ts, brokers=tuple(figures), usage=figures)
 
 
 def traced(*rounds: Round) -> Timeline:
@@ -90,15 +74,14 @@ def test_a_closed_loop_is_written_down_with_reasons_and_outcomes() -> None:
 
 
 def test_a_move_that_was_refused_did_not_happen() -> None:
-    assert not Move(0, 0, "t/n/0x00000000_0xffffffff", A, B, "unload", outcome="refused").happened
-    assert Move(0, 0, "t/n/0x00000000_0xffffffff", A, B, "unload").happened
+    move = Move(0, 0, "t/n/0x00000000_0xffffffff", A, B, "unload")
+    assert move.happened
+    assert not replace(move, outcome="refused").happened
 
 
 def test_an_outcome_of_an_unknown_command_changes_nothing() -> None:
     tracer = Tracer(Timeline("a test", "recorded", strategy="avg/fixed"))
-    tracer.outcome(
-        Outcome("nobody's", "c1", "t/n/0x00000000_0xffffffff", "applied", None, A, B, 5, 60_000)
-    )
+    tracer.outcome(Outcome("nobody's", "c1", "t/n/0x0_0x1", "applied", None, A, B, 5, 60_000))
     assert tracer.timeline().moves == ()
 
 

@@ -2,7 +2,7 @@
 not see.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
 from typing import TypeVar
@@ -11,64 +11,42 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult
-from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
+from pulsar_rebalancer.lab.simulation.timeline import Move
 from pulsar_rebalancer.lab.tables.tune import sentence
 from pulsar_rebalancer.lab.tune.search import SearchResult, drawn, search
 from pulsar_rebalancer.settings.load import load
 from strategies.shedding.registry import SHEDDERS
+from tests.world.timelines import A, B, a_run
 
 T = TypeVar("T")
 #: Title of a job → spread in points and moves on the training part, the same on the test part.
-Costs = Mapping[str, tuple[float, int, float, int]]
+Costs = dict[str, tuple[float, int, float, int]]
 
 
 def answered(spread: float, moves: int, rounds: int) -> BacktestResult:
     usage = np.full((rounds, 2), 0.5)
     usage[:, 0] += spread / 100
-    moved = tuple(
-        Move(0, 0, f"t/n/0x{number:08x}_0xffffffff", "a:1", "b:1", "transfer")
-        for number in range(moves)
-    )
-    reached = np.zeros(rounds, dtype=np.bool_)
-    line = Timeline(
-        "",
-        "re-assigned",
-        "c",
-        "",
-        60_000 * np.arange(rounds),
-        ("a:1", "b:1"),
-        usage,
-        usage,
-        usage,
-        usage,
-        reached,
-        moved,
-    )
-    return BacktestResult((line,), 0, 0, 0)
+    moved = [Move(0, 0, f"t/n/{number}", A, B, "transfer") for number in range(moves)]
+    return BacktestResult((a_run(usage, moved, kind="re-assigned"),), 0, 0, 0)
 
 
 def found(costs: Costs, rounds: int = 1440) -> SearchResult:
     def run(jobs: Sequence[BacktestJob], keep: Callable[[BacktestResult], T]) -> list[T]:
-        return [
-            keep(
-                answered(
-                    *costs[job.title][:2] if job.since_ms is None else costs[job.title][2:], rounds
-                )
-            )
-            for job in jobs
-        ]
+        def part(job: BacktestJob) -> BacktestResult:
+            training, test = costs[job.title][:2], costs[job.title][2:]
+            return answered(*training if job.since_ms is None else test, rounds)
+
+        return [keep(part(job)) for job in jobs]
 
     settings = load()
-    sets = [
-        ((f"shedding.avg.{title}",), settings) for title in costs if title != "current settings"
-    ]
+    sets = [((f"shedding.avg.{title}",), settings) for title in costs]
+    costs = costs | {"current settings": (10.0, 5, 10.0, 5)}
     return search(Path("never-read"), settings, sets, 0, run)
 
 
 def test_what_is_better_on_both_parts_is_best() -> None:
     one = found(
         {
-            "current settings": (10.0, 5, 10.0, 5),
             "low_threshold=5": (6.0, 4, 7.0, 4),
             "low_threshold=8": (8.0, 4, 8.0, 4),
         }
@@ -80,14 +58,13 @@ def test_what_is_better_on_both_parts_is_best() -> None:
 
 
 def test_what_is_better_on_the_training_part_alone_is_not() -> None:
-    one = found({"current settings": (10.0, 5, 10.0, 5), "low_threshold=5": (6.0, 4, 11.0, 4)})
+    one = found({"low_threshold=5": (6.0, 4, 11.0, 4)})
     assert one.best is None
     assert sentence(one).startswith("Keep the current settings")
 
 
 def test_the_front_holds_what_no_other_beats() -> None:
     costs = {
-        "current settings": (10.0, 5, 10.0, 5),
         "low=1": (4.0, 9, 4.0, 9),
         "low=2": (12.0, 1, 12.0, 1),
         "low=3": (11.0, 6, 1.0, 0),
@@ -96,9 +73,7 @@ def test_the_front_holds_what_no_other_beats() -> None:
 
 
 def test_little_data_is_said_to_be_little() -> None:
-    one = found(
-        {"current settings": (10.0, 5, 10.0, 5), "low_threshold=5": (6.0, 4, 7.0, 4)}, rounds=20
-    )
+    one = found({"low_threshold=5": (6.0, 4, 7.0, 4)}, rounds=20)
     assert "too little to rely on" in sentence(one)
 
 

@@ -5,10 +5,10 @@ that keep today's behaviour, and what is refused.
 import json
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from math import nan
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
@@ -18,6 +18,7 @@ from tests.lab.test_columnar_fold import an_hour
 from tests.separate_back_tests import DAY_MS, MINUTE_MS, check_defaults
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.test_broker_conf import AVG, STOCK, written
+from tests.world.timelines import A, B, a_run
 
 ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT / "tests/data/recordings"
@@ -43,6 +44,10 @@ def hour(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stored(file: Path, lines: Iterable[bytes]) -> Path:
     file.write_bytes(b"".join(line + b"\n" for line in lines))
     return file
+
+
+def in_cluster(name: str, line: bytes) -> bytes:
+    return json.dumps(json.loads(line) | {"cluster": name}).encode()
 
 
 def preview(*words: object) -> Answer:
@@ -133,11 +138,8 @@ def test_the_page_begins_with_the_same_sentence_and_has_the_lines(
 
 @pytest.mark.lab
 def test_several_clusters_are_previewed_one_by_one(tmp_path: Path) -> None:
-    lines = [
-        json.dumps(json.loads(line) | {"cluster": cluster}).encode()
-        for line in islice(an_hour(), 4 * 8)
-        for cluster in ("east", "west")
-    ]
+    hour = islice(an_hour(), 4 * 8)
+    lines = [in_cluster(name, line) for line in hour for name in ("east", "west")]
     answer = preview(stored(tmp_path / "two.jsonl", lines))
     assert answer.code == 0, answer.err
     assert "east: In a simulation of the recorded" in answer.words
@@ -146,7 +148,6 @@ def test_several_clusters_are_previewed_one_by_one(tmp_path: Path) -> None:
 
 @pytest.mark.lab
 def test_the_extensible_load_manager_stays_as_it_is() -> None:
-    pytest.importorskip("pyarrow")
     recording = SHARED / "extensible-steady-uneven.jsonl.gz"
     if not recording.exists():
         pytest.skip("the shared recordings are not here")
@@ -190,11 +191,7 @@ def test_a_recording_without_load_is_a_sentence(tmp_path: Path) -> None:
 @pytest.mark.lab
 def test_a_cluster_without_load_has_no_sentence(tmp_path: Path) -> None:
     lines = [*islice(an_hour(), 5 * 8)]
-    lines += [
-        json.dumps(json.loads(line) | {"cluster": "east"}).encode()
-        for line in lines
-        if b'"kind":"sweep"' in line
-    ]
+    lines += [in_cluster("east", line) for line in lines if b'"kind":"sweep"' in line]
     found = preview(stored(tmp_path / "some.jsonl", lines), "--json").json
     assert [one["cluster"] for one in found["clusters"]] == ["c1"]
     assert [one["cluster"] for one in found["runs"][0]["clusters"]] == ["c1", "east"]
@@ -228,23 +225,9 @@ def test_clusters_of_both_load_managers_are_previewed_one_by_one(tmp_path: Path)
 
 def timeline(spread: float, moved: int, *, days: int = 2, clients: float = 3.0) -> Timeline:
     """A run of whole days in which bundles move in the first round."""
-    times = np.arange(0, days * DAY_MS, MINUTE_MS, dtype=np.int64)
-    usage = np.tile(np.array([0.5, 0.5 - spread / 100]), (len(times), 1))
-    kinds = [Move(0, 0, f"t/n/{n}", "a:1", "b:1", "unload", clients=clients) for n in range(moved)]
-    return Timeline(
-        title="",
-        kind="re-assigned",
-        cluster="c",
-        strategy="avg/parity",
-        times_ms=times,
-        brokers=("a:1", "b:1"),
-        usage=usage,
-        msg_rate=usage.copy(),
-        msg_throughput=usage.copy(),
-        lasting=usage.copy(),
-        reached=np.ones(len(times), dtype=np.bool_),
-        moves=tuple(kinds),
-    )
+    usage = [(0.5, 0.5 - spread / 100)] * (days * DAY_MS // MINUTE_MS)
+    moves = [Move(0, 0, f"t/n/{n}", A, B, "unload", clients=clients) for n in range(moved)]
+    return a_run(usage, moves, kind="re-assigned")
 
 
 _MOVED = "groups of topics (bundles) between brokers"
@@ -252,46 +235,29 @@ _APART = "percentage points of load apart on average with"
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "moves", "points"),
+    ("spreads", "moved", "moves", "points"),
     [
-        (
-            timeline(20.0, 6),
-            timeline(12.0, 2_800),
-            f"Pulsar 5.0 moves {_MOVED} 2,800 times, Pulsar 4.2 6 times",
-            f"12.0 {_APART} Pulsar 5.0, 20.0 with Pulsar 4.2",
-        ),
-        (
-            timeline(5.0, 0),
-            timeline(5.0, 1),
-            f"Pulsar 5.0 moves {_MOVED} once, Pulsar 4.2 never",
-            f"5.0 {_APART} both",
-        ),
-        (
-            timeline(5.0, 3),
-            timeline(6.0, 3),
-            f"Pulsar 5.0 and Pulsar 4.2 both move {_MOVED} 3 times",
-            f"6.0 {_APART} Pulsar 5.0, 5.0 with Pulsar 4.2",
-        ),
-        (
-            timeline(5.0, 0),
-            timeline(5.0, 0),
-            f"neither Pulsar 5.0 nor Pulsar 4.2 moves {_MOVED}",
-            f"5.0 {_APART} both",
-        ),
+        ((20.0, 12.0), (6, 2_800), "Pulsar 5.0 moves {} 2,800 times, Pulsar 4.2 6 times", None),
+        ((5.0, 5.0), (0, 1), "Pulsar 5.0 moves {} once, Pulsar 4.2 never", f"5.0 {_APART} both"),
+        ((5.0, 6.0), (3, 3), "Pulsar 5.0 and Pulsar 4.2 both move {} 3 times", None),
+        ((5.0, 5.0), (0, 0), "neither Pulsar 5.0 nor Pulsar 4.2 moves {}", f"5.0 {_APART} both"),
     ],
     ids=["more", "from-nothing", "same", "nothing"],
 )
-def test_the_first_sentence(before: Timeline, after: Timeline, moves: str, points: str) -> None:
-    upgrade = Upgrade({}, "4.2", "5.0")
-    said = headline(upgrade, "default settings", RunEffects(before), RunEffects(after))
+def test_the_first_sentence(
+    spreads: tuple[float, float], moved: tuple[int, int], moves: str, points: str | None
+) -> None:
+    before, after = (RunEffects(timeline(*one)) for one in zip(spreads, moved, strict=True))
+    points = points or f"{spreads[1]} {_APART} Pulsar 5.0, {spreads[0]} with Pulsar 4.2"
+    said = headline(Upgrade({}, "4.2", "5.0"), "default settings", before, after)
     assert said == (
         "In a simulation of the recorded 2 days of your cluster, with default settings, "
-        f"{moves}; the fullest and the emptiest broker are {points}."
+        f"{moves.format(_MOVED)}; the fullest and the emptiest broker are {points}."
     )
 
 
 def test_clients_that_no_report_counts_are_not_guessed() -> None:
-    upgrade, unknown = Upgrade({}, "4.2", "5.0"), RunEffects(timeline(5, 2, clients=np.nan))
+    upgrade, unknown = Upgrade({}, "4.2", "5.0"), RunEffects(timeline(5, 2, clients=nan))
     assert "reconnect" not in details(upgrade, unknown, unknown)
     assert unknown.as_json()["clients_disturbed"] is None
     counted = RunEffects(timeline(5, 2))

@@ -17,7 +17,8 @@ from tests.servers.topic_server import TopicServer, topic_server
 from tests.topic_uris import topic_of
 from tests.unit.executor_lives import BUNDLES
 from tests.unit.test_collector import REPORT
-from tools.servers.jvm import Program, has_compiler, java_from
+from tools.servers.java_here import has_compiler, java_from
+from tools.servers.jvm import Program
 from tools.servers.kafka_broker import KafkaBroker, kafka_broker
 from tools.servers.pulsar_cluster import PULSAR, PULSAR_50, PulsarCluster, pulsar_cluster
 from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes

@@ -19,7 +19,7 @@ from tests.architecture.readme import shown_commands
 from tests.control_topic import TOPICS, Control
 from tests.trial_settings import for_a_trial
 from tools.processes.real_job import environment_of_a_short_run
-from tools.servers.jvm import dying_with_us
+from tools.servers.logged_process import dying_with_us
 from tools.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of
 from tools.traffic.skewed_users import skewed_users
 from tools.waiting import eventually

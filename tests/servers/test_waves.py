@@ -24,7 +24,7 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import FrozenReports, Stuck, find_stuck, look, probing
 from tests.control_topic import now_ms
 from tools.processes.real_executor import RealExecutor
-from tools.servers.jvm import java
+from tools.servers.java_here import java
 from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 from tools.traffic.waves import PATIENT, Plan, move, owner_by_list, rehearse, sort, waves
 from tools.waiting import eventually

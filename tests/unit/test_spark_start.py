@@ -20,7 +20,7 @@ from streaming.session import (
 )
 from streaming.settings import JobSettings
 from streaming.starting import StartLines, StartNews, read_start_lines, start_lines
-from tools.servers.jvm import java
+from tools.servers.java_here import java
 
 
 def test_lines_of_a_start_are_read_once_each_and_gone_when_the_job_works(tmp_path: Path) -> None:

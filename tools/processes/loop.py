@@ -20,7 +20,7 @@ from strategies.executor.approvals import ApprovalOutcome
 from tests.control_topic import TOPICS, Control
 from tests.topic_uris import topic_of
 from tools.processes.real_job import MARK, environment_of_a_short_run, kill_marked
-from tools.servers.jvm import dying_with_us
+from tools.servers.logged_process import dying_with_us
 from tools.servers.pulsar_cluster import PulsarCluster
 from tools.waiting import eventually
 

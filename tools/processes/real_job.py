@@ -19,7 +19,7 @@ from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.wire.origin import WireLimits
 from strategies.fold.engine import EngineSettings
-from tools.processes.spark_classes import JAVA_OPTIONS, short_java
+from tools.servers.quick_java import JAVA_OPTIONS, short_java
 
 PROJECT = Path(__file__).parents[2]
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")

@@ -6,7 +6,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.servers.jvm import keytool
+from tools.servers.java_here import keytool
 
 #: Of stores that exist for tests only.
 PASSWORD = "changeit"

@@ -8,8 +8,6 @@ A server gets SIGKILL when the process that started it dies, however it dies (wh
 import hashlib
 import os
 import random
-import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,9 +22,9 @@ from pathlib import Path
 
 from streaming.jars.locked_jars import MAVEN_CENTRAL, JarsMissing, cache_folder, fetch, read_lock
 from tools.not_here import NotHere
-from tools.processes.spark_classes import JAVA_OPTIONS
-from tools.servers.quick_java import QUICK_JAVA
-from tools.waiting import eventually
+from tools.servers.java_here import compile_java, java_from, java_version
+from tools.servers.logged_process import LoggedProcess, start_logged
+from tools.servers.quick_java import JAVA_OPTIONS, QUICK_JAVA
 
 HERE = Path(__file__).parent
 #: A start takes seconds, and minutes where many busy processes share the cores.
@@ -147,9 +145,8 @@ class Server:
     archiving: bool = True
     #: What to put before the command line, a control group to enter for example.
     prefix: tuple[str, ...] = ()
-    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _logged: LoggedProcess | None = field(default=None, init=False)
     _archiving: Path | None = field(default=None, init=False)
-    _log_start: int = field(default=0, init=False)
 
     @property
     def log(self) -> Path:
@@ -162,17 +159,16 @@ class Server:
 
     @property
     def pid(self) -> int:
-        assert self._process is not None, "the server does not run"
-        return self._process.pid
+        return self._started.process.pid
 
     @property
     def runs(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        return self._logged is not None and self._logged.process.poll() is None
 
     @property
     def has_ended(self) -> bool:
         """Without a kill of ours."""
-        return self._process is not None and self._process.poll() is not None
+        return self._logged is not None and self._logged.process.poll() is not None
 
     def start(self) -> None:
         """Returns when the log says that the server is ready."""
@@ -181,7 +177,6 @@ class Server:
 
     def launch(self) -> None:
         """Returns at once, so that several can get ready at a time."""
-        self._log_start = self.log.stat().st_size if self.log.exists() else 0
         options = [
             *self.options,
             *self._archive_options(),
@@ -189,25 +184,16 @@ class Server:
             f"-Djava.io.tmpdir={self.folder}",
         ]
         command = [
-            *dying_with_us(),
             *self.prefix,
             *self.program.command(self.main, *self.arguments, options=options),
         ]
         # Another archive, of Spark's classes, would keep this server from writing its own.
         environment = {name: value for name, value in os.environ.items() if name != JAVA_OPTIONS}
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.folder,
-                env=environment,
-            )
+        self._logged = start_logged(self.main, command, self.log, environment, session=False)
 
     def wait_until_ready(self) -> None:
         """Returns when the log says that the server is ready."""
-        eventually(self._is_ready, _READY_S, f"{self.main} was not ready in time, see {self.log}")
+        self._started.wait_until_ready(self.ready, _READY_S)
 
     def pause(self) -> None:
         """It stands still, with all its connections."""
@@ -219,30 +205,34 @@ class Server:
 
     def kill(self) -> None:
         """As a power failure would: no clean-up, no goodbye."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
+        logged, self._logged = self._logged, None
+        if logged is not None:
+            logged.process.kill()
+            logged.process.wait()
 
     def shut_down(self) -> None:
         """As an administrator would: asks for an end, and waits for it."""
-        process, self._process = self._process, None
-        assert process is not None, "the server does not run"
+        process, self._logged = self._started.process, None
         process.terminate()
         process.wait(_SHUT_DOWN_S)
 
     def stop(self) -> None:
         """Kill, unless this start is the one that writes the class-data archive on its way out."""
-        if self._archiving is not None and self._process is not None:
-            self._process.terminate()
+        if self._archiving is not None and self._logged is not None:
+            self._logged.process.terminate()
             try:
-                self._process.wait(_STOP_S)
+                self._logged.process.wait(_STOP_S)
                 if self._archiving.exists():
                     self._archiving.replace(self._archive)
             except subprocess.TimeoutExpired:
                 pass
         self._archiving = None
         self.kill()
+
+    @property
+    def _started(self) -> LoggedProcess:
+        assert self._logged is not None, "the server does not run"
+        return self._logged
 
     @property
     def _archive(self) -> Path:
@@ -255,79 +245,6 @@ class Server:
             return []
         self._archiving = self.folder / "classes.jsa"
         return [f"-XX:ArchiveClassesAtExit={self._archiving}"]
-
-    def _is_ready(self) -> bool:
-        with self.log.open("rb") as log:
-            log.seek(self._log_start)
-            text = log.read()
-        assert self._process is not None
-        assert self._process.poll() is None, (
-            f"{self.main} ended by itself: {text[-2000:].decode(errors='replace')}"
-        )
-        return self.ready.encode() in text
-
-
-def java() -> str:
-    """JAVA_HOME's Java, else the first on PATH."""
-    home = os.environ.get("JAVA_HOME")
-    return os.path.join(home, "bin", "java") if home else shutil.which("java") or "java"
-
-
-def java_from(oldest: int) -> str | None:
-    """The Java of `java()`, or, if it is older than `oldest`, the newest of the system's packages;
-    None if all are older.
-    """
-    if _major_of(java()) >= oldest:
-        return java()
-    packaged = [str(path) for path in Path("/usr/lib/jvm").glob("*/bin/java")]
-    newest = max(packaged, key=_major_of, default=None)
-    return newest if newest is not None and _major_of(newest) >= oldest else None
-
-
-@cache
-def _major_of(java: str) -> int:
-    """0 if it prints none."""
-    found = re.search(r'version "(\d+)', java_version(java))
-    return int(found[1]) if found else 0
-
-
-def keytool(*arguments: str) -> None:
-    """Java's own tool for keys and certificates."""
-    subprocess.run(
-        [java().removesuffix("java") + "keytool", *arguments], check=True, capture_output=True
-    )
-
-
-def compile_java(source: Path, class_path: Sequence[Path], into: Path, java: str) -> None:
-    """By the compiler inside this Java; a Java without one cannot."""
-    words = [
-        "-proc:none",
-        "-cp",
-        os.pathsep.join(map(str, class_path)),
-        "-d",
-        str(into),
-        str(source),
-    ]
-    done = subprocess.run(
-        [java, "-m", "jdk.compiler/com.sun.tools.javac.Main", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def has_compiler(java: str) -> bool:
-    """Whether this Java is a JDK."""
-    modules = subprocess.run(
-        [java, "--list-modules"], capture_output=True, text=True, check=False
-    ).stdout
-    return "jdk.compiler@" in modules
-
-
-@cache
-def java_version(java: str) -> str:
-    return subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
 
 
 def free_ports(count: int) -> list[int]:
@@ -344,9 +261,3 @@ def free_ports(count: int) -> list[int]:
             looking.bind(("", port))  # without listening: no client can connect
             found = [*found, port] if port not in found else found
     return found
-
-
-def dying_with_us() -> list[str]:
-    """What to put before a command so that it dies with the thread that starts it."""
-    setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
-    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

@@ -5,7 +5,6 @@ own; a worker can be killed.
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,14 +12,14 @@ from pathlib import Path
 
 import pyspark
 
-from tools.servers.jvm import dying_with_us, free_ports, java
-from tools.servers.quick_java import QUICK_JAVA
-from tools.waiting import eventually
+from tools.servers.java_here import java
+from tools.servers.jvm import free_ports
+from tools.servers.logged_process import LoggedProcess, start_logged
+from tools.servers.quick_java import JAVA_OPTIONS, QUICK_JAVA
 
 _READY_S = 120.0
 _HOST = "127.0.0.1"
 _MARK = "TESTS_SPARK_PROCESS"
-_JAVA = "JDK_JAVA_OPTIONS"
 _LEAN = " ".join([*QUICK_JAVA, "-Xss512k"])
 #: Executors of one core and a heap as small as Spark allows.
 _DEFAULTS = """
@@ -43,41 +42,24 @@ class SparkProcess:
     words: tuple[str, ...]
     ready: str
     environment: Mapping[str, str]
-    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _logged: LoggedProcess | None = field(default=None, init=False)
 
     def start(self) -> None:
         """Returns when the log says that it is ready."""
         self.folder.mkdir(exist_ok=True)
-        log_start = self._log.stat().st_size if self._log.exists() else 0
-        command = [
-            *dying_with_us(),
-            str(Path(pyspark.__file__).parent / "bin/spark-class"),
-            *self.words,
-        ]
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.folder,
-                env=self._environment(),
-                start_new_session=True,
-            )
-        eventually(
-            lambda: self._is_ready(log_start),
-            _READY_S,
-            f"{self.name} was not ready in time, see {self._log}",
-        )
+        command = [str(Path(pyspark.__file__).parent / "bin/spark-class"), *self.words]
+        log = self.folder / "process.log"
+        self._logged = start_logged(self.name, command, log, self._environment(), session=True)
+        self._logged.wait_until_ready(self.ready, _READY_S)
 
     def kill(self) -> int:
         """SIGKILL to the process and to all that it has started; how many processes that were."""
-        process, self._process = self._process, None
+        logged, self._logged = self._logged, None
         killed: set[int] = set()
-        if process is not None:
-            process.kill()
-            process.wait()
-            killed.add(process.pid)
+        if logged is not None:
+            logged.process.kill()
+            logged.process.wait()
+            killed.add(logged.process.pid)
         while found := self.started():
             for pid in found:
                 with contextlib.suppress(ProcessLookupError):
@@ -99,10 +81,6 @@ class SparkProcess:
         """CPU time of the Python processes of its executors: who decides has the most."""
         return sum(_cpu_seconds(pid) for pid in self.started())
 
-    @property
-    def _log(self) -> Path:
-        return self.folder / "process.log"
-
     def _environment(self) -> dict[str, str]:
         inherited = {
             name: value
@@ -114,15 +92,9 @@ class SparkProcess:
             "SPARK_LOCAL_DIRS": str(self.folder),
             "SPARK_DAEMON_MEMORY": "192m",
             # Executors read it too: nothing of theirs is left when they are killed.
-            _JAVA: f"{self.environment[_JAVA]} -Djava.io.tmpdir={self.folder}",
+            JAVA_OPTIONS: f"{self.environment[JAVA_OPTIONS]} -Djava.io.tmpdir={self.folder}",
         }
         return {**inherited, **self.environment, **own}
-
-    def _is_ready(self, log_start: int) -> bool:
-        assert self._process is not None
-        text = self._log.read_bytes()[log_start:].decode(errors="replace")
-        assert self._process.poll() is None, f"{self.name} ended by itself: {text[-2000:]}"
-        return self.ready in text
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -166,7 +138,7 @@ def spark_cluster(
     environment = {"SPARK_CONF_DIR": str(conf), "SPARK_LOCAL_IP": _HOST}
     on_servers = {
         **environment,
-        _JAVA: java_options,
+        JAVA_OPTIONS: java_options,
         "PATH": os.pathsep.join((bare, str(Path(java()).parent), os.defpath)),
     }
     master = SparkProcess(

@@ -18,7 +18,8 @@ from pathlib import Path
 from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import look, probing
-from tools.servers.jvm import Server, java
+from tools.servers.java_here import java
+from tools.servers.jvm import Server
 
 #: A broker on a machine with 60 busy processes answers within seconds.
 _PATIENCE_MS = 60_000

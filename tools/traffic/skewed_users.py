@@ -19,7 +19,7 @@ import httpx
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.bundles import parse_bundle, topic_hash
 from strategies.errors import BrokerUnavailable, NotOwned
-from tools.servers.jvm import dying_with_us
+from tools.servers.logged_process import dying_with_us
 from tools.servers.pulsar_cluster import PulsarCluster, token_of
 from tools.traffic.traffic import READY
 from tools.traffic.traffic_log import TrafficLog, read_traffic

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from streaming.jars.locked_jars import connector_jars, present
-from streaming.jars.locked_jars import fetch as fetch_jars
+from streaming.jars import locked_jars
 
 app = typer.Typer(no_args_is_help=True, help="Download the jars that Spark needs for Kafka topics.")
 
@@ -33,12 +32,12 @@ def fetch(
     The job downloads them itself when it first uses a Kafka topic. For a machine without network:
     fetch, copy the folder, set jars.folder.
     """
-    fetch_jars(
-        connector_jars(),
+    locked_jars.fetch(
+        locked_jars.connector_jars(),
         folder,
         options.settings(config, overrides).job.jars.maven_url,
         console.progress,
     )
-    files = present(connector_jars(), folder)
+    files = locked_jars.present(locked_jars.connector_jars(), folder)
     body = {"folder": str(folder.absolute()), "files": [file.name for file in files]}
     console.answer("jars", body, *map(str, files), as_json=as_json)

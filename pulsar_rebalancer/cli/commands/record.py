@@ -10,9 +10,8 @@ import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
 from sinks.processes import stopping
+from sinks.recordings import recorder
 from sinks.recordings.columnar import ENDING
-from sinks.recordings.recorder import ENDINGS, StopCondition, converted
-from sinks.recordings.recorder import record as copy
 from sinks.topics.access import open_reader
 from sinks.topics.addresses import parse_topic
 from sinks.topics.outages import RetryBackoff, watched
@@ -72,7 +71,7 @@ def record(
     copied = parse_topic(topic) if topic is not None else connections.topics.telemetry
     # Other topics contain our own records, which have their own formats.
     source = connections.source if copied == connections.topics.telemetry else SourceSettings()
-    until = StopCondition(follow, until_idle, connections.kafka.outage_ms / 1000)
+    until = recorder.StopCondition(follow, until_idle, connections.kafka.outage_ms / 1000)
     with (
         stopping() as stop,
         closing(
@@ -82,7 +81,7 @@ def record(
         outage = RetryBackoff(until.outage_s, stop.wait, console.progress)
         with watched([copied], connections.access, outage):
             unread = Skipped(str(copied), "record")
-            done = copy(
+            done = recorder.record(
                 reader,
                 target,
                 until,
@@ -110,9 +109,9 @@ def _check(target: Path, force: bool, form: str | None) -> None:
         raise typer.BadParameter(
             f"{target.name} does not have the ending of --format {form}", param_hint="FILE"
         )
-    if not target.name.endswith(ENDINGS):
+    if not target.name.endswith(recorder.ENDINGS):
         raise typer.BadParameter(
-            f"{target.name}: end the name with {', '.join(ENDINGS)}", param_hint="FILE"
+            f"{target.name}: end the name with {', '.join(recorder.ENDINGS)}", param_hint="FILE"
         )
     options.refuse_existing(target, force)
 
@@ -136,7 +135,9 @@ def convert(
     if target.suffix != ENDING:
         raise typer.BadParameter(f"{target.name}: end the name with {ENDING}", param_hint="FILE")
     options.refuse_existing(target, force)
-    done = converted(recording, target, options.settings(config, overrides).connections.wire)
+    done = recorder.converted(
+        recording, target, options.settings(config, overrides).connections.wire
+    )
     size = target.stat().st_size
     console.answer(
         "converted",

@@ -2,31 +2,13 @@
 results.
 """
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from pulsar_rebalancer.cli import console, exit_codes, options
-from pulsar_rebalancer.lab.backtest.run import (
-    LOOPS,
-    BacktestJob,
-    BacktestResult,
-    Loop,
-    check_rounds,
-    run_as_json,
-)
-from pulsar_rebalancer.lab.backtest.several_clusters import run_all, whole
+from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.lab.commands import lab_options
-from pulsar_rebalancer.lab.recorded_release import columnar
-from pulsar_rebalancer.lab.report.chart_data import comparison
-from pulsar_rebalancer.lab.report.page import render, write_page
-from pulsar_rebalancer.lab.report.summary import FORESIGHT, Summary
 from pulsar_rebalancer.lab.report.target import check_target
-from pulsar_rebalancer.lab.tune.search import short
-from pulsar_rebalancer.settings.load import Settings
-from strategies.errors import SettingsError
 
 
 def backtest(
@@ -61,105 +43,17 @@ def backtest(
     The table has one row per run and cluster: how even the brokers were, and how much was moved.
     Large recordings are read many times faster after `rebalancer convert`.
     """
+    from pulsar_rebalancer.lab.tables.backtest import backtest_all
 
     check_target(html)
-    wanted = options.settings(config, overrides)
-    tries = _tries(
-        strategy or [wanted.engine.strategy], [[], *map(_parts, variant or [])], (config, overrides)
+    backtest_all(
+        recording,
+        strategy or [],
+        variant or [],
+        loop,
+        config=config,
+        overrides=overrides,
+        html=html,
+        fail_on_imbalance=fail_on_imbalance,
+        as_json=as_json,
     )
-    wanted = lab_options.in_recorded_release(wanted, recording)
-    tries = [(title, _alike(settings, wanted)) for title, settings in tries]
-    with columnar(recording, wanted.connections.wire, console.progress) as path:
-        jobs = [BacktestJob(path, title, settings, loop) for title, settings in tries]
-        answers = run_all(jobs, console.progress, whole)
-    _show(recording, loop, jobs, answers, as_json)
-    check_rounds(recording, answers)
-    if html is not None:
-        _write_html(html, recording, answers)
-    if fail_on_imbalance and any(
-        line.rounds and not line.reached[-1] for answer in answers for line in answer.timelines
-    ):
-        raise typer.Exit(exit_codes.IMBALANCED)
-
-
-def _alike(settings: Settings, resolved: Settings) -> Settings:
-    """The settings with the Pulsar release of resolved ones, unless they name one."""
-    release = resolved.engine.pulsar_version
-    return settings.in_release(release) if settings.release_is_open else settings
-
-
-def _parts(variant: str) -> list[str]:
-    parts = [part.strip() for part in variant.split(";") if part.strip()]
-    if not parts:
-        raise SettingsError(
-            ["--variant: names no setting; write it as path=value, several with ; between them"]
-        )
-    return parts
-
-
-def _tries(
-    strategies: Sequence[str],
-    variants: Sequence[Sequence[str]],
-    base: tuple[Path | None, list[str] | None],
-) -> list[tuple[str, Settings]]:
-    """Title and settings of every run, checked before the recording is read."""
-
-    config, overrides = base
-    return [
-        (
-            ", ".join([name, *map(short, changes)]),
-            options.settings(config, overrides, *options.flags(shedding__strategy=name), *changes),
-        )
-        for name in dict.fromkeys(strategies)
-        for changes in variants
-    ]
-
-
-def _show(
-    recording: Path,
-    loop: Loop,
-    jobs: Sequence[BacktestJob],
-    answers: Sequence[BacktestResult],
-    as_json: bool,
-) -> None:
-
-    summaries = [Summary(line) for answer in answers for line in answer.timelines]
-    if as_json:
-        runs = [run_as_json(job, answer) for job, answer in zip(jobs, answers, strict=True)]
-        console.print_json(
-            "backtest",
-            1,
-            {"recording": str(recording), "loop": loop, "meaning": LOOPS[loop], "runs": runs},
-        )
-        return
-    if not any(summary.run.rounds for summary in summaries):
-        return
-    compared = comparison(summaries)
-    clusters = {summary.run.cluster for summary in summaries}
-    heads = compared["heads"] if len(clusters) == 1 else ["cluster", *compared["heads"]]
-    rows = compared["rows"]
-    if len(clusters) > 1:
-        rows = [[summary.run.cluster, *row] for summary, row in zip(summaries, rows, strict=True)]
-    texts = len(heads) - len(compared["heads"]) + 1
-    console.show(
-        console.Sheet(
-            [(head, "left" if at < texts else "right") for at, head in enumerate(heads)], rows
-        ),
-        f"again: bundles that moved more than once; {FORESIGHT}",
-        LOOPS[loop],
-    )
-    if rejected := answers[0].rejected:
-        console.say(f"{rejected} records could not be used; `rebalancer replay` shows why")
-
-
-def _write_html(html: Path, recording: Path, answers: Sequence[BacktestResult]) -> None:
-
-    write_page(
-        html,
-        render(
-            [line for answer in answers for line in answer.timelines],
-            title=f"Back-test of {recording.name}",
-            made_by=f"rebalancer backtest {recording.name}",
-        ),
-    )
-    console.progress(f"written: {html}")

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.lab.tables.conformance import list_suites, run
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -46,6 +45,7 @@ def conformance(
 
     Exit code 5 if a case differs, 2 if the file cannot be compared.
     """
+    from pulsar_rebalancer.lab.tables.conformance import list_suites, run
 
     if file is None and not listed:
         raise typer.BadParameter(

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pulsar_rebalancer.cli import console
-from pulsar_rebalancer.lab.recorded_release import recorded_release, release_in
-from pulsar_rebalancer.settings.load import Settings
 from strategies.java.pulsar_releases import PULSAR_VERSION, RELEASES
+
+if TYPE_CHECKING:
+    from pulsar_rebalancer.settings.load import Settings
 
 #: A recording of any form.
 Recording = Annotated[
@@ -29,12 +30,15 @@ FailOnImbalance = Annotated[
 ]
 
 
-def in_recorded_release(settings: Settings, recording: Path | str | Iterable[bytes]) -> Settings:
+def in_recorded_release(
+    settings: "Settings", recording: Path | str | Iterable[bytes]
+) -> "Settings":
     """The settings with the Pulsar release that a recording names, or telemetry records, if they
     leave it open. Reports on standard error what differs from the usual. Raises SinkError.
     """
     if not settings.release_is_open:
         return settings
+    from pulsar_rebalancer.lab.recorded_release import recorded_release, release_in
 
     found = (
         recorded_release(recording) if isinstance(recording, Path | str) else release_in(recording)

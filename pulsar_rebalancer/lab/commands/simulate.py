@@ -1,28 +1,14 @@
 """`rebalancer simulate`: scenarios × strategies × seeds on modelled clusters, in virtual time."""
 
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
-from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.lab import runs
+from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.report.target import check_target
-from pulsar_rebalancer.lab.runs import checked, run_requests
-from pulsar_rebalancer.lab.simulation.scenarios import catalog
-from pulsar_rebalancer.lab.tables.simulate import (
-    pages,
-    published,
-    ratings,
-    tables,
-)
 from strategies.java.pulsar_releases import RELEASES
 
 #: Words instead of a scenario: all published cards, compared with the published figures; all
@@ -98,15 +84,19 @@ def simulate(
     scenario `published` runs the cards E1–E10 and prints, for each published figure, its percentile
     among the figures of the seeds. The report of --html shows the first seed of each run.
     """
+    from pulsar_rebalancer.lab import runs
+    from pulsar_rebalancer.lab.simulation.scenarios import catalog
+    from pulsar_rebalancer.lab.tables.simulate import screen
+
     if listed:
-        _list(as_json)
+        screen.list_scenarios(as_json)
         return
     check_target(html)
     compared = scenarios == [PUBLISHED]
     count = seeds or (20 if compared else 5)
-    names = catalog.published() if compared else _names(scenarios)
+    names = catalog.published() if compared else _names(scenarios) or catalog.names()
     asked = {"bundles": _bundles(bundles), "minutes": minutes}
-    requests = run_requests(
+    requests = runs.run_requests(
         names,
         strategy or (),
         range(first_seed, first_seed + count),
@@ -114,8 +104,10 @@ def simulate(
         changes={key: value for key, value in asked.items() if value is not None},
         overrides=overrides or (),
     )
-    checked([request for request in requests if request.seed == first_seed])  # before the first run
-    with _progress(len(requests)) as advance:
+    runs.checked(
+        [request for request in requests if request.seed == first_seed]
+    )  # before the first run
+    with screen.progress(len(requests)) as advance:
         made = runs.make_all(
             requests,
             jobs or os.cpu_count() or 1,
@@ -123,11 +115,11 @@ def simulate(
             lambda request: html is not None and request.seed == first_seed,
         )
     if compared:
-        _show_published(made, as_json)
+        screen.show_published(made, as_json)
     else:
-        _show(made, as_json)
+        screen.show(made, as_json)
     if html is not None:
-        _write_page(made, html)
+        screen.write_page(made, html)
 
 
 def _bundles(text: str | None) -> int | str | None:
@@ -144,6 +136,7 @@ def _bundles(text: str | None) -> int | str | None:
 
 
 def _names(scenarios: Sequence[str] | None) -> tuple[str, ...]:
+    """The named scenarios, none for all of them. Raises BadParameter."""
     if not scenarios:
         raise typer.BadParameter(
             "name a scenario (see --list), or all, or published for the cards E1–E10",
@@ -154,78 +147,4 @@ def _names(scenarios: Sequence[str] | None) -> tuple[str, ...]:
             raise typer.BadParameter(
                 f"{word} cannot be combined with other scenarios", param_hint="SCENARIO"
             )
-    return catalog.names() if list(scenarios) == [ALL] else tuple(dict.fromkeys(scenarios))
-
-
-def _write_page(made: Sequence[runs.Made], html: Path) -> None:
-
-    pages.write(made, html)
-    console.progress(f"written: {html}")
-
-
-def _show(made: Sequence[runs.Made], as_json: bool) -> None:
-    found = ratings.rated(made)
-    if as_json:
-        rated = {} if found is None else {"ratings": ratings.as_json(found)}
-        console.print_json("simulate", 1, {**tables.as_json(made), **rated})
-        return
-    console.show(*tables.by_scenario(made), tables.LEGEND, *tables.operations(made))
-    if found is not None:
-        console.show(ratings.table(found), ratings.legend(found), ratings.verdict(found))
-
-
-def _show_published(made: Sequence[runs.Made], as_json: bool) -> None:
-    compared = published.compare(made)
-    if as_json:
-        console.print_json(
-            "simulate-published", 1, {**published.as_json(compared), **tables.as_json(made)}
-        )
-    else:
-        console.show(published.table(compared), published.verdict(compared))
-
-
-def _list(as_json: bool) -> None:
-    named = [catalog.load(name) for name in catalog.names()]
-    if as_json:
-        found = [
-            {
-                "name": one.name,
-                "title": one.scenario.title,
-                "card": one.scenario.card,
-                "story": one.story,
-            }
-            for one in named
-        ]
-        console.print_json("scenarios", 1, {"scenarios": found})
-    else:
-        console.show(
-            console.Sheet(
-                [("name", "left"), ("card", "left"), ("length", "right"), ("story", "left")],
-                [
-                    [one.name, one.scenario.card or "", _length(one.scenario.minutes), one.story]
-                    for one in named
-                ],
-            )
-        )
-
-
-def _length(minutes: int) -> str:
-    return (
-        f"{minutes} min"
-        if minutes < 600
-        else f"{minutes / 60:g} h"
-        if minutes < 4320
-        else f"{minutes / 1440:g} d"
-    )
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[], None]]:
-    """A progress bar on a terminal, otherwise one line."""
-
-    stderr = Console(file=sys.stderr)
-    if not stderr.is_terminal and total > 1:
-        console.progress(f"{total:,} runs")
-    with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task("simulating", total=total)
-        yield lambda: bar.advance(task)
+    return () if list(scenarios) == [ALL] else tuple(dict.fromkeys(scenarios))

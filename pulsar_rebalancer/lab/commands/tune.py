@@ -1,6 +1,6 @@
 """`rebalancer tune`: searches for settings that would have been better for a recorded cluster."""
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -8,8 +8,6 @@ import typer
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.report.target import check_target
-from pulsar_rebalancer.lab.tables.tune import tune_on
-from pulsar_rebalancer.settings.load import Settings
 
 
 def tune(
@@ -45,16 +43,14 @@ def tune(
     beats, and whether one of them is better than the current settings. The report of --html shows
     the best set on the test part.
     """
+    from pulsar_rebalancer.lab.tables.tune import tune_on
 
     check_target(html)
-
-    def settings_with(changes: Sequence[str]) -> Settings:
-        named = options.flags(shedding__strategy=strategy)
-        return options.settings(config, overrides, *named, *changes)
-
+    named = options.flags(shedding__strategy=strategy)
+    settings_with = partial(options.settings, config, overrides, *named)
     tune_on(
         recording,
-        lab_options.in_recorded_release(settings_with(()), recording),
+        lab_options.in_recorded_release(settings_with(), recording),
         settings_with,
         trials=trials,
         training=training,

@@ -8,7 +8,6 @@ import typer
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.report.target import check_target
-from pulsar_rebalancer.lab.tables.upgrade_preview import preview
 from strategies.errors import SettingsError
 from strategies.java.pulsar_releases import PulsarRelease
 
@@ -41,6 +40,7 @@ def upgrade_preview(
     Back-tests the recording in the closed loop with the rules and the defaults of both versions, as
     `backtest` does with shedding.mode = parity. Reads only.
     """
+    from pulsar_rebalancer.lab.tables.upgrade_preview import preview
 
     check_target(html)
     preview(

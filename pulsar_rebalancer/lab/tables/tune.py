@@ -1,6 +1,6 @@
 """`rebalancer tune`: the search on a recording, and its result as text, JSON and page."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from strategies.errors import SinkError
 def tune_on(
     recording: Path,
     current: Settings,
-    settings_with: Callable[[Sequence[str]], Settings],
+    settings_with: Callable[..., Settings],
     *,
     trials: int,
     training: float,
@@ -35,7 +35,7 @@ def tune_on(
     """
     release = current.engine.pulsar_version
     wanted = [_different(changes, current) for changes in drawn(current.engine.entry, trials, seed)]
-    sets = [(changes, settings_with(changes).in_release(release)) for changes in wanted if changes]
+    sets = [(changes, settings_with(*changes).in_release(release)) for changes in wanted if changes]
     with columnar(recording, current.connections.wire, console.progress) as path:
         found = search(
             path,

@@ -135,14 +135,14 @@ def top_lists(
     brokers: Sequence[BrokerLoad], view: ClusterView, settings: TransferSettings, top: Top
 ) -> TopLists:
     """The top lists of these brokers, each built on first use."""
-    known = {broker.broker: broker.bundles for broker in brokers}
+    listed = {broker.broker: broker for broker in brokers}
     report = TopSettings(most=settings.top_bundles, with_policies=settings.with_policies)
 
     @cache
     def top_list(broker: str) -> Sequence[OfferedBundle] | None:
-        loads = known.get(broker)
-        if loads is None:
+        if broker not in listed:
             return None
+        loads = listed[broker].bundles
         offered = np.array([not view.is_excluded(name) for name in loads.names], dtype=bool)
         traffic = np.where(offered[:, None], loads.current, 0.0)
         stats = BundleStats(loads.names, traffic, loads.topics, loads.sessions)
