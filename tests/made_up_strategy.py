@@ -58,13 +58,11 @@ def usage_range(record: Round) -> float:
     return 100.0 * record.spread.range
 
 
-HALVING = SheddingStrategy(
+ENTRY = SheddingStrategy(
     "halving",
-    "org.example.HalvingShedder",
     "Every second bundle of the fullest broker goes to the emptiest.",
     HalvingSettings,
     fixed=HalvingShedder,
-    parity=HalvingShedder,
     goal=GoalFigure("max − min of the brokers' usage", usage_range, "gap_percent"),
     tuning={"gap_percent": (5, 10, 20)},
     placement="round_robin",

@@ -18,6 +18,7 @@ from strategies.placement.contract import (
     Averages,
     Candidate,
     Placement,
+    PlacementStrategy,
     Request,
     draw,
     fewest_arrivals,
@@ -26,6 +27,7 @@ from strategies.placement.contract import (
     unplaced,
     without_figures,
 )
+from strategies.reason_codes import CHECK_FILTERS, Meaning
 from strategies.settings import Setting
 from strategies.shedding.avg.parity import plan_key, with_planned
 
@@ -179,3 +181,16 @@ def _least_used(found: dict[str, float], request: Request, memory: Memory) -> Pl
     chosen = draw(best, request.seed)
     text = f"is among the least used at {100 * found[chosen]:.1f} % with all moves counted"
     return Placement(best, chosen, memory, "least-used", text, {"level": found[chosen]})
+
+
+ENTRY = PlacementStrategy(
+    "avg",
+    "org.apache.pulsar.broker.loadbalance.impl.AvgShedder",
+    "The broker that AvgShedder planned when it picked the bundle.",
+    AvgPlacementSettings,
+    AvgPlacement,
+    lambda _: ParityAvgPlacement(),
+    sheds=True,
+    parity_in={"5.0": ParityAvgPlacement50},
+    meanings=(Meaning("only-source", "not-allowed", 510, CHECK_FILTERS),),
+)

@@ -24,10 +24,10 @@ from strategies.errors import SettingsError
 from strategies.fold.engine import Engine
 from strategies.shedding.registry import SHEDDERS
 from tests.lab.test_columnar_fold import an_hour, recorded
-from tests.made_up_strategy import HALVING, HalvingSettings, HalvingShedder
+from tests.made_up_strategy import ENTRY, HalvingSettings, HalvingShedder
 
 #: The one line that a contributor adds, as a value.
-WITH_HALVING = SHEDDERS.extended(HALVING)
+WITH_HALVING = SHEDDERS.extended(ENTRY)
 
 
 def chosen(*flags: str) -> Settings:
@@ -87,7 +87,7 @@ def test_a_backtest_runs_it(recording: tuple[list[bytes], Path], loop: Loop) -> 
 @pytest.mark.heavy
 def test_tune_searches_its_settings(recording: tuple[list[bytes], Path]) -> None:
     current = chosen()
-    sets = [(changes, chosen(*changes)) for changes in drawn(HALVING, 10, 1)]
+    sets = [(changes, chosen(*changes)) for changes in drawn(ENTRY, 10, 1)]
     middle = int(run(BacktestJob(recording[1], "all", current, "open")).timelines[0].times_ms[20])
     found = search(
         recording[1],
