@@ -3,7 +3,6 @@ extend.
 """
 
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from typing import Protocol, TypeVar
 
 from strategies.errors import SettingsError
@@ -20,14 +19,6 @@ class Choosable(Protocol):
 
 
 Choice = TypeVar("Choice", bound=Choosable)
-
-
-def entry_of(module: str, kind: type[Choice]) -> Choice:
-    """The `ENTRY` of a module, of this kind. Raises TypeError for one of another kind."""
-    entry = import_module(module).ENTRY
-    if not isinstance(entry, kind):
-        raise TypeError(f"{module}.ENTRY: a {kind.__name__} is wanted, not {entry!r}")
-    return entry
 
 
 class Registry(Mapping[str, Choice]):

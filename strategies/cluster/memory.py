@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-#: What only the strategy that wrote it understands: plain values, which states keep as they are.
+#: What only the strategy that wrote it understands: texts, numbers, bytes, None, and mappings and
+#: lists of these, which states keep as they are.
 Private = tuple[Any, ...]
 #: SteadyShedder's `Episode()`: the rows of states have it wherever a cluster has any memory.
 NO_EPISODE: Private = (
@@ -21,7 +22,7 @@ class BrokerMemory:
     `ewma`: ThresholdShedder's history (fraction). `placement_ewma`: LeastResourceUsageWithWeight's
     own history.
     `hit_high`, `hit_low`: AvgShedder's hit counts. `throughput_ewma` (bytes/s), `gave_at_ms` (last
-    decision to shed): TransferShedder's. `history`: SteadyShedder's own.
+    decision to shed): TransferShedder's. `history`: whatever else the strategy keeps.
     """
 
     ewma: float | None = None

@@ -137,8 +137,6 @@ class AvgPlacement:
 
     def place(self, request: Request, memory: Memory) -> Placement:
         """Chooses the planned broker if it can take the bundle, else the least used candidate."""
-        if not request.candidates:
-            return unplaced(memory)
         planned = memory.cluster.planned.get(request.bundle)
         found = levels(request, {})
         healthy = {
@@ -153,7 +151,7 @@ class AvgPlacement:
         ):
             return Placement((planned,), planned, memory, "planned", "was planned for it")
         if not found:
-            return without_figures(memory)
+            return without_figures(request, memory)
         return _least_used(healthy or found, request, memory)
 
     def _overloaded(self, candidate: Candidate | None) -> bool:

@@ -100,7 +100,7 @@ class LeastLongTermRate:
             if isfinite(rate := candidate.expected_rate)
         }
         if not rates:
-            return without_figures(memory, "message rate")
+            return without_figures(request, memory, "message rate")
         least = min(rates.values())
         return _answer(
             tuple(broker for broker, rate in rates.items() if rate == least),

@@ -28,6 +28,7 @@ from strategies.placement.contract import (
     without_figures,
 )
 from strategies.settings import Setting
+from strategies.shedding.memory import kept_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +117,7 @@ def by_level(
 ) -> Placement:
     """The choice of the repaired rule from expected levels, for both load managers."""
     if not found:
-        if not request.candidates:
-            return unplaced(memory)
-        return without_figures(memory)
+        return without_figures(request, memory)
     best = well_below(found, settings.difference_percent / 100.0)
     chosen = draw(best, request.seed)
     mean = mean_of(found)
@@ -134,11 +133,7 @@ def by_level(
 
 def smoothed(memory: Memory) -> dict[str, float]:
     """Broker → smoothed usage (fraction); no entry for a broker without one."""
-    return {
-        broker: kept.placement_ewma
-        for broker, kept in memory.brokers.items()
-        if kept.placement_ewma is not None
-    }
+    return kept_of(memory, lambda kept: kept.placement_ewma)
 
 
 def with_smoothed(memory: Memory, usages: Mapping[str, float]) -> Memory:

@@ -23,6 +23,7 @@ from strategies.placement.least_resource_usage import (
     answer,
     by_level,
 )
+from strategies.shedding.memory import kept_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class ParityExtensibleLeastResourceUsage:
         names = list(request.candidates)
         if not names:
             return unplaced(memory)
-        known = _of_shedding(memory)
+        known = kept_of(memory, lambda kept: kept.ewma)
         in_order = (names[position] for position in hash_map_order(names)[0].tolist())
         usages = {name: known[name] for name in in_order if name in known}
         mean = ordered_sum(usages.values()) / max(1, len(usages))
@@ -62,11 +63,9 @@ class ExtensibleLeastResourceUsage:
         """Chooses from the candidates well below the mean, or the lowest; a broker without smoothed
         usage counts with its newest usage.
         """
-        return by_level(levels(request, _of_shedding(memory)), self.settings, memory, request)
-
-
-def _of_shedding(memory: Memory) -> dict[str, float]:
-    return {broker: kept.ewma for broker, kept in memory.brokers.items() if kept.ewma is not None}
+        return by_level(
+            levels(request, kept_of(memory, lambda kept: kept.ewma)), self.settings, memory, request
+        )
 
 
 ENTRY = PlacementStrategy(

@@ -2,6 +2,8 @@
 the strategy has none. A new placement is a module beside this file and one line here.
 """
 
+from importlib import import_module
+
 from strategies.cluster.memory import Memory
 from strategies.java.pulsar_releases import RELEASE_DEFAULTS, RELEASES, PulsarRelease
 from strategies.placement.contract import (
@@ -13,10 +15,9 @@ from strategies.placement.contract import (
     fewest_arrivals,
     levels,
     lowest,
-    unplaced,
     without_figures,
 )
-from strategies.registry import Registry, entry_of
+from strategies.registry import Registry
 from strategies.settings import MODE_RULES, Mode
 
 #: The modules of the placements, in the order of lists and tables. Its name is the placement's, and
@@ -30,7 +31,7 @@ MODULES = (
 )
 PLACERS: Registry[PlacementStrategy] = Registry(
     "placement",
-    *(entry_of(f"strategies.placement.{module}", PlacementStrategy) for module in MODULES),
+    *(import_module(f"strategies.placement.{module}").ENTRY for module in MODULES),
 )
 
 
@@ -42,11 +43,9 @@ class EmptiestBroker:
 
     def place(self, request: Request, memory: Memory) -> Placement:
         """Chooses among all candidates with finite figures."""
-        if not request.candidates:
-            return unplaced(memory)
         found = levels(request, {})
         if not found:
-            return without_figures(memory)
+            return without_figures(request, memory)
         best = fewest_arrivals(request, lowest(found))
         chosen = draw(best, request.seed)
         text = f"is the emptiest broker that may take it, at {100 * found[chosen]:.1f} %"

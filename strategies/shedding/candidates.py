@@ -32,7 +32,8 @@ MEANINGS = (
     Meaning("system-bundle", "cannot-help", 1250, OTHER_LOAD),
 )
 
-#: Takes the loads of the candidates, in the order in which they leave; returns the positions that it picks.
+#: Takes the loads of the candidates in the order in which they may leave; returns the positions
+#: that it picks.
 Picker = Callable[[Sequence[float]], list[int]]
 
 
@@ -196,12 +197,12 @@ def pick_by_name(
     names: Sequence[str],
     loads: Sequence[float],
     picker: Picker,
-    rank: Callable[[str], float] | None = None,
+    ranked: Mapping[str, float] | None = None,
 ) -> list[int]:
     """Positions of `names` that the picker takes: the lowest rank first, equal ones by name.
-    Without `rank`, the heaviest first.
+    `ranked`: name → rank; without it, the heaviest first.
     """
-    ranks = [-load for load in loads] if rank is None else [rank(name) for name in names]
+    ranks = [-load for load in loads] if ranked is None else [ranked[name] for name in names]
     order = sorted(range(len(names)), key=lambda index: (ranks[index], names[index]))
     return [order[position] for position in picker([loads[index] for index in order])]
 

@@ -138,8 +138,9 @@ class SheddingStrategy:
     """Registry entry of a strategy. It is picklable, so its functions are defined at module level.
 
     `summary`: a sentence. `fixed`, `parity`: build the rule of the mode from its settings; without
-    `parity`, both modes have the same rule. `goal`: when a cluster is balanced. `pulsar_class`: the
-    class whose rule it is, empty if Pulsar does not have the rule. `tuning`: setting → values that `tune` tries, including the default.
+    `parity`, both modes have the same rule. `goal`: when a cluster is balanced. `tuning`: setting →
+    values that `tune` tries, including the default. `pulsar_class`: the class that a broker.conf
+    names for it, empty if there is none.
     `placement`: the one that Pulsar's users run with it; `published_placement`: the one behind its
     published figures, if available. `load_manager`: the one it belongs to. `balances`: the measure
     that it balances. `distributes_evenly`: whether bundles are also spread by number, unless the

@@ -2,7 +2,9 @@
 line here.
 """
 
-from strategies.registry import Registry, entry_of
+from importlib import import_module
+
+from strategies.registry import Registry
 from strategies.shedding.contract import SheddingStrategy
 
 #: The folders of the strategies, in the order of lists and tables. Its name is the strategy's, and
@@ -17,7 +19,7 @@ FOLDERS = (
 )
 SHEDDERS: Registry[SheddingStrategy] = Registry(
     "shedding",
-    *(entry_of(f"strategies.shedding.{folder}.strategy", SheddingStrategy) for folder in FOLDERS),
+    *(import_module(f"strategies.shedding.{folder}.strategy").ENTRY for folder in FOLDERS),
 )
 #: The strategy that runs unless the settings name another.
 DEFAULT = "steady"

@@ -5,7 +5,7 @@ Source of the rules: the common picker of OverloadShedder and ThresholdShedder o
 their `selectedBundlesCache`, a multimap that is cleared but never shrinks.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from strategies.cluster.memory import Memory
@@ -102,11 +102,12 @@ def relieve(
     reason: SheddingReason,
     view: ClusterView,
     taken: Collection[str],
-    rank: Callable[[str], float] | None = None,
+    *,
+    ranked: Mapping[str, float] | None = None,
 ) -> tuple[list[Decision], list[Skip]]:
     """Picks bundles without Java's known defects: only bundles that relieve the broker, and none
-    that reverses the imbalance. `rank`: the bundle of the lowest leaves first, of equal ones the
-    first by name; without it, the heaviest.
+    that reverses the imbalance. `ranked`: bundle → rank, the lowest leaves first; without it, the
+    heaviest does.
     """
     if (count := ordinary_bundles(broker)) <= 1:
         return [], [too_few_bundles(broker.broker, "is over the limit", count)]
@@ -117,7 +118,7 @@ def relieve(
     balancing_throughput = broker.figures.traffic.msg_throughput * (usage - lowest) / 2 / usage
     throughput = column(loads, "msg_throughput").tolist()
     movable = {loads.names[row]: throughput[row] for row in found.rows}
-    leaving = _picked(movable, reason.minimum, balancing_throughput, rank)
+    leaving = _picked(movable, reason.minimum, balancing_throughput, ranked)
     leaves = frozenset(leaving)
     staying = {name: load for name, load in movable.items() if name not in leaves}
     decisions = [reason.decision(name, broker.broker, movable[name]) for name in leaving]
@@ -144,7 +145,7 @@ def _picked(
     movable: Mapping[str, float],
     minimum: float,
     balancing_throughput: float,
-    rank: Callable[[str], float] | None,
+    ranked: Mapping[str, float] | None,
 ) -> list[str]:
     """Picks the bundles of the lowest rank that do not reverse the imbalance; if every bundle
     would, the lightest one that still lowers the peak.
@@ -155,7 +156,9 @@ def _picked(
     fitting = {name: load for name, load in movable.items() if 0 < load <= balancing_throughput}
     if fitting:
         names, loads = list(fitting), list(fitting.values())
-        return [names[position] for position in pick_by_name(names, loads, at_least(minimum), rank)]
+        return [
+            names[position] for position in pick_by_name(names, loads, at_least(minimum), ranked)
+        ]
     lowering = [
         (load, name) for name, load in movable.items() if 0 < load < 2 * balancing_throughput
     ]

@@ -18,6 +18,7 @@ from tests.architecture.layers import (
     parsed,
     violations,
 )
+from tests.architecture.strategy_names import words_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,16 +57,13 @@ def test_job_and_edges_know_no_strategy_by_name() -> None:
     """Only settings say which rule decides: neither its name nor its class is written in streaming
     or sinks.
     """
-    # "transfer" is a strategy and, on the control topic, an action.
-    names = {*SHEDDERS, *(entry.pulsar_class.rpartition(".")[2] for entry in SHEDDERS.values())} - {
-        "transfer"
-    }
     told = [
-        f"{file.relative_to(ROOT)}:{line}: {word}"
+        f"{file.relative_to(ROOT)}:{line}: {strategy}"
         for package in sorted(UNAWARE_OF_STRATEGIES)
         for file in modules(ROOT / package)
-        for line, word in words(parsed(file))
-        if word in names
+        for said in [words_of(parsed(file))]
+        for strategy, entry in SHEDDERS.items()
+        for line in said.naming(strategy, entry.java_class, SHEDDERS)
     ]
 
     assert told == []

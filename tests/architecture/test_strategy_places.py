@@ -3,14 +3,18 @@ writes its name is counted here.
 """
 
 import ast
-import re
-from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 import pytest
 
-from strategies.shedding.registry import SHEDDERS
+from strategies.placement.contract import PlacementStrategy
+from strategies.placement.registry import MODULES, PLACERS
+from strategies.shedding.contract import SheddingStrategy
+from strategies.shedding.registry import FOLDERS, SHEDDERS
 from tests.architecture.command_line import ROOT
 from tests.architecture.layers import imports, modules, parsed
+from tests.architecture.strategy_names import Words, words_of
 
 PACKAGES = ("strategies", "streaming", "sinks", "pulsar_rebalancer")
 REGISTRY = "strategies/shedding/registry.py"
@@ -25,17 +29,18 @@ PULSARS = (
 )
 #: The same word for something else.
 HOMONYMS = {
-    "threshold": {"strategies/shedding/contract.py": "what reports call a limit"},
     "avg": {
-        "strategies/placement/registry.py": "the placement of this name",
-        "strategies/placement/avg.py": "the placement of this name, which reads "
-        "the plan of the strategy",
+        "strategies/placement/avg.py": "the placement of this name, which reads the plan of the "
+        "strategy",
     },
-    "overload": {
-        "pulsar_rebalancer/lab/tables/simulate/tables.py": "a figure: minutes of overload"
-    },
-    "transfer": {},
 }
+
+
+def test_a_line_of_a_registry_is_the_name_of_the_entry_in_its_module() -> None:
+    assert [*SHEDDERS] == [*FOLDERS]
+    assert [*PLACERS] == [*MODULES]
+    assert {*map(type, SHEDDERS.values())} == {SheddingStrategy}
+    assert {*map(type, PLACERS.values())} == {PlacementStrategy}
 
 
 @pytest.mark.heavy
@@ -47,36 +52,15 @@ def test_a_strategy_is_named_in_its_folder_and_in_the_registry_alone(strategy: s
         for file in (one for package in PACKAGES for one in modules(ROOT / package))
         if not (path := file.relative_to(ROOT).as_posix()).startswith((own, *PULSARS))
         and path not in HOMONYMS.get(strategy, {})
-        and (lines := [line for line, text in words(parsed(file)) if names(strategy, text)])
+        and (lines := _words(file).naming(strategy, SHEDDERS[strategy].java_class, SHEDDERS))
     }
 
     assert list(places) == [REGISTRY], places
 
 
-def names(strategy: str, text: str) -> bool:
-    """Whether a string or identifier means the strategy; `transfer` alone is an action of
-    commands.
-    """
-    whole = strategy if strategy != "transfer" else "shedding.transfer"
-    of_class = SHEDDERS[strategy].java_class
-    return (
-        text == whole or of_class in text or re.search(rf"shedding\.{strategy}\b", text) is not None
-    )
-
-
-def words(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and text of every string that is no docstring, of every imported module, and of
-    identifiers that are class names.
-    """
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        match node:
-            case ast.Constant(value=str(text)) if id(node) not in docstrings:
-                yield node.lineno, text
-            case ast.ImportFrom(module=str(text)):
-                yield node.lineno, text
-            case ast.Name(id=text) | ast.Attribute(attr=text) if text[:1].isupper():
-                yield node.lineno, text
+@cache
+def _words(file: Path) -> Words:
+    return words_of(parsed(file))
 
 
 @pytest.mark.heavy
@@ -91,4 +75,35 @@ def test_nothing_of_a_strategy_is_imported_outside_its_folder(strategy: str) -> 
         and not (path := file.relative_to(ROOT).as_posix()).startswith(package.replace(".", "/"))
     }
 
-    assert places - {*HOMONYMS.get(strategy, {})} == {REGISTRY}
+    assert places == {*HOMONYMS.get(strategy, {})}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'if entry.strategy == "newest": pass',
+        'if name in ("newest",) and strategy: pass\nSHEDDERS["newest"]',
+        'EngineSettings("newest")',
+        'run(strategy="newest")',
+        'DEFAULT_STRATEGY = "newest"',
+        'TABLE = {"avg": 1, "newest": 2}',
+        'text = "shedding.newest.gap_percent"',
+        "NewestShedder()",
+    ],
+)
+def test_a_line_that_names_a_strategy_is_found(line: str) -> None:
+    assert words_of(ast.parse(line)).naming("newest", "NewestShedder", ("avg", "newest"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'document = {"newest": None, "strategy": record.strategy}',
+        'document["newest"]',
+        "newest = rounds[-1]",
+        'limit_name = "newest"',
+        '"""newest"""',
+    ],
+)
+def test_the_same_word_for_something_else_names_none(line: str) -> None:
+    assert not words_of(ast.parse(line)).naming("newest", "NewestShedder", ("avg", "newest"))

@@ -22,7 +22,7 @@ from strategies.round.round_input import RoundInput, RoundResult
 from strategies.settings import Mode
 from strategies.splitting.limits import SplitSettings
 from tests.properties.legal import BROKERS, BUNDLES, EAGER, NOW_MS, WEIGHTS, modes, seeds
-from tests.properties.test_round import SETTINGS, any_strategy, inputs
+from tests.properties.test_round import SETTINGS, any_strategy, inputs, with_its_own_memory
 from tests.world.brokers import shedder
 
 MIB = 1024 * 1024
@@ -64,7 +64,7 @@ class Case:
 
 
 def a_case(strategy: str, mode: Mode, given_: RoundInput, seed: int) -> Case:
-    chance = random.Random(seed)
+    chance, given_ = random.Random(seed), with_its_own_memory(given_, strategy)
     reserved, host, draining = (
         chance.choice(NAMESPACES),
         chance.choice(BROKERS),

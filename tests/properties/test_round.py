@@ -30,6 +30,7 @@ from tests.properties.legal import (
     NOW_MS,
     WEIGHTS,
     a_view,
+    as_its_own,
     fitting,
     memories,
     seeds,
@@ -163,7 +164,17 @@ def rows_turned(data: bytes | None, chance: random.Random) -> BundleHistory:
 inputs = st.builds(an_input, st.builds(a_view, seeds, sizes, sizes), memories, seeds)
 
 
+def with_its_own_memory(given_: RoundInput, strategy: str) -> RoundInput:
+    """The input without what only another strategy can have left behind."""
+    memory = Memory({one.broker: one.memory for one in given_.brokers}, given_.state.memory)
+    memory = as_its_own(memory, strategy)
+    state = replace(given_.state, memory=memory.cluster)
+    brokers = (replace(one, memory=memory.brokers[one.broker]) for one in given_.brokers)
+    return replace(given_, state=state, brokers=tuple(brokers))
+
+
 def closed(strategy: str, mode: Mode, given_: RoundInput) -> RoundResult:
+    given_ = with_its_own_memory(given_, strategy)
     settings = EngineSettings(strategy, mode, EAGER[strategy], WEIGHTS, SETTINGS)
     return run_round(given_, shedder(strategy, EAGER[strategy], WEIGHTS, mode), rules_of(settings))
 

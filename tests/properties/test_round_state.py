@@ -22,7 +22,7 @@ from strategies.settings import Mode
 from strategies.shedding.registry import SHEDDERS
 from strategies.splitting.limits import SplitSettings
 from tests.properties.legal import EAGER, WEIGHTS, modes
-from tests.properties.test_round import SETTINGS, inputs
+from tests.properties.test_round import SETTINGS, inputs, with_its_own_memory
 from tests.world.brokers import shedder
 
 MEANINGS = meanings_of(*SHEDDERS.values())
@@ -63,7 +63,10 @@ def settings(strategy: str, mode: Mode, limits: LimitSettings, *, eager: bool) -
 def test_a_round_has_one_state_and_it_is_that_of_its_decisions(
     strategy: str, given_: RoundInput, mode: Mode, limits: LimitSettings, eager: bool
 ) -> None:
-    chosen = settings(strategy, mode, limits, eager=eager)
+    chosen, given_ = (
+        settings(strategy, mode, limits, eager=eager),
+        with_its_own_memory(given_, strategy),
+    )
     rules, rule = rules_of(chosen), shedder(strategy, chosen.shedding, WEIGHTS, mode)
     result = run_round(given_, rule, rules)
     done, state = result.round, result.round.state

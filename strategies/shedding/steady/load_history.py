@@ -123,11 +123,10 @@ class Episode(NamedTuple):
 
 def histories_of(memory: Memory, brokers: Iterable[str]) -> dict[str, LoadHistory]:
     """The histories of those of these brokers that have one."""
-    found = {name: memory.brokers.get(name, NO_MEMORY).history for name in brokers}
     return {
         name: kept if isinstance(kept, LoadHistory) else LoadHistory(*kept)
-        for name, kept in found.items()
-        if kept is not None
+        for name in brokers
+        if (kept := memory.brokers.get(name, NO_MEMORY).history) is not None
     }
 
 

@@ -127,6 +127,7 @@ ENTRY = SheddingStrategy(
     fixed=SteadyShedder,
     goal=GoalFigure("max − min of the brokers' usage", usage_range),
     tuning={"sample_seconds": (60,), "rest_minutes": (30, 60, 120)},
+    pulsar_class="SteadyShedder",
     placement="none",
     distributes_evenly=False,
     quiet=quiet,
