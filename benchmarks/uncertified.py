@@ -11,7 +11,6 @@ from strategies.shedding.contract import Shedding
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.settings import SteadySettings
-from strategies.shedding.steady.strategy import STEADY
 
 
 @dataclass(frozen=True)
@@ -27,4 +26,4 @@ class Uncertified:
 
 
 #: All shedders, SteadyShedder without certificates.
-UNCERTIFIED = SHEDDERS.extended(replace(STEADY, fixed=Uncertified, parity=Uncertified))
+UNCERTIFIED = SHEDDERS.extended(replace(SHEDDERS["steady"], fixed=Uncertified, parity=Uncertified))

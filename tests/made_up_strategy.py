@@ -1,16 +1,16 @@
-"""A strategy that Pulsar does not have, as a whole: what a contributor would put into a folder of
-`strategies/shedding/`.
+"""A strategy that Pulsar does not have: what a contributor puts into the `strategy.py` of a folder
+of `strategies/shedding/`.
 """
 
 from dataclasses import dataclass
 from typing import Annotated
 
 from strategies.cluster.memory import Memory
-from strategies.cluster.model import ClusterView, Decision, Round, Skip
+from strategies.cluster.model import ClusterView, Decision, Skip
 from strategies.figures.usage import weighted_usage
 from strategies.reason_codes import NOTHING, Meaning
 from strategies.settings import Setting, Weights
-from strategies.shedding.contract import GoalFigure, Shedding, SheddingStrategy
+from strategies.shedding.contract import GoalFigure, Shedding, SheddingStrategy, usage_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +53,11 @@ class HalvingShedder:
         )
 
 
-def usage_range(record: Round) -> float:
-    """Highest minus lowest usage, in points."""
-    return 100.0 * record.spread.range
-
-
-HALVING = SheddingStrategy(
+ENTRY = SheddingStrategy(
     "halving",
-    "org.example.HalvingShedder",
     "Every second bundle of the fullest broker goes to the emptiest.",
     HalvingSettings,
     fixed=HalvingShedder,
-    parity=HalvingShedder,
     goal=GoalFigure("max − min of the brokers' usage", usage_range, "gap_percent"),
     tuning={"gap_percent": (5, 10, 20)},
     placement="round_robin",

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Memory of one strategy that no other module reads: plain values, which states keep as they are.
+#: Memory of one strategy that no other module reads: texts, numbers, bytes, None, and mappings and
+#: lists of these, which states keep as they are.
 Private = tuple[Any, ...]
 #: SteadyShedder's `Episode()` as a row. Every state with any cluster memory holds one, also with
 #: another strategy.
@@ -31,7 +32,7 @@ class BrokerMemory:
     #: broker (ms since the epoch).
     throughput_ewma: float | None = None
     gave_at_ms: int | None = None
-    #: SteadyShedder's own.
+    #: Whatever else the strategy keeps.
     history: Private | None = None
 
 

@@ -18,6 +18,7 @@ from strategies.placement.contract import (
     Averages,
     Candidate,
     Placement,
+    PlacementStrategy,
     Request,
     draw,
     fewest_arrivals,
@@ -26,6 +27,7 @@ from strategies.placement.contract import (
     unplaced,
     without_figures,
 )
+from strategies.reason_codes import CHECK_FILTERS, Meaning
 from strategies.settings import Setting
 from strategies.shedding.avg.parity import plan_key, with_planned
 
@@ -135,8 +137,6 @@ class AvgPlacement:
 
     def place(self, request: Request, memory: Memory) -> Placement:
         """Chooses the planned broker if it can take the bundle, else the least used candidate."""
-        if not request.candidates:
-            return unplaced(memory)
         planned = memory.cluster.planned.get(request.bundle)
         found = levels(request, {})
         healthy = {
@@ -151,7 +151,7 @@ class AvgPlacement:
         ):
             return Placement((planned,), planned, memory, "planned", "was planned for it")
         if not found:
-            return without_figures(memory)
+            return without_figures(request, memory)
         return _least_used(healthy or found, request, memory)
 
     def _overloaded(self, candidate: Candidate | None) -> bool:
@@ -179,3 +179,16 @@ def _least_used(found: dict[str, float], request: Request, memory: Memory) -> Pl
     chosen = draw(best, request.seed)
     text = f"is among the least used at {100 * found[chosen]:.1f} % with all moves counted"
     return Placement(best, chosen, memory, "least-used", text, {"level": found[chosen]})
+
+
+ENTRY = PlacementStrategy(
+    "avg",
+    "org.apache.pulsar.broker.loadbalance.impl.AvgShedder",
+    "The broker that AvgShedder planned when it picked the bundle.",
+    AvgPlacementSettings,
+    AvgPlacement,
+    lambda _: ParityAvgPlacement(),
+    sheds=True,
+    parity_in={"5.0": ParityAvgPlacement50},
+    meanings=(Meaning("only-source", "not-allowed", 510, CHECK_FILTERS),),
+)

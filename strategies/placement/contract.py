@@ -207,8 +207,10 @@ def unplaced(memory: Memory) -> Placement:
     return Placement((), None, memory, "no-candidates", "may go to no broker")
 
 
-def without_figures(memory: Memory, figure: str = "usage") -> Placement:
-    """The placement of a request whose candidates have no finite figures."""
+def without_figures(request: Request, memory: Memory, figure: str = "usage") -> Placement:
+    """The placement of a request whose candidates, if any, have no finite figures."""
+    if not request.candidates:
+        return unplaced(memory)
     text = f"cannot be placed: the {figure} of no candidate is a finite number"
     return Placement((), None, memory, "unusable-figures", text)
 

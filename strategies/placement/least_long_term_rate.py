@@ -13,6 +13,7 @@ from strategies.cluster.memory import Memory
 from strategies.placement.contract import (
     Candidate,
     Placement,
+    PlacementStrategy,
     Request,
     draw,
     levels,
@@ -21,6 +22,7 @@ from strategies.placement.contract import (
     unplaced,
     without_figures,
 )
+from strategies.reason_codes import ADD_BROKERS, Meaning
 from strategies.settings import Setting
 
 
@@ -98,7 +100,7 @@ class LeastLongTermRate:
             if isfinite(rate := candidate.expected_rate)
         }
         if not rates:
-            return without_figures(memory, "message rate")
+            return without_figures(request, memory, "message rate")
         least = min(rates.values())
         return _answer(
             tuple(broker for broker, rate in rates.items() if rate == least),
@@ -138,3 +140,14 @@ def _answer(best: tuple[str, ...], rate: float, memory: Memory, seed: str) -> Pl
     alike = f", as {len(best) - 1} others" if len(best) > 1 else ""
     text = f"has the lowest long-term message rate, {rate:,.0f} msg/s{alike}"
     return Placement(best, draw(best, seed), memory, "least-rate", text, {"long_term_rate": rate})
+
+
+ENTRY = PlacementStrategy(
+    "least_long_term_rate",
+    "org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMessageRate",
+    "The broker with the lowest long-term message rate that is not overloaded.",
+    LeastLongTermRateSettings,
+    LeastLongTermRate,
+    ParityLeastLongTermRate,
+    meanings=(Meaning("all-overloaded", "cannot-help", 940, ADD_BROKERS),),
+)

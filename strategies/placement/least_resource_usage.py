@@ -4,11 +4,6 @@ all candidates.
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.LeastResourceUsageWithWeight` of
 Pulsar 4.2.4. It remembers a smoothed usage per broker. Java advances it with every bundle that it
 places; the repaired rule advances it once per round.
-
-The class of the same name of the extensible load manager
-(`org.apache.pulsar.broker.loadbalance.extensions.strategy`) uses the smoothed usage of shedding:
-`BrokerMemory.ewma` is the `weightedMaxEMA` of a broker's load data, None for a broker without such
-data.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +17,7 @@ from strategies.ordered_sum import ordered_sum
 from strategies.placement.contract import (
     Candidate,
     Placement,
+    PlacementStrategy,
     Request,
     draw,
     levels,
@@ -32,6 +28,7 @@ from strategies.placement.contract import (
     without_figures,
 )
 from strategies.settings import Setting
+from strategies.shedding.memory import kept_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,7 @@ class ParityLeastResourceUsage:
         mean = ordered_sum(after.values()) / len(names)
         difference = self.settings.difference_percent / 100.0
         best = sorted(broker for broker, usage in after.items() if usage + difference <= mean)
-        return _answer(best, sorted(after), mean, with_smoothed(memory, after), request.seed)
+        return answer(best, sorted(after), mean, with_smoothed(memory, after), request.seed)
 
 
 @dataclass(frozen=True)
@@ -112,57 +109,15 @@ class LeastResourceUsage:
         """Chooses from the candidates well below the mean of all or, without any, from the
         lowest.
         """
-        return _by_level(levels(request, smoothed(memory)), self.settings, memory, request)
+        return by_level(levels(request, smoothed(memory)), self.settings, memory, request)
 
 
-@dataclass(frozen=True)
-class ParityExtensibleLeastResourceUsage:
-    """The rule exactly as in Java: if no broker is well below the mean, it draws from all
-    candidates, even those of unknown load.
-    """
-
-    settings: LeastResourceUsageSettings
-
-    def place(self, request: Request, memory: Memory) -> Placement:
-        """Chooses from the candidates well below the mean of those with load data."""
-        names = list(request.candidates)
-        if not names:
-            return unplaced(memory)
-        known = _of_shedding(memory)
-        in_order = (names[position] for position in hash_map_order(names)[0].tolist())
-        usages = {name: known[name] for name in in_order if name in known}
-        mean = ordered_sum(usages.values()) / max(1, len(usages))
-        best = sorted(
-            broker
-            for broker, usage in usages.items()
-            if usage + self.settings.difference_percent / 100.0 <= mean
-        )
-        return _answer(best, sorted(names), mean, memory, request.seed)
-
-
-@dataclass(frozen=True)
-class ExtensibleLeastResourceUsage:
-    """The rule with the round's moves counted; without a broker well below the mean, the least used
-    one.
-    """
-
-    settings: LeastResourceUsageSettings
-
-    def place(self, request: Request, memory: Memory) -> Placement:
-        """Chooses from the candidates well below the mean, or the lowest; a broker without smoothed
-        usage counts with its newest usage.
-        """
-        return _by_level(levels(request, _of_shedding(memory)), self.settings, memory, request)
-
-
-def _by_level(
+def by_level(
     found: dict[str, float], settings: LeastResourceUsageSettings, memory: Memory, request: Request
 ) -> Placement:
     """The choice of the repaired rule from expected levels, for both load managers."""
     if not found:
-        if not request.candidates:
-            return unplaced(memory)
-        return without_figures(memory)
+        return without_figures(request, memory)
     best = well_below(found, settings.difference_percent / 100.0)
     chosen = draw(best, request.seed)
     mean = mean_of(found)
@@ -178,11 +133,7 @@ def _by_level(
 
 def smoothed(memory: Memory) -> dict[str, float]:
     """Broker → smoothed usage (fraction); no entry for a broker without one."""
-    return {
-        broker: kept.placement_ewma
-        for broker, kept in memory.brokers.items()
-        if kept.placement_ewma is not None
-    }
+    return kept_of(memory, lambda kept: kept.placement_ewma)
 
 
 def with_smoothed(memory: Memory, usages: Mapping[str, float]) -> Memory:
@@ -194,7 +145,7 @@ def with_smoothed(memory: Memory, usages: Mapping[str, float]) -> Memory:
     return replace(memory, brokers={**memory.brokers, **changed}) if changed else memory
 
 
-def _answer(
+def answer(
     best: Sequence[str], candidates: Sequence[str], mean: float, memory: Memory, seed: str
 ) -> Placement:
     """The choice as in Java: from the brokers well below the mean or, without any, from all
@@ -224,5 +175,12 @@ def _advanced(broker: Candidate, before: float | None, history: float) -> float:
     )
 
 
-def _of_shedding(memory: Memory) -> dict[str, float]:
-    return {broker: kept.ewma for broker, kept in memory.brokers.items() if kept.ewma is not None}
+ENTRY = PlacementStrategy(
+    "least_resource_usage",
+    "org.apache.pulsar.broker.loadbalance.impl.LeastResourceUsageWithWeight",
+    "A broker whose usage, averaged over time, is well below the mean.",
+    LeastResourceUsageSettings,
+    LeastResourceUsage,
+    ParityLeastResourceUsage,
+    remembers=True,
+)

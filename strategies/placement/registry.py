@@ -1,15 +1,11 @@
 """The registry of all placements by name, and the one for bundles that leave draining brokers where
-the strategy has none.
+the strategy has none. A new placement is a module beside this file and one line here.
 """
+
+from importlib import import_module
 
 from strategies.cluster.memory import Memory
 from strategies.java.pulsar_releases import RELEASE_DEFAULTS, RELEASES, PulsarRelease
-from strategies.placement.avg import (
-    AvgPlacement,
-    AvgPlacementSettings,
-    ParityAvgPlacement,
-    ParityAvgPlacement50,
-)
 from strategies.placement.contract import (
     Placement,
     PlacementStrategy,
@@ -19,77 +15,23 @@ from strategies.placement.contract import (
     fewest_arrivals,
     levels,
     lowest,
-    unplaced,
     without_figures,
 )
-from strategies.placement.least_long_term_rate import (
-    LeastLongTermRate,
-    LeastLongTermRateSettings,
-    ParityLeastLongTermRate,
-)
-from strategies.placement.least_resource_usage import (
-    ExtensibleLeastResourceUsage,
-    LeastResourceUsage,
-    LeastResourceUsageSettings,
-    ParityExtensibleLeastResourceUsage,
-    ParityLeastResourceUsage,
-)
-from strategies.placement.round_robin import ParityRoundRobin, RoundRobin, RoundRobinSettings
-from strategies.reason_codes import ADD_BROKERS, CHECK_FILTERS, Meaning
 from strategies.registry import Registry
 from strategies.settings import MODE_RULES, Mode
 
-_PACKAGE = "org.apache.pulsar.broker.loadbalance"
-
+#: The modules of the placements, in the order of lists and tables. Its name is the placement's, and
+#: it has the `ENTRY`.
+MODULES = (
+    "least_long_term_rate",
+    "least_resource_usage",
+    "least_resource_usage_extensible",
+    "round_robin",
+    "avg",
+)
 PLACERS: Registry[PlacementStrategy] = Registry(
     "placement",
-    PlacementStrategy(
-        "least_long_term_rate",
-        f"{_PACKAGE}.impl.LeastLongTermMessageRate",
-        "The broker with the lowest long-term message rate that is not overloaded.",
-        LeastLongTermRateSettings,
-        LeastLongTermRate,
-        ParityLeastLongTermRate,
-        meanings=(Meaning("all-overloaded", "cannot-help", 940, ADD_BROKERS),),
-    ),
-    PlacementStrategy(
-        "least_resource_usage",
-        f"{_PACKAGE}.impl.LeastResourceUsageWithWeight",
-        "A broker whose usage, averaged over time, is well below the mean.",
-        LeastResourceUsageSettings,
-        LeastResourceUsage,
-        ParityLeastResourceUsage,
-        remembers=True,
-    ),
-    PlacementStrategy(
-        "least_resource_usage_extensible",
-        f"{_PACKAGE}.extensions.strategy.LeastResourceUsageWithWeight",
-        "The same on the averages that the extensible load manager keeps.",
-        LeastResourceUsageSettings,
-        ExtensibleLeastResourceUsage,
-        ParityExtensibleLeastResourceUsage,
-        remembers=True,
-    ),
-    PlacementStrategy(
-        "round_robin",
-        f"{_PACKAGE}.impl.RoundRobinBrokerSelector",
-        "One broker after the other, whatever their load.",
-        RoundRobinSettings,
-        lambda _: RoundRobin(),
-        lambda _: ParityRoundRobin(),
-        remembers=True,
-    ),
-    PlacementStrategy(
-        "avg",
-        f"{_PACKAGE}.impl.AvgShedder",
-        "The broker that AvgShedder planned when it picked the bundle.",
-        AvgPlacementSettings,
-        AvgPlacement,
-        lambda _: ParityAvgPlacement(),
-        sheds=True,
-        parity_in={"5.0": ParityAvgPlacement50},
-        meanings=(Meaning("only-source", "not-allowed", 510, CHECK_FILTERS),),
-    ),
+    *(import_module(f"strategies.placement.{module}").ENTRY for module in MODULES),
 )
 
 
@@ -101,11 +43,9 @@ class EmptiestBroker:
 
     def place(self, request: Request, memory: Memory) -> Placement:
         """Chooses among all candidates with finite figures."""
-        if not request.candidates:
-            return unplaced(memory)
         found = levels(request, {})
         if not found:
-            return without_figures(memory)
+            return without_figures(request, memory)
         best = fewest_arrivals(request, lowest(found))
         chosen = draw(best, request.seed)
         text = f"is the emptiest broker that may take it, at {100 * found[chosen]:.1f} %"

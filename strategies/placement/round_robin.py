@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from strategies.cluster.memory import Memory
 from strategies.java.hash_order import hash_map_order
-from strategies.placement.contract import Placement, Request, unplaced
+from strategies.placement.contract import Placement, PlacementStrategy, Request, unplaced
 
 _LAST_TURN = 2**31 - 1
 
@@ -59,3 +59,14 @@ def _taken(chosen: str, count: int, memory: Memory) -> Placement:
     return Placement(
         (chosen,), chosen, memory, "its-turn", f"is next in turn of {count} candidates"
     )
+
+
+ENTRY = PlacementStrategy(
+    "round_robin",
+    "org.apache.pulsar.broker.loadbalance.impl.RoundRobinBrokerSelector",
+    "One broker after the other, whatever their load.",
+    RoundRobinSettings,
+    lambda _: RoundRobin(),
+    lambda _: ParityRoundRobin(),
+    remembers=True,
+)

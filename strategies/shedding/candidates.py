@@ -32,7 +32,8 @@ MEANINGS = (
     Meaning("system-bundle", "cannot-help", 1250, OTHER_LOAD),
 )
 
-#: Takes the loads of the candidates, heaviest first; returns the positions that it picks.
+#: Takes the loads of the candidates in the order in which they may leave; returns the positions
+#: that it picks.
 Picker = Callable[[Sequence[float]], list[int]]
 
 
@@ -192,9 +193,17 @@ def picks(
     ]
 
 
-def pick_by_name(names: Sequence[str], loads: Sequence[float], picker: Picker) -> list[int]:
-    """Positions of `names` that the picker takes; heaviest first, equally heavy ones by name."""
-    order = sorted(range(len(names)), key=lambda index: (-loads[index], names[index]))
+def pick_by_name(
+    names: Sequence[str],
+    loads: Sequence[float],
+    picker: Picker,
+    ranked: Mapping[str, float] | None = None,
+) -> list[int]:
+    """Positions of `names` that the picker takes: the lowest rank first, equal ones by name.
+    `ranked`: name → rank; without it, the heaviest first.
+    """
+    ranks = [-load for load in loads] if ranked is None else [ranked[name] for name in names]
+    order = sorted(range(len(names)), key=lambda index: (ranks[index], names[index]))
     return [order[position] for position in picker([loads[index] for index in order])]
 
 

@@ -137,8 +137,10 @@ def usage_range(record: Round) -> float:
 class SheddingStrategy:
     """Registry entry of a strategy. It is picklable, so its functions are defined at module level.
 
-    `fixed`, `parity`: build the rule of the mode from its settings. `summary`: a sentence. `goal`:
-    when a cluster is balanced. `tuning`: setting → values that `tune` tries, including the default.
+    `summary`: a sentence. `fixed`, `parity`: build the rule of the mode from its settings; without
+    `parity`, both modes have the same rule. `goal`: when a cluster is balanced. `tuning`: setting →
+    values that `tune` tries, including the default. `pulsar_class`: the class that a broker.conf
+    names for it, empty if there is none.
     `placement`: the one that Pulsar's users run with it; `published_placement`: the one behind its
     published figures, if available. `load_manager`: the one it belongs to. `balances`: the measure
     that it balances. `distributes_evenly`: whether bundles are also spread by number, unless the
@@ -154,13 +156,13 @@ class SheddingStrategy:
     """
 
     name: str
-    pulsar_class: str
     summary: str
     settings: type
     fixed: Callable[[Any, Weights], Shedder]
-    parity: Callable[[Any, Weights], Shedder]
     goal: GoalFigure
     tuning: Mapping[str, Sequence[float]]
+    pulsar_class: str = ""
+    parity: Callable[[Any, Weights], Shedder] | None = None
     placement: str = "least_long_term_rate"
     published_placement: str | None = None
     load_manager: Literal["modular", "extensible"] = "modular"
@@ -179,8 +181,8 @@ class SheddingStrategy:
 
     @property
     def java_class(self) -> str:
-        """Name of Pulsar's class, without its package."""
-        return self.pulsar_class.rpartition(".")[2]
+        """Name of the class in sentences: Pulsar's without its package, or that of the rule."""
+        return self.pulsar_class.rpartition(".")[2] or self.fixed.__name__
 
     def build(
         self,
@@ -194,7 +196,7 @@ class SheddingStrategy:
         """
         if mode == "fixed":
             return self.fixed(settings, weights)
-        return self.parity_in.get(release, self.parity)(settings, weights)
+        return self.parity_in.get(release, self.parity or self.fixed)(settings, weights)
 
     def usage(self, settings: object, weights: Weights, mode: Mode) -> Usage:
         """Builds the usage that round records show; `settings` as in `build`."""

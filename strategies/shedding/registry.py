@@ -1,27 +1,28 @@
 """The registry of all shedding strategies. A new strategy is a folder beside this file and one
-entry here.
+line here.
 """
 
-from strategies.registry import Registry
-from strategies.shedding.avg.strategy import AVG
-from strategies.shedding.contract import SheddingStrategy
-from strategies.shedding.overload.strategy import OVERLOAD
-from strategies.shedding.steady.strategy import STEADY
-from strategies.shedding.threshold.strategy import THRESHOLD
-from strategies.shedding.transfer.strategy import TRANSFER
-from strategies.shedding.uniform.strategy import UNIFORM
+from importlib import import_module
 
+from strategies.registry import Registry
+from strategies.shedding.contract import SheddingStrategy
+
+#: The folders of the strategies, in the order of lists and tables. Its name is the strategy's, and
+#: its `strategy.py` has the `ENTRY`.
+FOLDERS = (
+    "threshold",
+    "avg",
+    "overload",
+    "uniform",
+    "transfer",
+    "steady",
+)
 SHEDDERS: Registry[SheddingStrategy] = Registry(
     "shedding",
-    THRESHOLD,
-    AVG,
-    OVERLOAD,
-    UNIFORM,
-    TRANSFER,
-    STEADY,
+    *(import_module(f"strategies.shedding.{folder}.strategy").ENTRY for folder in FOLDERS),
 )
 #: The strategy that runs unless the settings name another.
-DEFAULT = STEADY.name
+DEFAULT = "steady"
 #: The strategy that the extensible load manager runs instead of a class made for the modular one
 #: (UnloadScheduler).
 EXTENSIBLE = next(

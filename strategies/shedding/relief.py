@@ -39,18 +39,19 @@ MARGIN = 0.05
 @dataclass(frozen=True, slots=True)
 class SheddingReason:
     """Reason why a broker sheds, the same for all its bundles. `minimum`: throughput to shed,
-    bytes/s.
+    bytes/s; `first`: which bundles leave before others.
     """
 
     code: str
     why: str
     minimum: float
     evidence: Evidence
+    first: str = "heavier"
 
     @property
     def met(self) -> str:
         """Reason why the broker's other bundles stay."""
-        return f"the {mib(self.minimum)} that had to go are covered by heavier bundles"
+        return f"the {mib(self.minimum)} that had to go are covered by {self.first} bundles"
 
     def decision(self, bundle: str, source: str, throughput: float) -> Decision:
         """Decision that the bundle leaves; placement names the destination."""
@@ -101,9 +102,12 @@ def relieve(
     reason: SheddingReason,
     view: ClusterView,
     taken: Collection[str],
+    *,
+    ranked: Mapping[str, float] | None = None,
 ) -> tuple[list[Decision], list[Skip]]:
     """Picks bundles without Java's known defects: only bundles that relieve the broker, and none
-    that reverses the imbalance.
+    that reverses the imbalance. `ranked`: bundle → rank, the lowest leaves first; without it, the
+    heaviest does.
     """
     if (count := ordinary_bundles(broker)) <= 1:
         return [], [too_few_bundles(broker.broker, "is over the limit", count)]
@@ -114,7 +118,7 @@ def relieve(
     balancing_throughput = broker.figures.traffic.msg_throughput * (usage - lowest) / 2 / usage
     throughput = column(loads, "msg_throughput").tolist()
     movable = {loads.names[row]: throughput[row] for row in found.rows}
-    leaving = _picked(movable, reason.minimum, balancing_throughput)
+    leaving = _picked(movable, reason.minimum, balancing_throughput, ranked)
     leaves = frozenset(leaving)
     staying = {name: load for name, load in movable.items() if name not in leaves}
     decisions = [reason.decision(name, broker.broker, movable[name]) for name in leaving]
@@ -137,9 +141,14 @@ def no_taker(broker: str, usage: float) -> Skip:
     return Skip("broker", (broker,), "nobody-to-take", text, None, {"usage": usage})
 
 
-def _picked(movable: Mapping[str, float], minimum: float, balancing_throughput: float) -> list[str]:
-    """Picks the heaviest bundles that do not reverse the imbalance; if every bundle would, the
-    lightest one that still lowers the peak.
+def _picked(
+    movable: Mapping[str, float],
+    minimum: float,
+    balancing_throughput: float,
+    ranked: Mapping[str, float] | None,
+) -> list[str]:
+    """Picks the bundles of the lowest rank that do not reverse the imbalance; if every bundle
+    would, the lightest one that still lowers the peak.
 
     `balancing_throughput`: throughput that, moved to the emptiest broker, makes it as full as the
     source, if usage follows traffic.
@@ -147,7 +156,9 @@ def _picked(movable: Mapping[str, float], minimum: float, balancing_throughput: 
     fitting = {name: load for name, load in movable.items() if 0 < load <= balancing_throughput}
     if fitting:
         names, loads = list(fitting), list(fitting.values())
-        return [names[position] for position in pick_by_name(names, loads, at_least(minimum))]
+        return [
+            names[position] for position in pick_by_name(names, loads, at_least(minimum), ranked)
+        ]
     lowering = [
         (load, name) for name, load in movable.items() if 0 < load < 2 * balancing_throughput
     ]

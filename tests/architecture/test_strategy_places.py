@@ -2,15 +2,18 @@
 writes its name is counted here.
 """
 
-import ast
-import re
-from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 import pytest
 
-from strategies.shedding.registry import SHEDDERS
+from strategies.placement.contract import PlacementStrategy
+from strategies.placement.registry import MODULES, PLACERS
+from strategies.shedding.contract import SheddingStrategy
+from strategies.shedding.registry import FOLDERS, SHEDDERS
 from tests.architecture.command_line import ROOT
-from tests.architecture.layers import PACKAGES, imported_names, modules, nodes, parsed
+from tests.architecture.layers import PACKAGES, imports, modules, parsed
+from tests.architecture.strategy_names import Words, words_of
 
 REGISTRY = "strategies/shedding/registry.py"
 #: Adapters of the test vectors of Pulsar's own classes, and Pulsar's own keys and defaults: a
@@ -24,17 +27,18 @@ PULSARS = (
 )
 #: The same word for something else.
 HOMONYMS = {
-    "threshold": {"strategies/shedding/contract.py": "what reports call a limit"},
     "avg": {
-        "strategies/placement/registry.py": "the placement of this name",
-        "strategies/placement/avg.py": "the placement of this name, which reads "
-        "the plan of the strategy",
+        "strategies/placement/avg.py": "the placement of this name, which reads the plan of the "
+        "strategy",
     },
-    "overload": {
-        "pulsar_rebalancer/lab/tables/simulate/tables.py": "a figure: minutes of overload"
-    },
-    "transfer": {},
 }
+
+
+def test_a_line_of_a_registry_is_the_name_of_the_entry_in_its_module() -> None:
+    assert [*SHEDDERS] == [*FOLDERS]
+    assert [*PLACERS] == [*MODULES]
+    assert {*map(type, SHEDDERS.values())} == {SheddingStrategy}
+    assert {*map(type, PLACERS.values())} == {PlacementStrategy}
 
 
 @pytest.mark.heavy
@@ -46,33 +50,27 @@ def test_a_strategy_is_named_in_its_folder_and_in_the_registry_alone(strategy: s
         for file in (one for package in PACKAGES for one in modules(ROOT / package))
         if not (path := file.relative_to(ROOT).as_posix()).startswith((own, *PULSARS))
         and path not in HOMONYMS.get(strategy, {})
-        and (lines := [line for line, text in words(parsed(file)) if names(strategy, text)])
+        and (lines := _words(file).naming(strategy, SHEDDERS[strategy].java_class, SHEDDERS))
     }
 
     assert list(places) == [REGISTRY], places
 
 
-def names(strategy: str, text: str) -> bool:
-    """Whether a string or identifier means the strategy; `transfer` alone is an action of
-    commands.
-    """
-    whole = strategy if strategy != "transfer" else "shedding.transfer"
-    of_class = SHEDDERS[strategy].java_class
-    return (
-        text == whole or of_class in text or re.search(rf"shedding\.{strategy}\b", text) is not None
-    )
+@cache
+def _words(file: Path) -> Words:
+    return words_of(parsed(file))
 
 
-def words(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and text of every string that is no docstring, of every imported name, and of
-    identifiers that are class names.
-    """
-    docstrings = {id(node.value) for node in nodes(tree) if isinstance(node, ast.Expr)}
-    for node in nodes(tree):
-        match node:
-            case ast.Constant(value=str(text)) if id(node) not in docstrings:
-                yield node.lineno, text
-            case ast.Import() | ast.ImportFrom():
-                yield from ((node.lineno, name) for name in imported_names(node))
-            case ast.Name(id=text) | ast.Attribute(attr=text) if text[:1].isupper():
-                yield node.lineno, text
+@pytest.mark.heavy
+@pytest.mark.parametrize("strategy", SHEDDERS)
+def test_nothing_of_a_strategy_is_imported_outside_its_folder(strategy: str) -> None:
+    package = f"strategies.shedding.{strategy}"
+    places = {
+        path
+        for file in modules(ROOT / "strategies")
+        for item in imports(file, parsed(file))
+        if item.name.startswith(f"{package}.")
+        and not (path := file.relative_to(ROOT).as_posix()).startswith(package.replace(".", "/"))
+    }
+
+    assert places == {*HOMONYMS.get(strategy, {})}

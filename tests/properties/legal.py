@@ -15,7 +15,7 @@ import pytest
 from hypothesis import strategies as st
 
 from strategies.bundles import BundleLoads
-from strategies.cluster.memory import NO_MEMORY, BrokerMemory, ClusterMemory, Memory
+from strategies.cluster.memory import NO_EPISODE, NO_MEMORY, BrokerMemory, ClusterMemory, Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
@@ -213,6 +213,16 @@ def a_memory(seed: int) -> Memory:
             an_episode(chance),
         ),
     )
+
+
+def as_its_own(memory: Memory, strategy: str) -> Memory:
+    """The memory without the private values of SteadyShedder, if another strategy gets it: each
+    finds only those that it wrote.
+    """
+    if strategy == "steady":
+        return memory
+    brokers = {name: replace(kept, history=None) for name, kept in memory.brokers.items()}
+    return Memory(brokers, replace(memory.cluster, moves=(), episode=NO_EPISODE))
 
 
 def a_load_history(chance: random.Random) -> LoadHistory:

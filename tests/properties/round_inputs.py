@@ -30,6 +30,7 @@ from tests.properties.legal import (
     EAGER,
     NOW_MS,
     WEIGHTS,
+    as_its_own,
     fitting,
     memories,
     seeds,
@@ -193,8 +194,17 @@ class Case:
         return float(table.msg_throughput[table.names.index(command.bundle)]) / MIB
 
 
+def with_its_own_memory(given_: RoundInput, strategy: str) -> RoundInput:
+    """The input without what only another strategy can have left behind."""
+    memory = Memory({one.broker: one.memory for one in given_.brokers}, given_.state.memory)
+    memory = as_its_own(memory, strategy)
+    state = replace(given_.state, memory=memory.cluster)
+    brokers = (replace(one, memory=memory.brokers[one.broker]) for one in given_.brokers)
+    return replace(given_, state=state, brokers=tuple(brokers))
+
+
 def a_case(strategy: str, mode: Mode, given_: RoundInput, seed: int) -> Case:
-    chance = random.Random(seed)
+    chance, given_ = random.Random(seed), with_its_own_memory(given_, strategy)
     reserved, host, draining = (
         chance.choice(NAMESPACES),
         chance.choice(BROKERS),

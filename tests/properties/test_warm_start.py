@@ -62,6 +62,7 @@ COMPARED = 120
 #: which fade within a month, not within a window.
 PLACED = "least_resource_usage"
 CHANGED_TO = {
+    **{name: EngineSettings(name, placement=PLACED) for name in SHEDDERS},
     "threshold": EngineSettings(
         "threshold",
         shedding=ThresholdSettings(threshold_percent=4.0, min_throughput_mib=0.1),

@@ -1,6 +1,7 @@
 """Settings: who wins, what is refused and how it is said, and their schema."""
 
 import dataclasses
+from collections import Counter
 from pathlib import Path
 
 import jsonschema
@@ -108,16 +109,14 @@ def test_variables_of_other_programs_are_no_settings() -> None:
 
 def test_each_setting_says_what_it_is_and_none_of_them_is_a_removed_one() -> None:
     leaves = all_leaves()
-    assert len(leaves) <= 180, "a new setting replaces one that users change less"
+    of_strategies = Counter(
+        name for leaf in leaves for name in SHEDDERS if leaf.path.startswith(f"shedding.{name}.")
+    )
+    others = len(leaves) - of_strategies.total()
+    assert others <= 145, "a new setting replaces one that users change less"
+    assert max(of_strategies.values()) <= 12, "a strategy has few settings"
     assert all(leaf.setting.text.rstrip(".") == leaf.setting.text != "" for leaf in leaves)
     assert not REMOVED.keys() & {leaf.path for leaf in leaves}
-
-
-def test_the_schema_in_the_documentation_is_up_to_date() -> None:
-    """Otherwise: rebalancer config schema > docs/schemas/settings.schema.json"""
-    assert (ROOT / "docs/schemas/settings.schema.json").read_text("utf-8") == rebalancer(
-        "config", "schema"
-    ).out
 
 
 @pytest.mark.heavy

@@ -2,7 +2,9 @@
 tried.
 """
 
+import ast
 import pickle
+import re
 from itertools import chain, islice
 from pathlib import Path
 
@@ -20,11 +22,13 @@ from sinks.wire.codec import decode_command, decode_round
 from strategies.errors import SettingsError
 from strategies.fold.engine import Engine
 from strategies.shedding.registry import SHEDDERS
+from tests.architecture.command_line import ROOT
+from tests.architecture.layers import modules, parsed
 from tests.lab.test_columnar_fold import an_hour, recorded
-from tests.made_up_strategy import HALVING, HalvingSettings, HalvingShedder
+from tests.made_up_strategy import ENTRY, HalvingSettings, HalvingShedder
 
 #: The one line that a contributor adds, as a value.
-WITH_HALVING = SHEDDERS.extended(HALVING)
+WITH_HALVING = SHEDDERS.extended(ENTRY)
 
 
 def chosen(*flags: str) -> Settings:
@@ -37,6 +41,22 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], Pa
     columnar form.
     """
     return recorded(tmp_path_factory.mktemp("recording"), islice(an_hour(), 5 * 40))
+
+
+def test_a_contributor_needs_what_the_page_names_and_few_statements() -> None:
+    page = (ROOT / "docs" / "CONTRIBUTING.md").read_text("utf-8")
+    section = page.partition("## To add a strategy\n")[2].partition("\n## ")[0]
+    named = re.findall(r"`(?:\w+\.)?(\w+)=?`", section)
+    code = "".join(file.read_text("utf-8") for file in modules(ROOT / "strategies"))
+    targets = re.findall(r"`make (\w+)`", page)
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    made_up = ast.walk(parsed(ROOT / "tests" / "made_up_strategy.py"))
+
+    unknown = {word for word in named if not re.search(rf"\b{word}\b", code)}
+    assert unknown <= {"backtest", "run", "simulate"}
+    assert {"golden", "check"} <= {*targets}
+    assert [one for one in targets if f"\n{one}:" not in makefile] == []
+    assert sum(isinstance(node, ast.stmt) for node in made_up) <= 60
 
 
 def test_its_settings_are_shown_checked_and_described_like_all_others() -> None:

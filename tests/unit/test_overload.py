@@ -7,7 +7,7 @@ from strategies.shedding.contract import Shedding
 from strategies.shedding.overload.fixed import OverloadShedder
 from strategies.shedding.overload.parity import ParityOverloadShedder
 from strategies.shedding.overload.settings import OverloadSettings
-from strategies.shedding.overload.strategy import OVERLOAD
+from strategies.shedding.registry import SHEDDERS
 from tests.world.brokers import MIB, WEIGHTS, broker, bundles, ns, view
 from tests.world.sheddings import codes, picked, play, skip_of
 
@@ -29,7 +29,8 @@ def test_up_to_pulsar_3_weights_do_not_count() -> None:
     old = ParityOverloadShedder(OverloadSettings(pulsar_version="3.3"), light.weights)
     assert not play(light, view(hot))[0].decisions
     assert picked(play(old, view(hot))[0]) == {"b1:1": [ns(0)]}
-    shown = [OVERLOAD.usage(one.settings, one.weights, "parity") for one in (light, old)]
+    usage_of = SHEDDERS["overload"].usage
+    shown = [usage_of(one.settings, one.weights, "parity") for one in (light, old)]
     assert [usage(hot.figures) for usage in shown] == [0.45, 0.8999999761581421]
 
 

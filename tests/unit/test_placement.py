@@ -15,12 +15,12 @@ from strategies.placement.least_long_term_rate import (
     ParityLeastLongTermRate,
 )
 from strategies.placement.least_resource_usage import (
-    ExtensibleLeastResourceUsage,
     LeastResourceUsage,
     LeastResourceUsageSettings,
     ParityLeastResourceUsage,
     smoothed,
 )
+from strategies.placement.least_resource_usage_extensible import ExtensibleLeastResourceUsage
 from strategies.placement.registry import PLACERS, placer
 from tests.world.placement import best, brokers, bundle_of, candidate, placed
 

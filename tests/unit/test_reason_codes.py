@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,8 @@ STRATEGIES = Path(__file__).parents[2] / "strategies"
 MEANINGS = meanings_of(*SHEDDERS.values())
 #: Call → position of the code among its arguments.
 CODE_AT = {"Skip": 2, "Refusal": 0, "bundles_left_alone": 1, "broker_skips": 0}
+#: The same of decisions, whose codes have no meaning.
+DECIDED_AT = {"Decision": 3, "SheddingReason": 0}
 #: Modules whose codes belong to executors, clocks, rolls, rejected records and split boundaries,
 #: and those that name states.
 OTHERS = {
@@ -27,9 +29,9 @@ OTHERS = {
 }  # fmt: skip
 #: Codes of decisions and of placements that found a broker, names of topics and statuses.
 NO_SKIPS = {
-    "above-average", "all-reported", "already-done", "apart-for-long", "avg-scores", "dry-run",
+    "all-reported", "already-done", "apart-for-long", "avg-scores", "dry-run",
     "far-apart", "follow-up", "hot-bundle", "huge-gap", "its-turn", "lasting-gap", "least-rate",
-    "least-used", "lower-boundary", "msg-rate", "no-candidates", "nobody-below-mean",
+    "least-used", "msg-rate", "no-candidates",
     "non-persistent", "overload-result", "rate-uneven", "rest-of-plan", "threshold-result",
     "throughput-uneven", "well-below-mean", "wide-gap",
 }  # fmt: skip
@@ -47,12 +49,18 @@ def literals(node: ast.AST) -> Iterator[str]:
 
 def codes_in(tree: ast.AST) -> Iterator[str]:
     """The codes of skips: at the place of a code, and anything that looks like one."""
+    yield from at_places(tree, CODE_AT)
+    decided = {*at_places(tree, DECIDED_AT)}
+    yield from (text for text in literals(tree) if KEBAB.fullmatch(text) and text not in decided)
+
+
+def at_places(tree: ast.AST, places: Mapping[str, int]) -> Iterator[str]:
+    """The texts at a place among the arguments of calls. `places`: name of the function → place."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            at = CODE_AT.get(node.func.id)
+            at = places.get(node.func.id)
             if at is not None and len(node.args) > at:
                 yield from literals(node.args[at])
-    yield from (text for text in literals(tree) if KEBAB.fullmatch(text))
 
 
 def given_in(folder: str) -> set[str]:

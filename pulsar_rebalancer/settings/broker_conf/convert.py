@@ -278,7 +278,9 @@ def _class_names(key: str) -> dict[str, str]:
     """For keys that name a class: class → our name for it."""
     limiter = "org.apache.pulsar.broker.service.persistent.DispatchRateLimiterFactory"
     return {
-        SHEDDING: {entry.pulsar_class: name for name, entry in SHEDDERS.items()},
+        SHEDDING: {
+            entry.pulsar_class: name for name, entry in SHEDDERS.items() if entry.pulsar_class
+        },
         PLACEMENT: {entry.pulsar_class: name for name, entry in PLACERS.items()},
         LIMITER: {f"{limiter}AsyncTokenBucket": "token_bucket", f"{limiter}Classic": "classic"},
     }.get(key, {})

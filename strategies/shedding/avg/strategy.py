@@ -17,13 +17,13 @@ def memory(settings: AvgSettings) -> StrategyMemory:
     return StrategyMemory(samples=max(settings.hit_count_low, settings.hit_count_high))
 
 
-AVG = SheddingStrategy(
+ENTRY = SheddingStrategy(
     "avg",
-    "org.apache.pulsar.broker.loadbalance.impl.AvgShedder",
     "The fullest broker is paired with the emptiest and sheds part of the difference after "
     "enough rounds far apart.",
     AvgSettings,
     fixed=AvgShedder,
+    pulsar_class="org.apache.pulsar.broker.loadbalance.impl.AvgShedder",
     parity=ParityAvgShedder,
     parity_in={"5.0": parity_50},
     goal=GoalFigure("max − min of the brokers' usage", usage_range, "low_threshold"),

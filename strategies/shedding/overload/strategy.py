@@ -28,12 +28,12 @@ def quiet(settings: OverloadSettings) -> QuietScreen:
     return screen
 
 
-OVERLOAD = SheddingStrategy(
+ENTRY = SheddingStrategy(
     "overload",
-    "org.apache.pulsar.broker.loadbalance.impl.OverloadShedder",
     "Brokers above a fixed usage shed their heaviest bundles.",
     OverloadSettings,
     fixed=OverloadShedder,
+    pulsar_class="org.apache.pulsar.broker.loadbalance.impl.OverloadShedder",
     parity=ParityOverloadShedder,
     goal=GoalFigure("usage of the fullest broker", highest_usage, "threshold_percent"),
     tuning={"threshold_percent": (50, 60, 70, 75, 80, 85, 90)},

@@ -15,6 +15,7 @@ from strategies.cluster.rival_state import AGE_MS
 from strategies.figures.usage import weighted_usages
 from strategies.settings import Weights
 from strategies.shedding.contract import Shedding
+from strategies.shedding.memory import with_histories
 from strategies.shedding.reason_texts import unusable
 from strategies.shedding.steady.gaps import followed
 from strategies.shedding.steady.last_plan import judged_moves, remembered, without_lost
@@ -24,7 +25,6 @@ from strategies.shedding.steady.load_history import (
     RecentMove,
     histories_of,
     moves_of,
-    with_histories,
 )
 from strategies.shedding.steady.planned_round import PlannedRound, resting
 from strategies.shedding.steady.samples import counted, recorded, uncounted

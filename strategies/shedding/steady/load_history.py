@@ -2,16 +2,14 @@
 its recent moves, and how well they worked.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
 
 from strategies.bundles import Floats
-from strategies.cluster.memory import NO_MEMORY, BrokerMemory, ClusterMemory, Memory
-from strategies.shedding.memory import put_memory
+from strategies.cluster.memory import NO_MEMORY, ClusterMemory, Memory
 
 #: Figures above this are nonsense and count as this; sums of their squares stay finite.
 LARGEST = 1e15
@@ -125,35 +123,13 @@ class Episode(NamedTuple):
 
 def histories_of(memory: Memory, brokers: Iterable[str]) -> dict[str, LoadHistory]:
     """The histories of those of these brokers that have one."""
-    found = {name: memory.brokers.get(name, NO_MEMORY).history for name in brokers}
     return {
         name: kept if isinstance(kept, LoadHistory) else LoadHistory(*kept)
-        for name, kept in found.items()
-        if kept is not None
+        for name in brokers
+        if (kept := memory.brokers.get(name, NO_MEMORY).history) is not None
     }
 
 
 def moves_of(cluster: ClusterMemory) -> list[RecentMove]:
     """The moves in memory, oldest first."""
     return [RecentMove(*one) for one in cluster.moves]
-
-
-def with_histories(memory: Memory, histories: Mapping[str, LoadHistory]) -> Memory:
-    """Memory with exactly these load histories."""
-    brokers = dict(memory.brokers)
-    for broker in [name for name in brokers if name not in histories]:
-        if brokers[broker].history is not None:
-            put_memory(brokers, broker, replace(brokers[broker], history=None))
-    for broker, history in histories.items():
-        old = brokers.get(broker, NO_MEMORY)
-        # Field by field: `replace` takes three times as long, for thousands of brokers each round.
-        brokers[broker] = BrokerMemory(
-            old.ewma,
-            old.placement_ewma,
-            old.hit_high,
-            old.hit_low,
-            old.throughput_ewma,
-            old.gave_at_ms,
-            history,
-        )
-    return Memory(brokers, memory.cluster)

@@ -25,6 +25,7 @@ from strategies.shedding.contract import (
     StrategyMemory,
     usage_range,
 )
+from strategies.shedding.memory import with_histories
 from strategies.shedding.steady.cost import learned
 from strategies.shedding.steady.fixed import SteadyShedder, compared_brokers
 from strategies.shedding.steady.last_plan import JUDGED_AGE_MS, remembered
@@ -33,7 +34,6 @@ from strategies.shedding.steady.load_history import (
     LoadHistory,
     histories_of,
     moves_of,
-    with_histories,
 )
 from strategies.shedding.steady.planned_round import gap_or_reason, resting
 from strategies.shedding.steady.samples import (
@@ -119,16 +119,15 @@ def _advanced(
         yield now_ms, dict(zip(rounds.brokers, rows[1], strict=True)), histories
 
 
-STEADY = SheddingStrategy(
+ENTRY = SheddingStrategy(
     "steady",
-    "SteadyShedder",
     "When a gap between brokers lasts, a plan for the whole cluster moves as little load as "
     "possible; each round states how near the optimum the cluster is.",
     SteadySettings,
     fixed=SteadyShedder,
-    parity=SteadyShedder,
     goal=GoalFigure("max − min of the brokers' usage", usage_range),
     tuning={"sample_seconds": (60,), "rest_minutes": (30, 60, 120)},
+    pulsar_class="SteadyShedder",
     placement="none",
     distributes_evenly=False,
     quiet=quiet,

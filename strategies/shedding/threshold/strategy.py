@@ -65,12 +65,12 @@ def memory(settings: ThresholdSettings) -> StrategyMemory:
     return StrategyMemory(weight=settings.history)
 
 
-THRESHOLD = SheddingStrategy(
+ENTRY = SheddingStrategy(
     "threshold",
-    "org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder",
     "Brokers too far above the mean usage, averaged over time, shed their heaviest bundles.",
     ThresholdSettings,
     fixed=ThresholdShedder,
+    pulsar_class="org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder",
     parity=ParityThresholdShedder,
     goal=GoalFigure("max − average of the brokers' usage", above_mean, "threshold_percent"),
     tuning={

@@ -21,13 +21,13 @@ def memory(settings: TransferSettings) -> StrategyMemory:
     )
 
 
-TRANSFER = SheddingStrategy(
+ENTRY = SheddingStrategy(
     "transfer",
-    "org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder",
     "When usage is spread too far for enough rounds, the fullest brokers transfer bundles to "
     "the emptiest, or swap with them.",
     TransferSettings,
     fixed=transfer_shedder,
+    pulsar_class="org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder",
     parity=parity_transfer_shedder,
     goal=GoalFigure(
         "standard deviation of the brokers' usage",

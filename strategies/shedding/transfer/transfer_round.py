@@ -19,7 +19,7 @@ from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Evidence
 from strategies.settings import Weights
 from strategies.shedding.candidates import Candidates, bundles_left_alone, must_stay
 from strategies.shedding.contract import Shedding
-from strategies.shedding.memory import gave_at, with_transfers
+from strategies.shedding.memory import kept_of, with_transfers
 from strategies.shedding.reason_texts import broker_skips, mib, points, setting
 from strategies.shedding.transfer.settings import (
     BrokerEntry,
@@ -87,7 +87,7 @@ class TransferShedder:
             broker.broker: self._entry(broker, averages[broker.broker], view.now_ms)
             for broker in judged
         }
-        gave = gave_at(memory)
+        gave = kept_of(memory, lambda kept: kept.gave_at_ms)
         stores = Stores(
             view.now_ms, entries, tops, entries.keys(), view.cooling, gave, self._may_move(view)
         )

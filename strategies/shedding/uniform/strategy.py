@@ -13,12 +13,12 @@ def throughput_above_mean(record: Round) -> float:
     return 100.0 * max(0.0, record.throughput_spread.max_over_mean - 1.0)
 
 
-UNIFORM = SheddingStrategy(
+ENTRY = SheddingStrategy(
     "uniform",
-    "org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder",
     "The broker with most traffic sheds a part of its lead over the one with least.",
     UniformSettings,
     fixed=UniformLoadShedder,
+    pulsar_class="org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder",
     parity=ParityUniformLoadShedder,
     goal=GoalFigure(
         "how far the busiest broker's throughput is above the mean, in percent of it",
