@@ -122,7 +122,7 @@ def _backtest(path: Path, strategies: Sequence[str], loop: str) -> dict[str, Any
     """Memory: of the largest process."""
     from pulsar_rebalancer.lab.backtest.run import BacktestJob
     from pulsar_rebalancer.lab.backtest.several_clusters import run_all
-    from pulsar_rebalancer.settings.load import load
+    from pulsar_rebalancer.settings.merge_sources import load
 
     jobs = [
         BacktestJob(

@@ -18,12 +18,12 @@ from pathlib import Path
 from sinks.collector.collector import Collector, Source
 from sinks.collector.open_cluster import opened_poll
 from sinks.collector.settings import CollectorSettings
-from sinks.processes import wall_clock_ms
-from sinks.pulsar_api.access import PulsarSettings
+from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LeaderPoll
-from sinks.topics.access import open_publisher
-from sinks.topics.addresses import file_topic_uri
+from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.topics.open_topics import open_publisher
+from sinks.topics.topic_settings import file_topic_uri
 from tests.control_topic import storing
 from tests.topic_uris import topic_of
 

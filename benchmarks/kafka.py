@@ -28,7 +28,7 @@ from benchmarks.kafka_tables import (
     tables,
 )
 from benchmarks.options import options
-from sinks.topics.addresses import Connections, Topics
+from sinks.topics.topic_settings import Connections, Topics
 from streaming.settings import JobSettings
 from tests.topic_uris import topics_of
 
@@ -243,7 +243,7 @@ class Bench:
 @contextmanager
 def _session(kafka: "KafkaBroker", folder: Path) -> "Iterator[SparkSession]":
     """A Spark with the settings of a long-running job on Kafka; its log is in `folder`."""
-    from streaming.session import start_session, stop_session
+    from streaming.spark_session import start_session, stop_session
 
     started = start_session(
         JobSettings(

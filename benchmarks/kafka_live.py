@@ -23,8 +23,8 @@ from benchmarks.fleet import CLUSTER, Fleet
 from benchmarks.kafka_queries import STRATEGY
 from benchmarks.kafka_records import Publisher
 from benchmarks.plain import SETTINGS
-from sinks.processes import Stop
-from sinks.topics.addresses import TopicUri
+from sinks.graceful_stop import Stop
+from sinks.topics.topic_settings import TopicUri
 from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings

@@ -17,12 +17,12 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from benchmarks.pass_through import Batch, Stage, decoding, drained, session_of
 from benchmarks.plain import SETTINGS
-from sinks.topics.addresses import TopicUri
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, kafka_access
-from streaming.decode import ReadRows, reading
+from sinks.topics.topic_settings import TopicUri
+from streaming.decode_rows import ReadRows, reading
 from streaming.job import run_job
-from streaming.outputs.facts import counted
-from streaming.outputs.output import open_output
+from streaming.outputs.batch_facts import counted
+from streaming.outputs.output_topics import open_output
 from streaming.processor import OUTPUT
 from streaming.progress import BatchProgress
 from streaming.query import own_workers

@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any, Self
 
 from benchmarks.fleet import CLUSTER, Fleet
-from sinks.topics.addresses import TopicUri
+from sinks.topics.topic_settings import TopicUri
 from tests.topic_uris import topic_of
 
 _KEY = CLUSTER.encode()

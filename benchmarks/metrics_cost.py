@@ -26,14 +26,14 @@ from benchmarks.options import number, options
 from benchmarks.plain import SETTINGS
 from sinks.metrics.exposition import Liveness
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.topics.addresses import Connections, file_topic, file_topic_uri
-from sinks.wire.origin import WireLimits
-from strategies.cluster.store import InMemoryStore
+from sinks.topics.topic_settings import Connections, file_topic, file_topic_uri
+from sinks.wire.record_origin import WireLimits
+from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine
-from streaming.decode import reading
+from streaming.decode_rows import reading
 from streaming.job import run_job
 from streaming.job_metrics import JobMetrics
-from streaming.outputs.facts import BatchTally, Written, read_facts
+from streaming.outputs.batch_facts import BatchTally, Written, read_facts
 from streaming.processor import FoldNotes, fold, newest_accepted_ms
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings

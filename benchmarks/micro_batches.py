@@ -18,14 +18,14 @@ from benchmarks.figures import Sample, sample, say
 from benchmarks.fleet import Fleet
 from benchmarks.pass_through import Batch, Stage, decoding, drained, session_of
 from benchmarks.plain import SETTINGS
-from sinks.topics.addresses import Connections, file_topic, file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.topic_settings import Connections, file_topic, file_topic_uri
 from streaming.job import run_job
 from streaming.progress import BatchProgress
-from streaming.session import start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.sources.files import FileSource, FileTopicSource
 from streaming.sources.records import RECORDS
+from streaming.spark_session import start_session, stop_session
 from tests.topic_uris import topics_of
 
 PASS_THROUGH = "pass-through"

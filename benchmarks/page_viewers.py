@@ -23,13 +23,13 @@ import httpx
 from benchmarks.fleet import Fleet
 from benchmarks.options import number, options
 from benchmarks.plain import SETTINGS
-from sinks.processes import Stop
-from sinks.topics.addresses import Connections, file_topic_uri
+from sinks.graceful_stop import Stop
 from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.topic_settings import Connections, file_topic_uri
 from streaming.job import run_job
 from streaming.progress import BatchProgress
-from streaming.session import start_session, stop_session
 from streaming.settings import JobSettings
+from streaming.spark_session import start_session, stop_session
 from tests.live_topics import settings_of
 from tests.topic_uris import topics_of
 

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from sinks.wire.codec import decode
-from streaming.session import query_settings
 from streaming.settings import JobSettings
+from streaming.spark_session import query_settings
 
 #: A Python stage between source and sink: Arrow batches in, Arrow batches out.
 Stage = Callable[[Iterable[Any]], Iterator[Any]]

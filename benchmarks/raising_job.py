@@ -4,7 +4,7 @@ whose rounds raise for one cluster.
 
 import argparse
 
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from streaming.job import run_job
 from tests.raising_strategy import WITH_RAISING
 

@@ -4,8 +4,8 @@ nothing: for runs of many rounds.
 
 from dataclasses import dataclass, replace
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import ClusterView
+from strategies.cluster.strategy_memory import Memory
 from strategies.settings import Weights
 from strategies.shedding.contract import Shedding
 from strategies.shedding.registry import SHEDDERS

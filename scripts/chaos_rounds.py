@@ -32,7 +32,7 @@ from strategies.cluster.model import (
     TelemetryRecord,
 )
 from strategies.cluster.rule_settings import LimitSettings
-from strategies.cluster.store import InMemoryStore
+from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.shedding.steady.settings import SteadySettings
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from math import isfinite
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import Command
-from strategies.cluster.store import StateStore
+from strategies.cluster.state_store import StateStore
+from strategies.cluster.strategy_memory import Memory
 from strategies.shedding.steady.load_history import columns, histories_of
-from strategies.shedding.steady.samples import load_of
+from strategies.shedding.steady.load_samples import load_of
 from strategies.shedding.steady.settings import SteadySettings
 
 _MINUTE_MS = 60_000

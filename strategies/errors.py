@@ -14,22 +14,22 @@ RebalancerError
 ├── AdminError
 │   ├── CallFailed
 │   │   ├── BrokerUnavailable
-│   │   │   ├── Unanswered (sinks.pulsar_api.answers)
-│   │   │   ├── Busy (sinks.pulsar_api.answers)
+│   │   │   ├── Unanswered (sinks.pulsar_api.admin_errors)
+│   │   │   ├── Busy (sinks.pulsar_api.admin_errors)
 │   │   │   └── _NeverSent (sinks.pulsar_api.http)
 │   │   ├── NotOwned
-│   │   │   └── Elsewhere (sinks.pulsar_api.answers)
+│   │   │   └── Elsewhere (sinks.pulsar_api.admin_errors)
 │   │   ├── NotFound
-│   │   │   └── Missing (sinks.pulsar_api.answers)
+│   │   │   └── Missing (sinks.pulsar_api.admin_errors)
 │   │   └── Refused
-│   │       └── Declined (sinks.pulsar_api.answers)
+│   │       └── Declined (sinks.pulsar_api.admin_errors)
 │   └── Unauthorized
 ├── Stopped (sinks.executor.executor)
 ├── JobError (streaming.failures)
-├── JobStopping (streaming.outputs.output)
+├── JobStopping (streaming.outputs.output_topics)
 ├── CheckpointInUse (streaming.checkpoint.locks)
 ├── JarsMissing (streaming.jars.locked_jars)
-├── SparkStartError (streaming.session)
+├── SparkStartError (streaming.spark_session)
 ├── WorkerLost (pulsar_rebalancer.lab.processes)
 ├── UnknownSubject (pulsar_rebalancer.decisions.explain.subject)
 ├── PlanError (pulsar_rebalancer.decisions.plans)

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TypeVar
 
-from sinks.disk import is_full, make_room
+from sinks.durable_files import is_full, make_room
 from strategies import errors
 from strategies.errors import PublishRejected, RebalancerError
 

@@ -15,29 +15,29 @@ from typing import TypeVar
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from sinks.graceful_stop import Stop, stopping
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.processes import Stop, stopping
-from sinks.topics.addresses import Connections, Topics, TopicUri
 from sinks.topics.epochs import next_epoch
 from sinks.topics.kafka.settings import KafkaAccess, kafka_access, start_complaints
-from sinks.topics.outages import RetryBackoff, watched
 from sinks.topics.pulsar.partition import PulsarLink
+from sinks.topics.server_outages import RetryBackoff, watched
 from sinks.topics.topic_admin import missing_topics
+from sinks.topics.topic_settings import Connections, Topics, TopicUri
 from sinks.wire.broker_reports import check_source
-from sinks.wire.signing import intents_key, signing_key
+from sinks.wire.signing_keys import intents_key, signing_key
 from strategies.errors import SettingsError, SinkError
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.java.pulsar_releases import PulsarRelease
+from streaming.auto_settings import resolve_release, with_partitions
+from streaming.bounded_files import keep_short
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guarded
 from streaming.checkpoint.guard_file import guard_of, written_guard
 from streaming.cluster.spark_launcher import is_submitted
 from streaming.cluster.submitted import stopped_by_java
 from streaming.cluster.workers import check_workers, is_local
-from streaming.disk_use import keep_short
 from streaming.failures import explain, java_end_error
-from streaming.first_start import resolve_release, with_partitions
-from streaming.outputs.facts import KINDS, Written
-from streaming.outputs.output import open_output
+from streaming.outputs.batch_facts import KINDS, Written
+from streaming.outputs.output_topics import open_output
 from streaming.progress import (
     BatchProgress,
     OnProgress,
@@ -46,10 +46,16 @@ from streaming.progress import (
 )
 from streaming.query import LONGEST_PAUSE_S, SHORTEST_PAUSE_S, Run, follow, start_query
 from streaming.retries import retry_after_outages, retry_transient
-from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
-from streaming.starting import StartLines, start_lines
-from streaming.state.vanished import ForgetPolicy
+from streaming.spark_session import (
+    JAVA_ENDS_S,
+    java_end,
+    query_settings,
+    start_session,
+    stop_session,
+)
+from streaming.start_lines import StartLines, start_lines
+from streaming.state.forget_clusters import ForgetPolicy
 from streaming.temporary_folder import temporary_folder
 from streaming.warm_start import end_warm_start, in_words, warming
 

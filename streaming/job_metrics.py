@@ -16,7 +16,7 @@ from sinks.metrics.exposition import (
 )
 from strategies.cluster.intent_contract import LASTING
 from strategies.reason_codes import STATES
-from streaming.outputs.facts import (
+from streaming.outputs.batch_facts import (
     BatchFacts,
     ClusterCounts,
     RoundFigures,

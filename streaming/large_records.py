@@ -8,10 +8,10 @@ import weakref
 from collections.abc import Mapping
 from pathlib import Path
 
-from sinks.topics.addresses import parse_topic
 from sinks.topics.files.segments import read_line
 from sinks.topics.files.topic import Offset
-from sinks.wire.origin import Position
+from sinks.topics.topic_settings import parse_topic
+from sinks.wire.record_origin import Position
 
 #: Bytes that stay in memory; a file begins with more.
 _IN_MEMORY = 64 * 2**20

@@ -13,20 +13,20 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
+from sinks.graceful_stop import rare_collections, wall_clock_ms
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.processes import rare_collections, wall_clock_ms
-from sinks.wire.origin import OutputRow, over_quota_row
 from sinks.wire.output_rows import event_row
-from sinks.wire.signing import SigningKey, SigningSettings, signing_key
+from sinks.wire.record_origin import OutputRow, over_quota_row
+from sinks.wire.signing_keys import SigningKey, SigningSettings, signing_key
 from strategies.cluster.model import LoadReport, TelemetryRecord
-from strategies.cluster.store import StateStore
+from strategies.cluster.state_store import StateStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import drop_unseen_moves
 from strategies.fold.time_jumps import forget_after_ms
-from streaming.decode import ReadRows, Unread
-from streaming.outputs.facts import FACTS, BatchTally
+from streaming.decode_rows import ReadRows, Unread
+from streaming.outputs.batch_facts import FACTS, BatchTally
+from streaming.state.forget_clusters import ForgetPolicy
 from streaming.state.store import STATE_KEY, STATE_VALUE, Rows, ShardStore, StoreCache
-from streaming.state.vanished import ForgetPolicy
 from streaming.worker_process import Freezer, leave_open, log_once
 
 #: `seq` numbers the rows of one cluster within a micro-batch, in fold order.

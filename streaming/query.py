@@ -18,17 +18,17 @@ from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.kafka.settings import KafkaAccess
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard_file import Guard, WarmStart
-from streaming.decode import PACKED, packer, reading, unpacking
-from streaming.outputs.facts import counted
-from streaming.outputs.output import Output
+from streaming.decode_rows import PACKED, packer, reading, unpacking
+from streaming.outputs.batch_facts import counted
+from streaming.outputs.output_topics import Output
 from streaming.processor import OUTPUT, PUBLISH_ALL, ClusterProcessor
 from streaming.progress import Progress
 from streaming.settings import JobSettings
 from streaming.sources.files import FileSource, FileTopicSource
 from streaming.sources.kafka import kafka_records
 from streaming.sources.pulsar import BEGIN, PulsarSource, PulsarTopic
+from streaming.state.forget_clusters import ForgetPolicy
 from streaming.state.shards import shard_keys
-from streaming.state.vanished import ForgetPolicy
 from streaming.warm_start import with_start
 
 #: Pause between two polls of a query, after one with a new micro-batch and after one without. A

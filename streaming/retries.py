@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from sinks.topics.outages import RetryBackoff
+from sinks.topics.server_outages import RetryBackoff
 from strategies.errors import PublishTimeout, SinkError
 from streaming.failures import DATA_LOSS, NO_CONNECTION, UNKNOWN_TOPIC
 

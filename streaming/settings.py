@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import unquote, urlsplit
 
-from sinks.topics.addresses import Connections, Topics
+from sinks.topics.topic_settings import Connections, Topics
 from strategies.errors import SettingsError
 from strategies.settings import Setting
 from streaming.jars.locked_jars import JarSettings

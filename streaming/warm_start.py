@@ -11,16 +11,16 @@ from pathlib import Path
 
 import msgspec
 
-from sinks.processes import wall_clock_ms
-from sinks.topics.access import ends, records_of
-from sinks.topics.addresses import Connections, TopicUri
+from sinks.graceful_stop import wall_clock_ms
 from sinks.topics.epochs import values_of
 from sinks.topics.files.topic import FileTopicReader
+from sinks.topics.open_topics import ends, records_of
+from sinks.topics.topic_settings import Connections, TopicUri
 from sinks.wire.codec import cluster_of
 from strategies.cluster.intent_contract import LASTING
 from strategies.fold.engine import EngineSettings
 from strategies.fold.time_jumps import forget_after_ms
-from strategies.fold.warm_start import warm_window_ms
+from strategies.fold.warm_window import warm_window_ms
 from streaming.checkpoint.guard_file import (
     GUARD,
     NO_WARMING,

@@ -94,10 +94,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """One Spark for all tests, with the Kafka connector: it takes ten seconds to start and is not
     what is tested.
     """
-    from sinks.topics.addresses import Connections
+    from sinks.topics.topic_settings import Connections
     from streaming.jars.locked_jars import JarsMissing
-    from streaming.session import start_session, stop_session
     from streaming.settings import JobSettings
+    from streaming.spark_session import start_session, stop_session
     from tests.topic_uris import topics_of
     from tools.servers.quick_java import JAVA_OPTIONS, short_java
 

@@ -9,13 +9,13 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from sinks.topics.access import Publisher, open_publisher, open_reader
-from sinks.topics.addresses import TopicAccess, Topics, file_topic_uri
 from sinks.topics.files.topic import FileTopicReader
+from sinks.topics.open_topics import Publisher, open_publisher, open_reader
+from sinks.topics.topic_settings import TopicAccess, Topics, file_topic_uri
 from sinks.wire.codec import decode_answer, encode_command
-from sinks.wire.signing import SigningKey
+from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeStatus
-from strategies.executor.approvals import ApprovalOutcome
+from strategies.executor.approvals_and_pauses import ApprovalOutcome
 from tests.topic_uris import topic_of, topics_of
 
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes", "approvals")

@@ -5,8 +5,8 @@ of `strategies/shedding/`.
 from dataclasses import dataclass
 from typing import Annotated
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import ClusterView, Decision, Skip
+from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import weighted_usage
 from strategies.reason_codes import NOTHING, Meaning
 from strategies.settings import Setting, Weights

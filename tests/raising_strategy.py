@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import ClusterView
+from strategies.cluster.strategy_memory import Memory
 from strategies.settings import Setting, Weights
 from strategies.shedding.contract import Shedder, Shedding
 from strategies.shedding.registry import SHEDDERS

@@ -5,9 +5,9 @@ records.
 from collections.abc import Iterable, Mapping, Sequence
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from sinks.wire.origin import Position
+from sinks.wire.record_origin import Position
 from strategies.fold.engine import EngineSettings
-from streaming.outputs.facts import KINDS
+from streaming.outputs.batch_facts import KINDS
 
 Published = Mapping[str, Sequence[bytes]]
 

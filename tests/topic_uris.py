@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import fields
 
-from sinks.topics.addresses import Topics, TopicUri, parse_topic
+from sinks.topics.topic_settings import Topics, TopicUri, parse_topic
 
 
 def topics_of(**uris: str) -> Topics:

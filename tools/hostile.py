@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected
-from sinks.wire.origin import Position
+from sinks.wire.record_origin import Position
 from strategies.fold.engine import EngineSettings
 from tests.control_topic import TOPICS, Control, command
 from tests.hostile_records import (

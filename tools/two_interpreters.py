@@ -29,9 +29,9 @@ from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.replay.decisions import decide
 from pulsar_rebalancer.lab.runs import RunRequest
 from pulsar_rebalancer.lab.simulation.run import run
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.recordings.recorder import of_recording
-from sinks.wire.origin import DEFAULT_LIMITS
+from sinks.wire.record_origin import DEFAULT_LIMITS
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from tests.golden.scenario import play, read_scenario, split_file
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
-from pulsar_rebalancer.settings.load import Settings
-from sinks.executor.applier import Applier, RetryPolicy
-from sinks.executor.costs import CostMeter
+from pulsar_rebalancer.settings.merge_sources import Settings
+from sinks.executor.apply_or_recover import Applier, RetryPolicy
 from sinks.executor.executor import Executor, ExecutorTopics
-from sinks.executor.guard import RateLimiter
 from sinks.executor.journal import Journal
+from sinks.executor.move_guard import RateLimiter
+from sinks.executor.pause_meter import CostMeter
 from sinks.executor.settings import (
     ExecutorConfig,
     admission_rules,
@@ -18,15 +18,15 @@ from sinks.executor.settings import (
     pause_file,
     state_folder,
 )
-from sinks.executor.tasks import Result
-from sinks.processes import wall_clock_ms
-from sinks.pulsar_api.access import KnownBrokers
+from sinks.executor.task_intake import Result
+from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LeaderPoll, check_cluster_name
-from sinks.pulsar_api.freezes import FreezeWatch, probing
-from sinks.topics.access import Consumer, Publisher, open_consumer, open_publisher
-from sinks.topics.addresses import TopicUri
-from sinks.wire.signing import approvals_key, signing_key
+from sinks.pulsar_api.connection_settings import KnownBrokers
+from sinks.pulsar_api.frozen_brokers import FreezeWatch, probing
+from sinks.topics.open_topics import Consumer, Publisher, open_consumer, open_publisher
+from sinks.topics.topic_settings import TopicUri
+from sinks.wire.signing_keys import approvals_key, signing_key
 
 #: Deadline of short calls without a gate.
 _QUICK_MS = 5_000

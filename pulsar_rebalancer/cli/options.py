@@ -13,7 +13,7 @@ from strategies.errors import RebalancerError, SettingsError
 from strategies.java.pulsar_releases import RELEASES, PulsarRelease, read_version
 
 if TYPE_CHECKING:
-    from pulsar_rebalancer.settings.load import Settings
+    from pulsar_rebalancer.settings.merge_sources import Settings
 
 Config = Annotated[
     Path | None,
@@ -62,7 +62,7 @@ def settings(config: Path | None, overrides: Sequence[str] | None, *more: str) -
     """Checked settings of a command. `more`: `path=value` of its own flags, which win.
     SettingsError has all complaints.
     """
-    from pulsar_rebalancer.settings.load import load
+    from pulsar_rebalancer.settings.merge_sources import load
 
     return load(config, os.environ, [*(overrides or ()), *more])
 

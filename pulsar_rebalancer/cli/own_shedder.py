@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
-from pulsar_rebalancer.cli.service import Level, Line
+from pulsar_rebalancer.cli.service_log import Level, Line
 from sinks.collector.open_cluster import hasty_admin
 from sinks.collector.settings import CollectorSettings
-from sinks.processes import wall_clock_ms
-from sinks.pulsar_api.access import PulsarSettings
+from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.broker_facts import LeaderFacts, LeaderPoll
+from sinks.pulsar_api.connection_settings import PulsarSettings
 
 #: Switches a dynamic setting of the brokers off.
 SWITCH_OFF = "pulsar-admin brokers update-dynamic-config --config {} --value false"

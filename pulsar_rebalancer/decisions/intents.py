@@ -11,17 +11,17 @@ import msgspec
 
 from pulsar_rebalancer.decisions.log import usable_key
 from pulsar_rebalancer.decisions.status import RECENT_MS
-from sinks.topics.access import (
+from sinks.topics.open_topics import (
     Reader,
     TopicRecord,
     open_reader,
     records_of,
 )
-from sinks.topics.addresses import Connections, TopicUri
-from sinks.topics.readable import check_read
+from sinks.topics.skip_unreadable import check_read
+from sinks.topics.topic_settings import Connections, TopicUri
 from sinks.wire.codec import decode_round
 from sinks.wire.operator_records import check_person
-from sinks.wire.signing import SigningKey, signing_key
+from sinks.wire.signing_keys import SigningKey, signing_key
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.intent_state import intents_of_statuses
 from strategies.cluster.model import Round

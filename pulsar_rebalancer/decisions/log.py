@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 from sinks.recordings.recorder import of_recording, topic_records
-from sinks.topics.access import TopicRecord
-from sinks.topics.addresses import (
+from sinks.topics.files.segments import segments
+from sinks.topics.open_topics import TopicRecord
+from sinks.topics.skip_unreadable import Skipped, readable
+from sinks.topics.topic_settings import (
     NO_SECURITY,
     Connections,
     TopicAccess,
@@ -18,14 +20,12 @@ from sinks.topics.addresses import (
     file_topic,
     parse_topic,
 )
-from sinks.topics.files.segments import segments
-from sinks.topics.readable import Skipped, readable
 from sinks.wire.codec import decode_answer, decode_approval, decode_command, decode_round
 from sinks.wire.operator_records import command_digest
-from sinks.wire.signing import SigningKey, SigningSettings
+from sinks.wire.signing_keys import SigningKey, SigningSettings
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.errors import SettingsError, SinkError, WireError
-from strategies.executor.approvals import Approval, ApprovalOutcome
+from strategies.executor.approvals_and_pauses import Approval, ApprovalOutcome
 
 Kind = Literal["telemetry", "commands", "rounds", "rejected", "outcomes", "approvals"]
 #: A topic, a JSON Lines file, or a folder that holds either.

@@ -19,11 +19,11 @@ from pulsar_rebalancer.decisions.log import (
 )
 from pulsar_rebalancer.decisions.plans import Plan, pauses_of, plans_of
 from sinks.executor.settings import ExecutorSettings, pause_file
-from sinks.topics.access import records_of
-from sinks.topics.addresses import Connections
+from sinks.topics.open_topics import records_of
+from sinks.topics.topic_settings import Connections
 from sinks.wire.broker_reports import RawKind, SourceSettings
 from strategies.cluster.model import Command, Outcome, Round
-from strategies.executor.approvals import PauseOrder
+from strategies.executor.approvals_and_pauses import PauseOrder
 from strategies.settings import RoundSettings
 
 #: Telemetry, rounds and rejected records published within this time are read; files of a file topic

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from pulsar_rebalancer.cli.own_shedder import SWITCH_OFF
 from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate
-from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.connection_settings import PulsarSettings
 from strategies.errors import AdminError, Unauthorized
 from strategies.figures.describe import first_of
 from strategies.fold.engine import EngineSettings

@@ -11,12 +11,12 @@ from rich.text import Text
 
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.errors import abandon
-from pulsar_rebalancer.doctor import cluster, credentials, disk_and_topics, environment
+from pulsar_rebalancer.doctor import admin_and_clocks, credentials, disk_and_topics, environment
 from pulsar_rebalancer.doctor.finding import Finding, TimeLimit, ok
-from pulsar_rebalancer.doctor.processes import check_epochs, check_executor, check_job
+from pulsar_rebalancer.doctor.job_and_executor import check_epochs, check_executor, check_job
 from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
-from pulsar_rebalancer.settings.load import Settings
-from sinks.processes import wall_clock_ms
+from pulsar_rebalancer.settings.merge_sources import Settings
+from sinks.graceful_stop import wall_clock_ms
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from streaming.large_records import temporary_files
@@ -86,7 +86,7 @@ def examine(
     """
     settings, findings = _settings(config, overrides)
     job = settings.job if settings is not None else JobSettings()
-    tokens = cluster.check_tokens(settings) if settings is not None else []
+    tokens = admin_and_clocks.check_tokens(settings) if settings is not None else []
     findings += tokens
     found = [
         environment.check_java(os.environ),
@@ -114,7 +114,9 @@ def examine_job(
     job, engine = settings.job, settings.engine
     if job.connections.topics.rounds.scheme == "pulsar":
         tokens = [
-            finding for finding in cluster.check_tokens(settings) if finding.check == "token expiry"
+            finding
+            for finding in admin_and_clocks.check_tokens(settings)
+            if finding.check == "token expiry"
         ]
         if _failed(tokens, "token expiry"):
             return tokens
@@ -154,7 +156,7 @@ def _of_settings(
         "topics", lambda: disk_and_topics.check_topics(settings.connections, expired=expired)
     )
     readable = _usable(topics, "topic commands")
-    clusters = cluster.cluster_checks(settings, shadow)
+    clusters = admin_and_clocks.cluster_checks(settings, shadow)
     return [
         *disk,
         *disk_and_topics.check_codecs(job.connections.topics),

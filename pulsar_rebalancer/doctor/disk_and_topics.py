@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate, ok
-from sinks.topics.addresses import Connections, Topics, TopicUri
 from sinks.topics.files.segments import segments
 from sinks.topics.kafka.codecs import PACKAGES, broken_codecs
 from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.topic_admin import PulsarTopicFacts, pulsar_topic_facts, topic_facts
+from sinks.topics.topic_settings import Connections, Topics, TopicUri
 from strategies.errors import RebalancerError, SettingsError, Unauthorized
 from strategies.figures.describe import counted
 from strategies.fold.engine import EngineSettings

@@ -113,7 +113,7 @@ def check_shipped(job: JobSettings) -> list[Finding]:
 def check_pyspark() -> Finding:
     """Checks that pyspark can be imported and has the version that the job is built for."""
     try:
-        importlib.import_module("streaming.session")
+        importlib.import_module("streaming.spark_session")
         version = metadata.version("pyspark")
     except ImportError as error:
         return Finding("pyspark", "fail", f"cannot be imported ({error})", _SPARK_REMEDY)
@@ -142,7 +142,7 @@ def check_spark_start(job: JobSettings) -> Finding:
 
 
 def _start(job: JobSettings, folder: Path) -> Finding:
-    from streaming.session import start_session, stop_session
+    from streaming.spark_session import start_session, stop_session
 
     before = time.monotonic()
     session = start_session(job, folder / "spark.log", short=True)

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from pulsar_rebalancer.doctor.brokers import Broker
 from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate
-from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.merge_sources import Settings
 from strategies.errors import RebalancerError
 from strategies.java.pulsar_releases import (
     PULSAR_VERSION,
@@ -15,9 +15,9 @@ from strategies.java.pulsar_releases import (
     PulsarRelease,
     release_of,
 )
+from streaming.auto_settings import release_in
 from streaming.checkpoint.guard import checkpoint_folder
 from streaming.checkpoint.guard_file import written_guard
-from streaming.first_start import release_in
 
 
 def in_release_of_checkpoint(settings: Settings) -> Settings:

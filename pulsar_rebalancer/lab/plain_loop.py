@@ -5,7 +5,8 @@ Spark produces the same bytes.
 from collections import defaultdict
 
 from sinks.wire.codec import cluster_of, decode, peek
-from sinks.wire.origin import (
+from sinks.wire.output_rows import event_row
+from sinks.wire.record_origin import (
     DEFAULT_LIMITS,
     OutputRow,
     Position,
@@ -15,9 +16,8 @@ from sinks.wire.origin import (
     pack_origin,
     rejected_row,
 )
-from sinks.wire.output_rows import event_row
 from strategies.cluster.quota import UnreadRecord
-from strategies.cluster.store import InMemoryStore
+from strategies.cluster.state_store import InMemoryStore
 from strategies.errors import WireError
 from strategies.fold.engine import Engine, EngineSettings
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from multiprocessing import connection, resource_tracker
 from typing import Any, TypeVar
 
-from sinks.processes import handling
+from sinks.graceful_stop import handling
 from strategies.errors import RebalancerError
 
 T = TypeVar("T")

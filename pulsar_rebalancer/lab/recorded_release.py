@@ -12,7 +12,7 @@ from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import converted
 from sinks.wire.broker_reports import brokers_in
-from sinks.wire.origin import WireLimits
+from sinks.wire.record_origin import WireLimits
 from strategies.java.pulsar_releases import ClusterRelease, release_of
 
 #: Number and bytes of the first records that are read: every broker reports within minutes.

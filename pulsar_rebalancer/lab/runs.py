@@ -14,9 +14,9 @@ from pulsar_rebalancer.lab.simulation.run import SimulationTask, run
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
-from pulsar_rebalancer.settings.leaves import Shedders, all_leaves
-from pulsar_rebalancer.settings.load import Settings, resolved
-from pulsar_rebalancer.settings.sources import Assignment, flattened, from_flags, parse
+from pulsar_rebalancer.settings.merge_sources import Settings, resolved
+from pulsar_rebalancer.settings.setting_paths import Shedders, all_leaves
+from pulsar_rebalancer.settings.value_sources import Assignment, flattened, from_flags, parse
 from strategies.errors import SettingsError
 from strategies.fold.engine import placement_of
 from strategies.shedding.registry import SHEDDERS

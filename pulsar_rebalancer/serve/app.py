@@ -19,12 +19,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from pulsar_rebalancer.decisions.live import pictures, views
+from pulsar_rebalancer.decisions.live import charts, views
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, OnceMade
-from pulsar_rebalancer.serve.answers import Body, json_body, json_error
-from pulsar_rebalancer.serve.deciding import DecisionPublisher
-from pulsar_rebalancer.serve.signing_in import SigningIn, json_of
+from pulsar_rebalancer.serve.http_answers import Body, json_body, json_error
+from pulsar_rebalancer.serve.publish_decisions import DecisionPublisher
+from pulsar_rebalancer.serve.sign_in import SigningIn, json_of
 
 #: Viewers at a time.
 MOST_VIEWERS = 200
@@ -235,8 +235,8 @@ _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("/api/v1/plans", "GET", _plans),
     ("/api/v1/plans", "POST", _decide),
     ("/api/v1/brokers", "GET", partial(_decided, views.brokers)),
-    ("/api/v1/usage", "GET", partial(_decided, pictures.usage_over_time)),
-    ("/api/v1/bundles", "GET", partial(_decided, pictures.bundles_over_time)),
+    ("/api/v1/usage", "GET", partial(_decided, charts.usage_over_time)),
+    ("/api/v1/bundles", "GET", partial(_decided, charts.bundles_over_time)),
     ("/api/v1/rounds", "GET", _rounds),
     ("/api/v1/explain", "GET", _explain),
     ("/api/v1/events", "GET", _events),

@@ -11,8 +11,8 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from pulsar_rebalancer.serve.answers import RequestGuard
 from pulsar_rebalancer.serve.app import ViewerNews
+from pulsar_rebalancer.serve.http_answers import RequestGuard
 from strategies.errors import SettingsError
 
 #: Connections at a time; more get 503.

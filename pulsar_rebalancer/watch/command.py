@@ -10,9 +10,9 @@ import typer
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.own_shedder import own_shedders
 from pulsar_rebalancer.doctor.environment import check_java
-from pulsar_rebalancer.settings.load import Settings, load
-from pulsar_rebalancer.settings.services import serve_address
-from pulsar_rebalancer.watch.folder import (
+from pulsar_rebalancer.settings.log_and_page_settings import serve_address
+from pulsar_rebalancer.settings.merge_sources import Settings, load
+from pulsar_rebalancer.watch.watch_folder import (
     DEFAULT_FOLDER,
     DEMO_FOLDER,
     WatchFolder,
@@ -21,7 +21,7 @@ from pulsar_rebalancer.watch.folder import (
     settings_of,
     write_settings,
 )
-from pulsar_rebalancer.watch.follow import (
+from pulsar_rebalancer.watch.watch_loop import (
     GROUP,
     DryRuns,
     WatchScreen,
@@ -31,11 +31,11 @@ from pulsar_rebalancer.watch.follow import (
     with_port,
 )
 from sinks.collector.open_cluster import discovered
-from sinks.processes import Stop, stopping, wall_clock_ms
-from sinks.topics.access import open_consumer
+from sinks.graceful_stop import Stop, stopping, wall_clock_ms
+from sinks.topics.open_topics import open_consumer
 from strategies.errors import SettingsError
 from streaming.checkpoint.guard import checkpoint_folder
-from streaming.starting import StartNews
+from streaming.start_lines import StartNews
 
 #: What Pulsar's own shedder means for a user who watches.
 _WATCHED = "it moves bundles while you watch, and rounds yield to many such moves"

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sinks.collector.broker_poll import BrokerPoll, Kind, MissingReport, Pass, Report
-from sinks.pulsar_api.access import PulsarSettings
+from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.pulsar.client import open_client, pulsar_errors
-from sinks.wire.checks import is_broker
+from sinks.wire.names_and_times import is_broker
 from strategies.errors import SinkError
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from sinks.collector.broker_poll import BrokerPoll, OwnerPoll, Pass, Poll
 from sinks.collector.collector import Source
 from sinks.collector.extensible_poll import WITHDRAWN, ExtensiblePoll, LoadTopics
 from sinks.collector.settings import CollectorSettings
-from sinks.processes import wall_clock_ms
-from sinks.pulsar_api.access import KnownBrokers, PulsarSettings, admin_urls
+from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import (
     LeaderPoll,
@@ -21,7 +20,8 @@ from sinks.pulsar_api.broker_facts import (
     check_cluster_name,
     configured_manager,
 )
-from sinks.pulsar_api.freezes import FrozenReports
+from sinks.pulsar_api.connection_settings import KnownBrokers, PulsarSettings, admin_urls
+from sinks.pulsar_api.frozen_brokers import FrozenReports
 from strategies.errors import AdminError, BrokerUnavailable, Refused
 
 _SERVERS = 2

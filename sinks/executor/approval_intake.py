@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from sinks.executor.approval_journal import ApprovalJournal
 from sinks.executor.settings import ExecutorConfig
-from sinks.executor.tasks import Answered, RefusedRecord
-from sinks.topics.access import Consumer, TopicRecord
-from sinks.topics.readable import check_complete
+from sinks.executor.task_intake import Answered, RefusedRecord
+from sinks.topics.open_topics import Consumer, TopicRecord
+from sinks.topics.skip_unreadable import check_complete
 from sinks.wire.codec import decode_approval, decode_approval_outcome, encode_approval_outcome
-from sinks.wire.origin import Position
+from sinks.wire.record_origin import Position
 from strategies.errors import WireError
 from strategies.executor.admission import Signature
-from strategies.executor.approvals import (
+from strategies.executor.approvals_and_pauses import (
     Approval,
     ApprovalFacts,
     ApprovalOutcome,

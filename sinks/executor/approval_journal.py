@@ -14,10 +14,10 @@ from typing import NamedTuple
 from sinks.executor.journal import AT, FOREVER_MS, Journal, Received
 from sinks.executor.settings import ExecutorConfig
 from sinks.wire.operator_records import command_digest
-from sinks.wire.origin import Position
+from sinks.wire.record_origin import Position
 from strategies.cluster.model import Command, OutcomeStatus
 from strategies.executor.admission import Objection
-from strategies.executor.approvals import (
+from strategies.executor.approvals_and_pauses import (
     Approval,
     ApprovalStatus,
     ApprovedCommand,

@@ -13,16 +13,16 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 
-from sinks.executor.applier import Applier
+from sinks.executor.apply_or_recover import Applier
 from sinks.executor.approval_intake import ApprovalIntake
 from sinks.executor.approval_journal import ApprovalJournal, next_held
-from sinks.executor.costs import BundleUse, CostMeter
-from sinks.executor.effect import Allowance, Effect, effect_of_failed_read, refusal
-from sinks.executor.guard import MoveGuard, MoveJournal, RateLimiter
+from sinks.executor.effect_texts import Allowance, Effect, effect_of_failed_read, refusal
 from sinks.executor.journal import Journal
-from sinks.executor.judge import Facts, Judgement, judge
+from sinks.executor.judge_command import Facts, Judgement, judge
+from sinks.executor.move_guard import MoveGuard, MoveJournal, RateLimiter
+from sinks.executor.pause_meter import BundleUse, CostMeter
 from sinks.executor.settings import ExecutorConfig
-from sinks.executor.tasks import (
+from sinks.executor.task_intake import (
     Done,
     HeldBack,
     Intake,
@@ -31,15 +31,15 @@ from sinks.executor.tasks import (
     ResultPublisher,
     Task,
 )
-from sinks.processes import wall_clock_ms
+from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.topics.access import Consumer, Publisher
+from sinks.topics.open_topics import Consumer, Publisher
 from sinks.wire.codec import decode_outcome, encode_outcome
 from strategies.cluster.model import Outcome
 from strategies.cluster.move_cost import MoveCost
 from strategies.errors import CallFailed, RebalancerError, SinkError
 from strategies.executor.admission import owner_objection
-from strategies.executor.approvals import NOT_THE_APPROVED_PLAN
+from strategies.executor.approvals_and_pauses import NOT_THE_APPROVED_PLAN
 from strategies.executor.gate_and_breaker import result_of
 
 #: Characters of an outcome's reason, which may quote what brokers and policies say.

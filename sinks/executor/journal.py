@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from sinks.disk import make_folder
-from sinks.wire.origin import Position
+from sinks.durable_files import make_folder
+from sinks.wire.record_origin import Position
 from strategies.cluster.model import OutcomeStatus
 from strategies.errors import SinkError, StateVersionError
 

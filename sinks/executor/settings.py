@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from sinks.wire.origin import DEFAULT_LIMITS, WireLimits
-from sinks.wire.signing import SigningKey
+from sinks.wire.record_origin import DEFAULT_LIMITS, WireLimits
+from sinks.wire.signing_keys import SigningKey
 from strategies.errors import SettingsError
 from strategies.executor.admission import AdmissionRules
 from strategies.executor.gate_and_breaker import BreakerRules, GateRules
 from strategies.java.pulsar_releases import PulsarRelease
-from strategies.limits import Window, patterns, read_windows
+from strategies.patterns_and_windows import Window, patterns, read_windows
 from strategies.settings import Setting
 
 _NAMESPACE = re.compile(r"[^/\s]+/[^/\s]+")

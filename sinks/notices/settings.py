@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from sinks.secret_file import Secret, read_secret
-from sinks.wire.signing import read_keys
+from sinks.wire.signing_keys import read_keys
 from strategies.errors import SettingsError
-from strategies.limits import patterns
+from strategies.patterns_and_windows import patterns
 from strategies.reason_codes import STATES
 from strategies.settings import Setting
 

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
-from sinks.pulsar_api.access import KnownBrokers, PulsarSettings
-from sinks.pulsar_api.answers import Call, Elsewhere, Missing
+from sinks.pulsar_api.admin_errors import Call, Elsewhere, Missing
+from sinks.pulsar_api.connection_settings import KnownBrokers, PulsarSettings
 from sinks.pulsar_api.http import PulsarHttp, Wait
-from sinks.wire.checks import is_broker
+from sinks.wire.names_and_times import is_broker
 from strategies.bundles import parse_bundle, topic_hash
 from strategies.cluster.model import LARGEST_TIME
 from strategies.errors import (

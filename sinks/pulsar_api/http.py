@@ -17,7 +17,8 @@ from itertools import count
 from typing import NoReturn
 from urllib.parse import urljoin, urlsplit
 
-from sinks.pulsar_api.access import (
+from sinks.pulsar_api.admin_errors import Call, Elsewhere, Unanswered, check_status
+from sinks.pulsar_api.connection_settings import (
     AdminUrl,
     KnownBrokers,
     PulsarSettings,
@@ -28,7 +29,6 @@ from sinks.pulsar_api.access import (
     tls_context,
     token_header,
 )
-from sinks.pulsar_api.answers import Call, Elsewhere, Unanswered, check_status
 from sinks.pulsar_api.http_exchange import (
     Answer,
     HttpConnections,
@@ -37,7 +37,7 @@ from sinks.pulsar_api.http_exchange import (
     TooLarge,
 )
 from sinks.pulsar_api.tls_errors import speaks_tls, tls_complaint, tls_obstacle
-from sinks.wire.checks import is_broker
+from sinks.wire.names_and_times import is_broker
 from strategies.errors import (
     BrokerUnavailable,
     NotOwned,

@@ -13,7 +13,7 @@ from typing import IO, Self, cast
 
 import zstandard
 
-from sinks.processes import interruptible
+from sinks.graceful_stop import interruptible
 from strategies.errors import SettingsError, SinkError
 
 _BLOCK = 2**18

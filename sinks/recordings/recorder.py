@@ -9,16 +9,16 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sinks.graceful_stop import Stop
 from sinks.printable import printable
-from sinks.processes import Stop
 from sinks.recordings.columnar import ENDING, ColumnarRecording
 from sinks.recordings.json_lines import Recording, open_recording
-from sinks.topics.access import Reader, TopicRecord, open_reader
-from sinks.topics.addresses import TopicAccess, TopicUri
-from sinks.topics.outages import RetryBackoff
-from sinks.topics.readable import Skipped, readable
+from sinks.topics.open_topics import Reader, TopicRecord, open_reader
+from sinks.topics.server_outages import RetryBackoff
+from sinks.topics.skip_unreadable import Skipped, readable
+from sinks.topics.topic_settings import TopicAccess, TopicUri
 from sinks.wire.broker_reports import SourceSettings
-from sinks.wire.origin import Position, WireLimits
+from sinks.wire.record_origin import Position, WireLimits
 from strategies.errors import SinkError
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ENDING)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from sinks.topics.access import records_of
-from sinks.topics.addresses import NO_SECURITY, TopicAccess, TopicUri
-from sinks.topics.readable import Skipped, readable
-from sinks.wire.complaints import complaint
+from sinks.topics.open_topics import records_of
+from sinks.topics.skip_unreadable import Skipped, readable
+from sinks.topics.topic_settings import NO_SECURITY, TopicAccess, TopicUri
 from sinks.wire.contracts.fields import LARGEST_INTEGER, Count, Version
+from sinks.wire.decode_complaints import complaint
 from strategies.errors import SinkError
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.answers import Call
+from sinks.pulsar_api.admin_errors import Call
+from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.pulsar_api.http import PulsarHttp
-from sinks.topics.addresses import TopicUri
 from sinks.topics.kafka.errors import kafka_errors
 from sinks.topics.kafka.settings import KafkaAccess
+from sinks.topics.topic_settings import TopicUri
 from strategies.errors import AdminError, NotFound, Refused, SinkError
 
 

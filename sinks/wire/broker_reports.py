@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from sinks.wire.checks import check_shape, is_broker
+from sinks.wire.names_and_times import check_shape, is_broker
 from strategies.errors import SettingsError, WireError
 from strategies.settings import Setting
 

@@ -10,17 +10,6 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from sinks.wire.checks import (
-    check_broker,
-    check_bundles,
-    check_cluster,
-    check_shape,
-    check_utf8,
-    is_cluster,
-    other_unit,
-    quoted,
-)
-from sinks.wire.complaints import complaint
 from sinks.wire.contracts.execution import (
     ApprovalOutcomeRecord,
     ApprovalRecord,
@@ -29,6 +18,7 @@ from sinks.wire.contracts.execution import (
 )
 from sinks.wire.contracts.job_output import RejectedRecord, RoundRecord
 from sinks.wire.contracts.telemetry import KINDS, TelemetryMessage
+from sinks.wire.decode_complaints import complaint
 from sinks.wire.decoding import to_outcome, to_record
 from sinks.wire.encoding import (
     encode_command,
@@ -38,7 +28,16 @@ from sinks.wire.encoding import (
     to_command,
     to_round,
 )
-from sinks.wire.mending import TABLE, mended
+from sinks.wire.names_and_times import (
+    check_broker,
+    check_bundles,
+    check_cluster,
+    check_shape,
+    check_utf8,
+    is_cluster,
+    other_unit,
+    quoted,
+)
 from sinks.wire.operator_records import (
     encode_approval,
     encode_approval_outcome,
@@ -46,9 +45,10 @@ from sinks.wire.operator_records import (
     to_approval,
     to_approval_outcome,
 )
-from sinks.wire.origin import DEFAULT_LIMITS, WireLimits, clip, origin_size
+from sinks.wire.partial_reports import TABLE, mended
 from sinks.wire.plain_numbers import with_plain_numbers
-from sinks.wire.signing import SigningKey, check_intent_signature
+from sinks.wire.record_origin import DEFAULT_LIMITS, WireLimits, clip, origin_size
+from sinks.wire.signing_keys import SigningKey, check_intent_signature
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import (
     LARGEST_TIME,
@@ -59,7 +59,7 @@ from strategies.cluster.model import (
     TelemetryRecord,
 )
 from strategies.errors import WireError
-from strategies.executor.approvals import Approval, ApprovalOutcome
+from strategies.executor.approvals_and_pauses import Approval, ApprovalOutcome
 
 __all__ = [
     "RejectedRecord",

@@ -12,15 +12,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from sinks.wire.checks import (
-    check_broker,
-    check_bundles,
-    check_cluster,
-    check_time,
-    is_broker,
-    is_bundle,
-    quoted,
-)
 from sinks.wire.contracts.execution import OutcomeRecord
 from sinks.wire.contracts.fields import is_measured_or_not, or_none
 from sinks.wire.contracts.telemetry import (
@@ -36,6 +27,15 @@ from sinks.wire.contracts.telemetry import (
     ResourceUsage,
     SweepRecord,
     TopBundlesRecord,
+)
+from sinks.wire.names_and_times import (
+    check_broker,
+    check_bundles,
+    check_cluster,
+    check_time,
+    is_broker,
+    is_bundle,
+    quoted,
 )
 from sinks.wire.operator_records import to_intent
 from strategies.cluster import model

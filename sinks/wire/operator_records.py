@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from sinks.wire.checks import check_broker, check_cluster, quoted
 from sinks.wire.contracts.execution import (
     LONGEST_REASON,
     ApprovalOutcomeRecord,
@@ -16,9 +15,10 @@ from sinks.wire.contracts.execution import (
 )
 from sinks.wire.contracts.fields import LONGEST_NAME, or_none, or_unset
 from sinks.wire.contracts.telemetry import IntentRecord
+from sinks.wire.names_and_times import check_broker, check_cluster, quoted
 from strategies.cluster.intent_contract import Intent
 from strategies.errors import WireError
-from strategies.executor.approvals import Approval, ApprovalOutcome, ApprovedCommand
+from strategies.executor.approvals_and_pauses import Approval, ApprovalOutcome, ApprovedCommand
 
 #: Characters that a line for people cannot contain: controls, line breaks, marks that change the
 #: direction of text.

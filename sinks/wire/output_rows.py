@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from sinks.wire.encoding import encode_command, encode_round
-from sinks.wire.origin import OutputRow, rejected_row
-from sinks.wire.signing import SigningKey
+from sinks.wire.record_origin import OutputRow, rejected_row
+from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command, Event, Round, Skip
 from strategies.errors import WireError
 

@@ -13,7 +13,7 @@ from typing import Annotated
 from strategies.bundles import RATE_OUT, THROUGHPUT_OUT, namespace_of
 from strategies.cluster.model import MIB, BrokerLoad, ClusterView, Decision, Scalar
 from strategies.settings import Setting
-from strategies.splitting.limits import SplitSettings
+from strategies.splitting.bundle_limits import SplitSettings
 from strategies.splitting.when_modular import stays_whole
 
 #: The smallest advised limit, as a part of the bundle's current dispatch.

@@ -16,7 +16,7 @@ from strategies.bundles import is_system_bundle, namespace_of
 from strategies.cluster.model import Command, OutcomeStatus
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView, read_policies
-from strategies.limits import Window, is_open
+from strategies.patterns_and_windows import Window, is_open
 
 #: Tolerated difference of clocks. A command from further in the future could be replayed for a very
 #: long time.

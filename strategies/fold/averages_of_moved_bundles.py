@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from strategies.averages.bundle_averages import BundleHistory, Row, next_table, unpack_history
 from strategies.bundles import TableSummary
+from strategies.cluster.cluster_state import ClusterState, Departed, Gained, newest_entries
 from strategies.cluster.model import BundleStats
-from strategies.cluster.state import ClusterState, Departed, Gained, newest_entries
-from strategies.cluster.store import StateStore
+from strategies.cluster.state_store import StateStore
 
 #: Maximum number of bundles between two brokers whose averages a state keeps, also when half a
 #: cluster leaves. Further ones replace the oldest, whose averages start again.

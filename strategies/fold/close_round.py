@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 from strategies.cluster import cool_downs
 from strategies.cluster.budget import entries_of_last_hour
+from strategies.cluster.cluster_state import ClusterState
 from strategies.cluster.intent_state import forget_old_intents
-from strategies.cluster.memory import NO_MEMORY, Memory
 from strategies.cluster.model import Event
 from strategies.cluster.quota import OVER_QUOTA
-from strategies.cluster.state import ClusterState
-from strategies.cluster.store import BrokerState, StateStore
+from strategies.cluster.state_store import BrokerState, StateStore
+from strategies.cluster.strategy_memory import NO_MEMORY, Memory
 from strategies.fold.intents_and_notes import forget_notes, notes_about
+from strategies.fold.load_reports import depart
 from strategies.fold.outcomes import apply_commands, drop_finished_orders
 from strategies.fold.producer_votes import count_voters
-from strategies.fold.reports import depart
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, check_plain
 from strategies.fold.start_fold import may_close_first_round
 from strategies.round.drain_progress import end_passed_drains

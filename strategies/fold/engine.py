@@ -8,6 +8,7 @@ events. The engine does not know micro-batches, wall clocks, timers or partition
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from strategies.cluster.cluster_state import check_clock, quick_replace
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import (
     REPEATED,
@@ -29,17 +30,16 @@ from strategies.cluster.rule_settings import (
     LimitSettings,
     RivalSettings,
 )
-from strategies.cluster.state import check_clock, quick_replace
-from strategies.cluster.store import StateStore
+from strategies.cluster.state_store import StateStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.fold.close_round import RoundCloser, SweepOfRound, closing_condition
 from strategies.fold.foreign_moves import accept_sweep
 from strategies.fold.intents_and_notes import fold_early, fold_intent, keep_note
-from strategies.fold.meanings import meanings_of
+from strategies.fold.load_reports import accept_report, accept_withdrawal
 from strategies.fold.outcomes import learn_outcome
 from strategies.fold.producer_votes import check_time
-from strategies.fold.reports import accept_report, accept_withdrawal
+from strategies.fold.reason_code_meanings import meanings_of
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, RecordChanges, raised_text
 from strategies.fold.start_fold import StartFold
 from strategies.java.pulsar_releases import (
@@ -49,16 +49,16 @@ from strategies.java.pulsar_releases import (
     PulsarRelease,
     matches_ids,
 )
-from strategies.limits import read_windows
+from strategies.patterns_and_windows import read_windows
 from strategies.placement.destination_rules import DestinationRules, DestinationSettings
 from strategies.placement.registry import PLACERS, EmptiestBroker, paired, placer
 from strategies.registry import Registry
-from strategies.round.measured import CapacitySettings, read_capacities
+from strategies.round.compared_resources import CapacitySettings, read_capacities
 from strategies.round.round_input import Rules
 from strategies.settings import MODE_RULES, VERSION, Mode, RoundSettings, Weights
 from strategies.shedding.contract import Shedder, SheddingStrategy
 from strategies.shedding.registry import DEFAULT, SHEDDERS
-from strategies.splitting.limits import SplitSettings
+from strategies.splitting.bundle_limits import SplitSettings
 
 #: A record above this size leaves a window in the state of any cluster that it names.
 _LARGE_BYTES = 2**16

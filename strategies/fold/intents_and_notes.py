@@ -10,6 +10,7 @@ extensible load manager report their busiest bundles only. Notes also show moves
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from strategies.cluster.cluster_state import ClusterState, tolerance_of
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.intent_state import Intents
 from strategies.cluster.model import Owned, Rejection
@@ -19,11 +20,10 @@ from strategies.cluster.packing import (
     compress_record,
     decompress_record,
 )
-from strategies.cluster.state import ClusterState, tolerance_of
-from strategies.cluster.store import BrokerState, StateStore
+from strategies.cluster.state_store import BrokerState, StateStore
 from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, add_refusal
 from strategies.fold.foreign_moves import Listing, learn_list
-from strategies.limits import matcher
+from strategies.patterns_and_windows import matcher
 from strategies.round.drain_progress import count_noted_bundles
 from strategies.round.round_input import Rules
 

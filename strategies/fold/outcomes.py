@@ -14,12 +14,18 @@ from typing import TypeVar
 
 from strategies.cluster import cool_downs
 from strategies.cluster.budget import Spent, give_back
+from strategies.cluster.cluster_state import (
+    ClusterState,
+    InFlight,
+    Order,
+    Rehearsal,
+    newest_entries,
+)
 from strategies.cluster.intent_state import Answers, Intents
 from strategies.cluster.model import Command, Outcome, OutcomeReport
 from strategies.cluster.move_cost import MeasuredPause, MoveCost
 from strategies.cluster.rival_state import AGE_MS, MOST, ForeignMove, OwnMove, Rivals
-from strategies.cluster.state import ClusterState, InFlight, Order, Rehearsal, newest_entries
-from strategies.cluster.store import StateStore
+from strategies.cluster.state_store import StateStore
 from strategies.round.round_input import RoundResult
 
 _T = TypeVar("_T")

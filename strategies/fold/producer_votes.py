@@ -16,6 +16,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
+from strategies.cluster.cluster_state import (
+    COLLECTOR,
+    EXECUTOR,
+    Clock,
+    ClusterState,
+    Stray,
+    quick_replace,
+    tolerance_of,
+)
 from strategies.cluster.model import (
     LoadReport,
     OutcomeReport,
@@ -25,16 +34,7 @@ from strategies.cluster.model import (
     TelemetryRecord,
     Tombstone,
 )
-from strategies.cluster.state import (
-    COLLECTOR,
-    EXECUTOR,
-    Clock,
-    ClusterState,
-    Stray,
-    quick_replace,
-    tolerance_of,
-)
-from strategies.cluster.store import BrokerState, StateStore
+from strategies.cluster.state_store import BrokerState, StateStore
 from strategies.fold.time_jumps import (
     begin_again_if_away,
     forget_everything_timed,

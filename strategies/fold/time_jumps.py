@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 from strategies.cluster.budget import merge_later_entries
+from strategies.cluster.cluster_state import ClusterState, InFlight, Order
 from strategies.cluster.intent_state import NO_INTENTS, Answers, Drain, Intents, move_intents_back
-from strategies.cluster.memory import NO_EPISODE
 from strategies.cluster.rival_state import move_rivals_back
-from strategies.cluster.state import ClusterState, InFlight, Order
-from strategies.cluster.store import BrokerState, StateStore
+from strategies.cluster.state_store import BrokerState, StateStore
+from strategies.cluster.strategy_memory import NO_EPISODE
 from strategies.executor.admission import MOST_AHEAD_MS
 from strategies.fold.intents_and_notes import move_notes_back
 from strategies.settings import RoundSettings

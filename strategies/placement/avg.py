@@ -12,7 +12,7 @@ from typing import Annotated
 
 import numpy as np
 
-from strategies.cluster.memory import Memory
+from strategies.cluster.strategy_memory import Memory
 from strategies.figures.describe import counted
 from strategies.placement.contract import (
     Averages,

@@ -15,8 +15,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from strategies.bundles import RATE_IN, RATE_OUT
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, Evidence
+from strategies.cluster.strategy_memory import Memory
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.java.pulsar_releases import RELEASES, PulsarRelease
 from strategies.ordered_sum import ordered_sum

@@ -12,20 +12,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import ClusterView, Decision, Skip
+from strategies.cluster.strategy_memory import Memory
 from strategies.filters.broker_filters import EvenDistribution
 from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts, remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
-from strategies.placement.answers import (
-    NOT_THERE,
-    answer,
-    as_decided,
-    exchanged_with,
-    nowhere_at_all,
-    skip,
-)
 from strategies.placement.contract import (
     UNKNOWN,
     Averages,
@@ -35,6 +27,14 @@ from strategies.placement.contract import (
     Placer,
     Request,
     seed_of,
+)
+from strategies.placement.destination_answers import (
+    NOT_THERE,
+    answer,
+    as_decided,
+    exchanged_with,
+    nowhere_at_all,
+    skip,
 )
 from strategies.placement.destination_rules import DestinationRules
 from strategies.placement.ledger import CountedMove, Ledger

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Annotated
 
-from strategies.cluster.memory import NO_MEMORY, Memory
+from strategies.cluster.strategy_memory import NO_MEMORY, Memory
 from strategies.java.hash_order import hash_map_order
 from strategies.ordered_sum import ordered_sum
 from strategies.placement.contract import (
@@ -28,7 +28,7 @@ from strategies.placement.contract import (
     without_figures,
 )
 from strategies.settings import Setting
-from strategies.shedding.memory import kept_of
+from strategies.shedding.broker_memory import kept_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ broker without such data.
 
 from dataclasses import dataclass
 
-from strategies.cluster.memory import Memory
+from strategies.cluster.strategy_memory import Memory
 from strategies.java.hash_order import hash_map_order
 from strategies.ordered_sum import ordered_sum
 from strategies.placement.contract import (
@@ -23,7 +23,7 @@ from strategies.placement.least_resource_usage import (
     answer,
     by_level,
 )
-from strategies.shedding.memory import kept_of
+from strategies.shedding.broker_memory import kept_of
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ the strategy has none. A new placement is a module beside this file and one line
 
 from importlib import import_module
 
-from strategies.cluster.memory import Memory
+from strategies.cluster.strategy_memory import Memory
 from strategies.java.pulsar_releases import RELEASE_DEFAULTS, RELEASES, PulsarRelease
 from strategies.placement.contract import (
     Placement,

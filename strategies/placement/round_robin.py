@@ -6,7 +6,7 @@ Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.RoundRobinBrokerS
 
 from dataclasses import dataclass, replace
 
-from strategies.cluster.memory import Memory
+from strategies.cluster.strategy_memory import Memory
 from strategies.java.hash_order import hash_map_order
 from strategies.placement.contract import Placement, PlacementStrategy, Request, unplaced
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from strategies.cluster.budget import Budget
-from strategies.cluster.memory import NO_MEMORY, Memory
+from strategies.cluster.cluster_state import Gained
 from strategies.cluster.model import BrokerLoad, Decision, Skip
-from strategies.cluster.state import Gained
-from strategies.placement.answers import skip
+from strategies.cluster.strategy_memory import NO_MEMORY, Memory
+from strategies.placement.destination_answers import skip
 from strategies.placement.destinations import Destinations
 from strategies.reason_codes import CHECK_FILTERS, NEXT_ROUNDS, Meaning, Refusal
 from strategies.shedding.contract import Shedding

@@ -16,7 +16,7 @@ from strategies.cluster.intent_state import (
     end_drain,
     finish_drain,
 )
-from strategies.cluster.store import BrokerState
+from strategies.cluster.state_store import BrokerState
 from strategies.ordered_sum import ordered_sum
 from strategies.reason_codes import NOTHING, Meaning, Meanings, Refusal
 from strategies.round.drain_step import WAITS, DrainStep, Evacuation

@@ -13,15 +13,15 @@ from math import inf, isfinite
 
 from strategies.bundles import is_system_bundle
 from strategies.cluster.budget import Budget
+from strategies.cluster.cluster_state import InFlight, Order
 from strategies.cluster.intent_state import DRAIN, Intents
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import LARGEST_TIME, MIB, BrokerLoad, Decision, Skip
 from strategies.cluster.move_cost import expected_pause_ms
 from strategies.cluster.rule_settings import DrainSettings
-from strategies.cluster.state import InFlight, Order
+from strategies.cluster.strategy_memory import Memory
 from strategies.figures.estimate import share_of_traffic
 from strategies.ordered_sum import ordered_sum
-from strategies.placement.answers import BEING_DRAINED
+from strategies.placement.destination_answers import BEING_DRAINED
 from strategies.placement.destinations import Destinations
 from strategies.reason_codes import Meaning, Refusal
 from strategies.round.round_input import RoundInput, Rules

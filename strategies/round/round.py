@@ -12,8 +12,8 @@ from hashlib import blake2b
 from typing import Literal
 
 from strategies.cluster.budget import Budget
+from strategies.cluster.cluster_state import Gained
 from strategies.cluster.intent_state import statuses
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import (
     LARGEST_TIME,
     ClusterView,
@@ -25,16 +25,16 @@ from strategies.cluster.model import (
 )
 from strategies.cluster.round_figures import RoundState
 from strategies.cluster.round_state import RoundFacts, state_of
-from strategies.cluster.state import Gained
+from strategies.cluster.strategy_memory import Memory
 from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice
 from strategies.figures.estimate import Estimate, spread
-from strategies.limits import is_open
+from strategies.patterns_and_windows import is_open
 from strategies.placement.destinations import Destinations
 from strategies.reason_codes import Meaning, Meanings, Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
+from strategies.round.compared_resources import adapt_memory, waiting_skip
 from strategies.round.drain_progress import update_intents
 from strategies.round.drain_step import DrainStep, drain_step
-from strategies.round.measured import adapt_memory, waiting_skip
 from strategies.round.round_input import RoundInput, RoundResult, Rules
 from strategies.round.round_record import bounded, empty_record
 from strategies.round.screening import Screening, moves_on_the_way, screen, view_of

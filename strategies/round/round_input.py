@@ -6,20 +6,20 @@ from functools import cached_property
 from typing import Literal
 
 from strategies.cluster.budget import Spent
+from strategies.cluster.cluster_state import ClusterState, InFlight
 from strategies.cluster.intent_state import NO_INTENTS, Intents
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import Command, Owned, Round
 from strategies.cluster.rule_settings import DrainSettings, LimitSettings, RivalSettings
-from strategies.cluster.state import ClusterState, InFlight
-from strategies.cluster.store import BrokerState
+from strategies.cluster.state_store import BrokerState
+from strategies.cluster.strategy_memory import Memory
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
-from strategies.limits import Window
+from strategies.patterns_and_windows import Window
 from strategies.placement.destination_rules import DestinationRules
 from strategies.reason_codes import Meanings
-from strategies.round.measured import Capacities
+from strategies.round.compared_resources import Capacities
 from strategies.settings import Mode, ModeRules, RoundSettings
 from strategies.shedding.contract import Usage
-from strategies.splitting.limits import SplitSettings
+from strategies.splitting.bundle_limits import SplitSettings
 
 ClosedBy = Literal["sweep", "all-reported", "lateness"]
 

@@ -10,18 +10,18 @@ from types import MappingProxyType
 
 from strategies.averages.bundle_averages import bundles_of, unpack_history
 from strategies.bundles import BundleLoads, no_bundles
+from strategies.cluster.cluster_state import COLLECTOR, EXECUTOR, Departed, InFlight, tolerance_of
 from strategies.cluster.cool_downs import bundles_at_rest, of_all_moves
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Skip
-from strategies.cluster.state import COLLECTOR, EXECUTOR, Departed, InFlight, tolerance_of
-from strategies.cluster.store import BrokerState
+from strategies.cluster.state_store import BrokerState
 from strategies.figures.estimate import burdened
 from strategies.filters.isolation import unmatched
 from strategies.filters.policies import PoliciesView, read_policies
-from strategies.limits import matcher, of_namespaces
+from strategies.patterns_and_windows import matcher, of_namespaces
 from strategies.placement.contract import UNKNOWN, Averages
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.reason_codes import Meaning
-from strategies.round.measured import CommonFigures, compare_figures
+from strategies.round.compared_resources import CommonFigures, compare_figures
 from strategies.round.round_input import RoundInput, Rules
 from strategies.round.yielding import rival_skips
 from strategies.shedding.reason_texts import by_reason

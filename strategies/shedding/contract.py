@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any, Literal, Protocol
 
 from strategies.bundles import Bools, Floats, Ints
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import ClusterView, Decision, Figures, Round, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.cluster.strategy_memory import Memory
 from strategies.errors import SettingsError
 from strategies.figures.usage import weighted_usage
 from strategies.java.pulsar_releases import RELEASES, PulsarRelease

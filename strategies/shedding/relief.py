@@ -8,8 +8,8 @@ their `selectedBundlesCache`, a multimap that is cleared but never shrinks.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Evidence, Skip
+from strategies.cluster.strategy_memory import Memory
 from strategies.java.hash_order import INITIAL_TABLE, hash_map_order
 from strategies.reason_codes import ADD_BROKERS, SPLIT_BUNDLES, Meaning
 from strategies.shedding.candidates import (

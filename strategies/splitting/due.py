@@ -9,7 +9,7 @@ from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView, Decis
 from strategies.filters.pipeline import LoadManager
 from strategies.reason_codes import Refusal
 from strategies.settings import Mode
-from strategies.splitting.limits import SplitSettings
+from strategies.splitting.bundle_limits import SplitSettings
 from strategies.splitting.when_extensible import (
     BrokerContext,
     extensible_splits,

@@ -15,7 +15,7 @@ from strategies.bundles import Ints, KeyRange, hexadecimal, namespace_of, parse_
 from strategies.cluster.model import BundleStats, Decision, Skip
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.reason_codes import NEXT_ROUNDS, Meaning
-from strategies.splitting import limits
+from strategies.splitting import bundle_limits
 from strategies.splitting.when_modular import Splits, namespace_full, stays_whole
 
 #: The reason codes of this module.
@@ -50,9 +50,9 @@ class _SplitScan:
 
     stats: BundleStats
     context: BrokerContext
-    settings: limits.SplitSettings
+    settings: bundle_limits.SplitSettings
     is_of: Callable[[str, str], bool]
-    sizes: limits.Sizes
+    sizes: bundle_limits.Sizes
     found: Ints
     hits: dict[str, int]
     decisions: list[Decision] = field(default_factory=list)
@@ -95,7 +95,7 @@ class _SplitScan:
         rows = [row for row in np.flatnonzero(self.found >= 0).tolist() if self.counts(row)]
         names = self.stats.names
         self.hits = {names[row]: self.hits.get(names[row], 0) + 1 for row in rows}
-        above = limits.excess(self.sizes, self.settings)
+        above = bundle_limits.excess(self.sizes, self.settings)
         for row in sorted(rows, key=lambda row: (-above[row], names[row])):
             parsed = parse_bundle(names[row])
             if parsed is not None and self.hits[names[row]] > self.settings.hit_count:
@@ -159,8 +159,8 @@ class _SplitScan:
                 )
             )
             return
-        evidence, reason = self.sizes.evidence(row), limits.REASONS[self.found[row]]
-        text = limits.reason_text(reason, self.sizes, row, self.settings)
+        evidence, reason = self.sizes.evidence(row), bundle_limits.REASONS[self.found[row]]
+        text = bundle_limits.reason_text(reason, self.sizes, row, self.settings)
         self.decisions.append(
             Decision(
                 bundle,
@@ -179,10 +179,10 @@ def extensible_splits(
     stats: BundleStats,
     hits: Mapping[str, int],
     context: BrokerContext,
-    settings: limits.SplitSettings,
+    settings: bundle_limits.SplitSettings,
 ) -> Splits:
     """Scans a broker's bundles, hottest first. `hits`: result of the previous scan."""
-    bandwidth = limits.bandwidth_limit(settings)
+    bandwidth = bundle_limits.bandwidth_limit(settings)
     scan = _scan(stats, hits, context, settings, bandwidth=bandwidth, is_of=_is_of)
     scan.hottest_first()
     return scan.result
@@ -192,12 +192,12 @@ def java_extensible_splits(
     stats: BundleStats,
     hits: Mapping[str, int],
     context: BrokerContext,
-    settings: limits.SplitSettings,
+    settings: bundle_limits.SplitSettings,
 ) -> Splits:
     """Scans a broker's bundles as Java does. For Java, a namespace that begins with another one is
     the same.
     """
-    bandwidth = limits.java_bandwidth_limit(settings)
+    bandwidth = bundle_limits.java_bandwidth_limit(settings)
     scan = _scan(stats, hits, context, settings, bandwidth=bandwidth, is_of=str.startswith)
     scan.as_java()
     return scan.result
@@ -207,15 +207,15 @@ def _scan(
     stats: BundleStats,
     hits: Mapping[str, int],
     context: BrokerContext,
-    settings: limits.SplitSettings,
+    settings: bundle_limits.SplitSettings,
     *,
     bandwidth: int,
     is_of: Callable[[str, str], bool],
 ) -> _SplitScan:
-    sizes = limits.Sizes.of_traffic(stats.topics, stats.sessions, stats.traffic)
+    sizes = bundle_limits.Sizes.of_traffic(stats.topics, stats.sessions, stats.traffic)
     present = set(stats.names)
     kept = {bundle: count for bundle, count in hits.items() if bundle in present}
-    found = limits.reasons(sizes, settings, bandwidth)
+    found = bundle_limits.reasons(sizes, settings, bandwidth)
     return _SplitScan(stats, context, settings, is_of, sizes, found, kept)
 
 

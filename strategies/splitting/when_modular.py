@@ -15,7 +15,7 @@ from strategies.bundles import has_java_namespace, is_system_bundle, namespace_o
 from strategies.cluster.model import BrokerLoad, Decision, Skip
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.reason_codes import SPLIT_BUNDLES, Meaning
-from strategies.splitting.limits import (
+from strategies.splitting.bundle_limits import (
     REASONS,
     Sizes,
     SplitSettings,

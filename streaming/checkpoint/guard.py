@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from strategies.errors import SettingsError, StateVersionError
-from streaming.checkpoint.folder import committed_batch, moved_aside, name_schemas
+from streaming.bounded_files import older_names
+from streaming.checkpoint.checkpoint_folder import committed_batch, moved_aside, name_schemas
 from streaming.checkpoint.guard_file import (
     DRAFT,
     GUARD,
@@ -28,9 +29,8 @@ from streaming.checkpoint.guard_file import (
     written_guard,
 )
 from streaming.checkpoint.locks import LOCKS, locked, sign_lock
-from streaming.disk_use import older_names
 from streaming.settings import JobSettings, local_path
-from streaming.starting import START_LINES
+from streaming.start_lines import START_LINES
 
 SPARK_LOG = "spark.log"
 #: Our packages, as Spark's remote workers receive them.

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from sinks.disk import write_durably
+from sinks.durable_files import write_durably
 from sinks.topics.pulsar.partition import MessageId
 from strategies.errors import StateVersionError
 from strategies.fold.engine import EngineSettings, placement_of

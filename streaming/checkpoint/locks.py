@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sinks.processes import wall_clock_ms
+from sinks.graceful_stop import wall_clock_ms
 from strategies.errors import RebalancerError, SettingsError
 
 _LOCK = ".rebalancer.lock"

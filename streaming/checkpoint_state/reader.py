@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import MapState
 
-from strategies.cluster.state import ClusterState
-from strategies.cluster.store import BrokerState
+from strategies.cluster.cluster_state import ClusterState
+from strategies.cluster.state_store import BrokerState
 from strategies.errors import StateVersionError
 from strategies.fold.time_jumps import is_forgotten
 from streaming.checkpoint.guard import SPARK_LOG
 from streaming.checkpoint.guard_file import GUARD, STATE_FORMAT, read_guard
-from streaming.session import start_session, stop_session
 from streaming.settings import JobSettings, local_path
+from streaming.spark_session import start_session, stop_session
 from streaming.state.rows import HEAD, TABLES, row_name, unpack_head
 from streaming.state.store import Row, Rows, ShardStore, SparkStore
 

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from strategies.errors import StateVersionError
-from streaming.checkpoint.folder import committed_batch, name_schemas, places_beside
+from streaming.checkpoint.checkpoint_folder import committed_batch, name_schemas, places_beside
 from streaming.checkpoint.guard import SPARK_LOG, guarded
 from streaming.checkpoint.guard_file import (
     GUARD,
@@ -42,8 +42,8 @@ from streaming.checkpoint_state.reader import (
     spark_for,
 )
 from streaming.processor import OUTPUT
-from streaming.session import query_settings
 from streaming.settings import JobSettings
+from streaming.spark_session import query_settings
 from streaming.state.rows import to_bytes
 from streaming.state.shards import shard_keys, shard_of
 from streaming.state.store import STATE_KEY, STATE_VALUE, Rows, ShardStore, SparkStore

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 
-from sinks.processes import Stop
+from sinks.graceful_stop import Stop
 from strategies.errors import SettingsError
 from streaming.checkpoint.locks import JAVA_LOCK, CheckpointInUse, used_by_another
 from streaming.cluster.spark_launcher import UNPACKED, connect

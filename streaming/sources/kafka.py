@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sinks.topics.addresses import TopicUri
 from sinks.topics.kafka.settings import KafkaAccess, start_ms
+from sinks.topics.topic_settings import TopicUri
 from streaming.settings import JobSettings
 
 

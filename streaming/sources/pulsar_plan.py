@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sinks.disk import write_durably
+from sinks.durable_files import write_durably
 from sinks.topics.kafka.settings import start_ms
 from sinks.topics.pulsar.partition import MessageId, PartitionReader, PulsarLink
 from strategies.errors import PublishTimeout, SinkError

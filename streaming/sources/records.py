@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from sinks.topics.addresses import TopicUri
 from sinks.topics.files.topic import TopicRecord
-from sinks.wire.origin import WireLimits
+from sinks.topics.topic_settings import TopicUri
+from sinks.wire.record_origin import WireLimits
 
 #: Columns of all telemetry sources. `value` is only the beginning of a record if `size` is larger.
 RECORDS = StructType(

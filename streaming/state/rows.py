@@ -18,11 +18,11 @@ from typing import Any, NamedTuple, get_type_hints
 import msgspec
 import zstandard
 
+from strategies.cluster.cluster_state import ClusterState
 from strategies.cluster.packing import EarlyRecord
-from strategies.cluster.state import ClusterState
-from strategies.cluster.store import BrokerState
+from strategies.cluster.state_store import BrokerState
 from strategies.errors import StateVersionError
-from streaming.state.vanished import Watch
+from streaming.state.forget_clusters import Watch
 
 #: Parts of a state: the head of a shard, and the entries of three compacted logs, of its clusters'
 #: fields, of their brokers, and of these brokers' bundle tables.

@@ -9,11 +9,12 @@ from typing import Any
 from pyspark.sql.streaming.stateful_processor import MapState
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from strategies.cluster.state import ClusterState
-from strategies.cluster.store import BrokerState
+from strategies.cluster.cluster_state import ClusterState
+from strategies.cluster.state_store import BrokerState
 from strategies.errors import StateVersionError
 from strategies.fold.time_jumps import can_be_forgotten, forget
 from streaming.state.compacted_log import CompactedLog
+from streaming.state.forget_clusters import ForgetPolicy, Watch, watched
 from streaming.state.rows import (
     BROKERS,
     CLUSTERS,
@@ -29,7 +30,6 @@ from streaming.state.rows import (
     unpack_bytes,
     unpack_head,
 )
-from streaming.state.vanished import ForgetPolicy, Watch, watched
 
 STATE_KEY = StructType([StructField("name", StringType())])
 STATE_VALUE = StructType([StructField("packed", BinaryType())])

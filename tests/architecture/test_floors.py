@@ -23,7 +23,7 @@ FLOORS = (
     "dispatch_limits",
     "splitting",
     "averages",
-    "limits",
+    "patterns_and_windows",
     "figures",
     "cluster",
     "filters",

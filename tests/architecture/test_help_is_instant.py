@@ -23,7 +23,7 @@ HEAVY = {
     "httpcore",
     "httpx",
     "strategies.fold.engine",
-    "pulsar_rebalancer.settings.load",
+    "pulsar_rebalancer.settings.merge_sources",
     "pulsar_rebalancer.lab.simulation.world",
 }
 #: The commands whose help is as quick as the list of commands.

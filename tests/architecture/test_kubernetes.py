@@ -13,7 +13,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.metrics.settings import listen_address
 from tests.architecture.command_line import ROOT, run, unknown_options
 from tests.architecture.containers import command_line, read_compose, read_image

@@ -46,7 +46,7 @@ def test_the_laboratory_is_loaded_by_a_command_that_is_called_and_nothing_else()
         and any(word.startswith("pulsar_rebalancer.lab") for _, word in words(parsed(file)))
     ]
 
-    assert asking == ["pulsar_rebalancer/watch/follow.py"]
+    assert asking == ["pulsar_rebalancer/watch/watch_loop.py"]
     assert naming == ["pulsar_rebalancer/cli/errors.py", "pulsar_rebalancer/cli/lazy.py"]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from tests.architecture.command_line import BIN, ROOT, run, unknown_options
 from tests.architecture.containers import command_line, read_compose
 from tests.architecture.units import Unit, commented, read_unit

@@ -51,7 +51,7 @@ for name in sys.argv[1:]:
 #: What `watch --demo` asks before it starts anything.
 WATCH_DEMO = """
 from pulsar_rebalancer.cli.errors import reported
-from pulsar_rebalancer.watch.follow import modelled_cluster
+from pulsar_rebalancer.watch.watch_loop import modelled_cluster
 with reported():
     modelled_cluster(None)
 """

@@ -16,9 +16,9 @@ from benchmarks.bench_input import NOW_MS, ROUND, Cluster, Size, cluster, draws
 from benchmarks.decisions import MODES, SETTINGS, built, measure, memory_of
 from benchmarks.java_decisions import decided_by
 from strategies.averages.bundle_averages import unpack_history
-from strategies.cluster.memory import NO_MEMORY
+from strategies.cluster.cluster_state import Clock, ClusterState
 from strategies.cluster.model import Command, Sweep
-from strategies.cluster.state import Clock, ClusterState
+from strategies.cluster.strategy_memory import NO_MEMORY
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import Mode
 from strategies.shedding.registry import SHEDDERS

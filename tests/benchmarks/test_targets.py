@@ -18,7 +18,7 @@ from benchmarks.steady_constants import Change, changed
 from benchmarks.target_table import TARGETS
 from benchmarks.targets import Case, figures
 from strategies.shedding.steady import move_search, settings
-from strategies.shedding.steady.gaps import PLAIN
+from strategies.shedding.steady.lasting_gaps import PLAIN
 
 pytestmark = pytest.mark.lab
 

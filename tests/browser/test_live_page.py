@@ -170,9 +170,9 @@ def test_a_round_that_was_set_aside_shows_why_and_no_figures(
 ) -> None:
     made = MadeUpCluster(now_ms())
     publish(tmp_path, replace(made, now_ms=made.now_ms - 60_000, waits=False))
-    place = {"cluster": made.cluster, "epoch": 1, "round": made.rounds + 1, "ts": made.now_ms}
     set_aside = LittleCluster(BROKERS, raising("c", 1)).passes()
-    add_round(tmp_path, replace(set_aside, **place))
+    cluster, number, ts = made.cluster, made.rounds + 1, made.now_ms
+    add_round(tmp_path, replace(set_aside, cluster=cluster, epoch=1, round=number, ts=ts))
     with page_of(tmp_path) as running:
         page = drawn(open_live(running))
         expect(page.locator("#badge")).to_contain_text("Set aside")

@@ -96,9 +96,11 @@ def a_month(brokers: int = 100, rounds: int = 43_200, moves: int = 20_000) -> Ti
     )
 
 
-def written(folder: Path, runs: Sequence[Timeline], said: str = "a test", **more: Several) -> Path:
+def written(
+    folder: Path, runs: Sequence[Timeline], said: str = "a test", several: Several | None = None
+) -> Path:
     path = folder / "report.html"
-    write_page(path, render(runs, title=said, made_by=said, **more))
+    write_page(path, render(runs, title=said, made_by=said, several=several))
     return path
 
 

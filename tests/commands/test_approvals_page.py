@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from strategies.cluster.model import Expected
 from tests.architecture.command_line import unknown_options
 from tests.architecture.layers import parsed

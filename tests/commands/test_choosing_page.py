@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from strategies.shedding.registry import DEFAULT
 from tests.unit.command_line import rebalancer
 

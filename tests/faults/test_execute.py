@@ -11,7 +11,7 @@ import pytest
 
 from sinks.secret_file import Secret
 from sinks.wire.codec import encode_command
-from sinks.wire.signing import SigningKey
+from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command
 from tests.control_topic import command, now_ms
 from tests.pulsar_fake.model import Cluster

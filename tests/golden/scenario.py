@@ -50,7 +50,7 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
 from pulsar_rebalancer.lab.simulation.executor_model import REACTION_S
 from pulsar_rebalancer.lab.simulation.noise import Wobble
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import Command, Outcome, Policies
 from strategies.figures.describe import counted, describe_intent, describe_skip

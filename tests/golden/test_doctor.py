@@ -26,16 +26,16 @@ from pulsar_rebalancer.doctor.disk_and_topics import (
 )
 from pulsar_rebalancer.doctor.environment import check_java, check_python
 from pulsar_rebalancer.doctor.finding import Finding
-from pulsar_rebalancer.doctor.processes import check_epochs, check_executor
+from pulsar_rebalancer.doctor.job_and_executor import check_epochs, check_executor
 from sinks.executor.journal import Journal, Received
 from sinks.executor.settings import ExecutorSettings
-from sinks.pulsar_api.access import PulsarSettings
+from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.secret_file import Secret
-from sinks.topics.addresses import Connections
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.kafka.settings import KafkaSettings
-from sinks.wire.origin import Position
-from sinks.wire.signing import SigningKey, SigningSettings
+from sinks.topics.topic_settings import Connections
+from sinks.wire.record_origin import Position
+from sinks.wire.signing_keys import SigningKey, SigningSettings
 from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings

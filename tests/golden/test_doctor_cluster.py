@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.doctor import brokers as checks
-from pulsar_rebalancer.doctor.cluster import cluster_checks
+from pulsar_rebalancer.doctor.admin_and_clocks import cluster_checks
 from pulsar_rebalancer.doctor.finding import Finding
 from pulsar_rebalancer.doctor.policies import check_domains, check_groups, check_isolation
 from pulsar_rebalancer.doctor.running_release import check_release
-from pulsar_rebalancer.settings.load import load
-from sinks.pulsar_api.access import PulsarSettings
+from pulsar_rebalancer.settings.merge_sources import load
+from sinks.pulsar_api.connection_settings import PulsarSettings
 from strategies.fold.engine import EngineSettings
 from strategies.java.pulsar_releases import PulsarRelease
 from streaming.checkpoint.guard import guarded

@@ -9,13 +9,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from pulsar_rebalancer.decisions.live import pictures, views
+from pulsar_rebalancer.decisions.live import charts, views
 from pulsar_rebalancer.decisions.live.fold import LiveFold
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, TopicHealth
 from pulsar_rebalancer.decisions.status import TelemetryHead
 from strategies.cluster.intent_contract import IntentStatus
-from strategies.executor.approvals import ApprovalOutcome
+from strategies.executor.approvals_and_pauses import ApprovalOutcome
 from tests.golden.printed import compare, titled
 from tests.live_topics import MadeUpCluster
 from tests.unit.test_live_views import NOW, SETTINGS, folded
@@ -43,8 +43,8 @@ def before_the_first_round() -> Iterator[Mapping[str, object]]:
     yield overview(one, None)
     yield overview(one, starting=STARTS)
     yield views.brokers(one)
-    yield pictures.usage_over_time(one)
-    yield pictures.bundles_over_time(one)
+    yield charts.usage_over_time(one)
+    yield charts.bundles_over_time(one)
     yield views.clusters(LiveSnapshot(topics=(TopicHealth("rounds", "file:///x"),)), SETTINGS)
     yield views.clusters(LiveSnapshot(starting=STARTS), SETTINGS)
 

@@ -5,7 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from pulsar_rebalancer.decisions.log import DecisionRecord
-from pulsar_rebalancer.decisions.notices.decide import NoticeRules, after_records, after_silence
+from pulsar_rebalancer.decisions.notices.notice_rules import (
+    NoticeRules,
+    after_records,
+    after_silence,
+)
 from pulsar_rebalancer.decisions.round_texts import picture_of
 from sinks.notices.delivery import NoticeCause, as_json, as_slack
 from strategies.cluster.model import OutcomeStatus

@@ -4,7 +4,7 @@ reasons.txt; `make golden` rewrites it.
 
 from pathlib import Path
 
-from strategies.fold.meanings import meanings_of
+from strategies.fold.reason_code_meanings import meanings_of
 from strategies.reason_codes import Meaning
 from strategies.shedding.registry import SHEDDERS
 from tests.golden.printed import compare

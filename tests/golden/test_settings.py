@@ -4,7 +4,7 @@
 
 from pathlib import Path
 
-from pulsar_rebalancer.settings.leaves import Leaf, all_leaves
+from pulsar_rebalancer.settings.setting_paths import Leaf, all_leaves
 from tests.architecture.command_line import ROOT
 from tests.golden.printed import compare
 from tests.unit.command_line import rebalancer

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from pulsar_rebalancer.settings.broker_conf.convert import convert
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.wire.codec import (
     decode,
     decode_approval,

@@ -18,7 +18,7 @@ from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.plans import approval_for, plans_of
 from pulsar_rebalancer.decisions.round_texts import picture_of
 from pulsar_rebalancer.decisions.status import ClusterStatus, Pause, Status, read_status
-from sinks.topics.addresses import Connections
+from sinks.topics.topic_settings import Connections
 from sinks.wire.codec import encode_command, encode_round
 from sinks.wire.operator_records import command_digest
 from strategies.settings import RoundSettings

@@ -16,7 +16,7 @@ from sinks.wire.codec import (
     encode_round,
     peek,
 )
-from sinks.wire.origin import Origin, Position, encode_rejected
+from sinks.wire.record_origin import Origin, Position, encode_rejected
 from strategies.cluster.model import BundleStats, Figures
 from strategies.cluster.move_cost import MoveCost
 from strategies.errors import WireError

@@ -14,10 +14,10 @@ from pyarrow import parquet
 from pulsar_rebalancer.lab.backtest.reassigned import Reassigned
 from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult, Loop, run
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.recordings.columnar_reading import read_blocks
-from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.topic_settings import file_topic_uri
 from strategies.bundles import THROUGHPUT_IN
 from strategies.cluster.model import LoadReport
 from strategies.errors import SinkError

@@ -21,20 +21,20 @@ from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import converted
 from sinks.wire.codec import decode_round
-from sinks.wire.origin import DEFAULT_LIMITS, OutputRow, Position
 from sinks.wire.output_rows import event_row
+from sinks.wire.record_origin import DEFAULT_LIMITS, OutputRow, Position
 from strategies.cluster.round_state import RoundFacts, state_of
-from strategies.cluster.store import InMemoryStore
+from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import EngineSettings
-from strategies.fold.meanings import meanings_of
-from strategies.round.measured import CapacitySettings
+from strategies.fold.reason_code_meanings import meanings_of
+from strategies.round.compared_resources import CapacitySettings
 from strategies.settings import RoundSettings
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
-from strategies.splitting.limits import SplitSettings
+from strategies.splitting.bundle_limits import SplitSettings
 from tests.architecture.command_line import ROOT
 from tests.modelled import carry, steady_cluster
 

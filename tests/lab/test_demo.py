@@ -34,14 +34,14 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
     closed_loop,
 )
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.codec import decode_outcome, decode_round
 from strategies.cluster.model import Sweep, TelemetryRecord
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import DEFAULT, SHEDDERS
-from streaming.starting import StartLines, StartNews
+from streaming.start_lines import StartLines, StartNews
 from tests.live_topics import MadeUpCluster
 from tests.unit.command_line import Answer, rebalancer
 

@@ -14,7 +14,7 @@ from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult
 from pulsar_rebalancer.lab.simulation.timeline import Move
 from pulsar_rebalancer.lab.tables.tune import sentence
 from pulsar_rebalancer.lab.tune.search import SearchResult, drawn, search
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from strategies.shedding.registry import SHEDDERS
 from tests.world.timelines import A, B, a_run
 

@@ -9,10 +9,10 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from sinks.metrics.disk import DiskMetrics
+from sinks.metrics.disk_space import DiskMetrics
 from sinks.metrics.exposition import Liveness, process_registry
-from sinks.metrics.page import PageMetrics
-from sinks.metrics.services import CollectorMetrics, ExecutorMetrics
+from sinks.metrics.page_metrics import PageMetrics
+from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics
 from streaming.job_metrics import JobMetrics
 from tests.monitoring.boards import BOARDS, Expression, expressions, metrics_in, panels
 from tests.monitoring.pulsar_series import NEW, OLD

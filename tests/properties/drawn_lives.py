@@ -15,7 +15,7 @@ from scripts.invariants import Invariants
 from scripts.steady_invariants import SteadyInvariants
 from strategies.cluster import model
 from strategies.cluster.rule_settings import LimitSettings
-from strategies.cluster.store import InMemoryStore
+from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.steady.settings import SteadySettings

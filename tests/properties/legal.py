@@ -15,8 +15,14 @@ import pytest
 from hypothesis import strategies as st
 
 from strategies.bundles import BundleLoads
-from strategies.cluster.memory import NO_EPISODE, NO_MEMORY, BrokerMemory, ClusterMemory, Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
+from strategies.cluster.strategy_memory import (
+    NO_EPISODE,
+    NO_MEMORY,
+    BrokerMemory,
+    ClusterMemory,
+    Memory,
+)
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings

@@ -9,11 +9,11 @@ from typing import get_args
 
 import numpy as np
 
-from sinks.wire.origin import Position, pack_origin
+from sinks.wire.record_origin import Position, pack_origin
 from strategies.cluster import model
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.rule_settings import DrainSettings
-from strategies.cluster.store import InMemoryStore, StateStore
+from strategies.cluster.state_store import InMemoryStore, StateStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
 from tests.properties.legal import EAGER, MODES

@@ -22,7 +22,7 @@ from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
 from strategies.shedding.uniform.settings import UniformSettings
-from strategies.splitting.limits import SplitSettings
+from strategies.splitting.bundle_limits import SplitSettings
 from tests.world.telemetry import T0
 
 MINUTE_MS = 60_000

@@ -10,7 +10,7 @@ from strategies.bundles import is_system_bundle
 from strategies.cluster import model
 from strategies.cluster.intent_contract import LASTING, Intent, IntentStatus
 from strategies.fold.engine import EngineSettings
-from strategies.limits import is_open, read_windows
+from strategies.patterns_and_windows import is_open, read_windows
 from strategies.roll.roll_state import IN_WORK
 
 #: Rounds within which a drain makes progress or says what is in its way.

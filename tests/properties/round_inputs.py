@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from strategies.averages.bundle_averages import BundleHistory, first_history, unpack_history
 from strategies.bundles import BundleLoads, namespace_of
 from strategies.cluster.budget import HOUR_MS, Spent
-from strategies.cluster.memory import Memory
+from strategies.cluster.cluster_state import ClusterState, Gained, InFlight
 from strategies.cluster.model import BundleStats, ClusterView, Command
 from strategies.cluster.rule_settings import LimitSettings
-from strategies.cluster.state import ClusterState, Gained, InFlight
-from strategies.cluster.store import BrokerState
+from strategies.cluster.state_store import BrokerState
+from strategies.cluster.strategy_memory import Memory
 from strategies.filters.pipeline import FilterSettings, LoadManager
 from strategies.fold.engine import EngineSettings, rules_of
 from strategies.round.round import run_round
 from strategies.round.round_input import RoundInput, RoundResult
 from strategies.settings import Mode
 from strategies.shedding.contract import Shedder
-from strategies.splitting.limits import SplitSettings
+from strategies.splitting.bundle_limits import SplitSettings
 from tests.properties.legal import (
     BROKERS,
     BUNDLES,

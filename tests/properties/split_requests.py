@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from pulsar_rebalancer.lab.conformance.split_positions import SplitRequest, TopicFlow
 from strategies.bundles import FULL, KeyRange
-from strategies.splitting.limits import Algorithm, SplitSettings
+from strategies.splitting.bundle_limits import Algorithm, SplitSettings
 from tests.world.splits import topic_of
 
 edges = st.integers(0, FULL) | st.sampled_from([0, 1, 2, FULL - 1, FULL, 2**31])

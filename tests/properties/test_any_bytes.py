@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.topic_settings import file_topic_uri
 from sinks.wire.codec import (
     encode_approval,
     encode_approval_outcome,

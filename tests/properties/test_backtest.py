@@ -15,14 +15,14 @@ from pyarrow import parquet
 from pulsar_rebalancer.lab.backtest.columnar_fold import ColumnarFold, Quiet
 from pulsar_rebalancer.lab.backtest.run import BacktestJob, Loop, run, run_together
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.recordings.columnar_reading import Block, read_blocks
 from sinks.wire.encoding import encode_command, encode_round
 from strategies.cluster.model import Command, Rejection, Round, Skip
 from strategies.cluster.round_state import RoundFacts, state_of
-from strategies.cluster.store import InMemoryStore
+from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import EngineSettings
-from strategies.fold.meanings import meanings_of
+from strategies.fold.reason_code_meanings import meanings_of
 from strategies.shedding.registry import SHEDDERS
 from tests.properties.costly import costly
 from tests.properties.legal import seeds

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pulsar_rebalancer.decisions.explain.executor_limits import ExecutorLimits, limits_verdicts
 from pulsar_rebalancer.decisions.explain.subject import ExplainedSubject, Located
 from pulsar_rebalancer.decisions.log import DecisionLog
-from sinks.executor.judge import Judgement, judge
+from sinks.executor.judge_command import Judgement, judge
 from sinks.executor.settings import ExecutorConfig, ExecutorSettings, admission_rules
 from strategies.cluster.model import Command
 from strategies.executor.admission import AdmissionRules, ClusterFacts, CommandFacts

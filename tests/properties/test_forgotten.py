@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from strategies.cluster import model
 from strategies.cluster.model import Event, TelemetryRecord
-from strategies.cluster.store import InMemoryStore
+from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.time_jumps import DAY_MS, can_be_forgotten
 from streaming.state.store import StoreCache

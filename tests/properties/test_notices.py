@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsar_rebalancer.decisions.notices.decide import (
+from pulsar_rebalancer.decisions.notices.notice_rules import (
     NoticeMemory,
     NoticeRules,
     after_records,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from strategies.bundles import BundleLoads, namespace_of
 from strategies.cluster import model
-from strategies.cluster.memory import Memory
+from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import weighted_usage
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy

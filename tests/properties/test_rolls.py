@@ -14,7 +14,7 @@ from benchmarks.uncertified import UNCERTIFIED
 from sinks.wire.output_rows import event_row
 from strategies.cluster.model import Event, Rejection
 from strategies.cluster.packing import pack_record, unpack_record
-from strategies.cluster.store import InMemoryStore
+from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.roll.roll_state import RollRules
 from streaming.state.rows import to_bytes

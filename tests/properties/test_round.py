@@ -17,7 +17,7 @@ from strategies.cluster.budget import HOUR_MS
 from strategies.cluster.model import Command
 from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import rules_of
-from strategies.fold.meanings import meanings_of
+from strategies.fold.reason_code_meanings import meanings_of
 from strategies.reason_codes import STATES
 from strategies.round.round import assess_cluster
 from strategies.round.round_input import RoundInput, RoundResult

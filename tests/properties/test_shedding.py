@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from scripts.steady_invariants import infinite_figures
 from strategies.bundles import BundleLoads, is_system_bundle
-from strategies.cluster.memory import BrokerMemory, Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
+from strategies.cluster.strategy_memory import BrokerMemory, Memory
 from strategies.settings import Mode
 from strategies.shedding.contract import Shedder, Shedding
 from tests.properties.legal import (

@@ -19,7 +19,7 @@ from strategies.bundles import FULL, initial_boundaries
 from strategies.cluster.model import BundleStats
 from strategies.filters.policies import PoliciesView
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
-from strategies.splitting.limits import Algorithm, SplitSettings
+from strategies.splitting.bundle_limits import Algorithm, SplitSettings
 from strategies.splitting.when_extensible import BrokerContext, extensible_splits
 from strategies.splitting.when_modular import java_modular_splits, modular_splits
 from tests.properties.legal import seeds

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strategies.cluster.store import InMemoryStore
+from strategies.cluster.state_store import InMemoryStore
 from streaming.state.rows import from_bytes, pack_entry, to_bytes, unpack_brokers
 from tests.properties.costly import costly
 from tests.properties.drawn_lives import DrawnCluster, Form, Life, some_settings

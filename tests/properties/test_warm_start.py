@@ -27,9 +27,9 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
 )
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
-from pulsar_rebalancer.settings.load import load as settings_of
+from pulsar_rebalancer.settings.merge_sources import load as settings_of
 from sinks.wire.codec import decode_command
-from sinks.wire.origin import OutputRow, Position, WireLimits
+from sinks.wire.record_origin import OutputRow, Position, WireLimits
 from strategies.cluster.budget import HOUR_MS
 from strategies.cluster.model import (
     Command,
@@ -40,17 +40,17 @@ from strategies.cluster.model import (
     TelemetryRecord,
 )
 from strategies.cluster.rule_settings import LimitSettings
-from strategies.cluster.store import InMemoryStore
+from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import drop_unseen_moves
-from strategies.fold.warm_start import MOST_SAMPLES, samples_until_faded, warm_window_ms
+from strategies.fold.warm_window import MOST_SAMPLES, samples_until_faded, warm_window_ms
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.contract import StrategyMemory
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
-from streaming.decode import Unread, reading
+from streaming.decode_rows import Unread, reading
 from streaming.processor import end_of_window, fold
 from tests.properties.recordings import MINUTE_MS, some_records
 from tests.world.uneven_log import EAGER, uneven

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sinks.topics.access import Consumer, open_consumer
+from sinks.topics.open_topics import Consumer, open_consumer
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar

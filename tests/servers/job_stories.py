@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.topics.addresses import Topics
+from sinks.topics.topic_settings import Topics
 from strategies.fold.engine import EngineSettings
 from streaming.job import run_job
 from streaming.progress import BatchProgress

@@ -4,8 +4,8 @@ has arrived, which may be less than what exists.
 
 from contextlib import closing
 
-from sinks.topics.access import Consumer, TopicRecord, open_reader
-from sinks.topics.addresses import TopicUri
+from sinks.topics.open_topics import Consumer, TopicRecord, open_reader
+from sinks.topics.topic_settings import TopicUri
 from streaming.sources.pulsar_plan import Offsets, PulsarPlanner
 from tests.topic_uris import topic_of
 from tools.waiting import eventually

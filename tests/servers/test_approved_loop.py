@@ -28,10 +28,10 @@ from pulsar_rebalancer.decisions.plans import (
     read_plans,
 )
 from pulsar_rebalancer.decisions.status import Pause, read_status
-from pulsar_rebalancer.settings.load import Settings, load
-from sinks.wire.signing import approvals_key
+from pulsar_rebalancer.settings.merge_sources import Settings, load
+from sinks.wire.signing_keys import approvals_key
 from strategies.cluster.model import Outcome
-from strategies.executor.approvals import ApprovalOutcome
+from strategies.executor.approvals_and_pauses import ApprovalOutcome
 from tests.chromium import DESKTOP
 from tests.control_topic import now_ms
 from tests.monitoring.boards import expressions

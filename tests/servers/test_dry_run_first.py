@@ -38,9 +38,11 @@ def rounds_until_even(cluster: PulsarCluster, folder: Path, *, dry_runs: int) ->
     needed.
     """
     folder.mkdir()
-    filters = {"filters__load_manager": "extensible" if cluster.guarded else "modular"}
+    manager = "extensible" if cluster.guarded else "modular"
     with (
-        closed_loop(folder / "loop", cluster.settings(folder), **filters) as loop,
+        closed_loop(
+            folder / "loop", cluster.settings(folder), filters__load_manager=manager
+        ) as loop,
         skewed_users(cluster, folder, f"t/{folder.name}", shares=SHARES) as users,
     ):
         told(f"{folder.name}, at the start", users)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.addresses import TopicAccess
+from sinks.topics.topic_settings import TopicAccess
 from sinks.wire.codec import decode_command
 from sinks.wire.encoding import encode_outcome
 from tests.control_topic import TOPICS, Control, outcome

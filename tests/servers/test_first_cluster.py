@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.addresses import TopicAccess
+from sinks.topics.topic_settings import TopicAccess
 from tests.architecture.readme import shown_commands
 from tests.control_topic import TOPICS, Control
 from tests.trial_settings import for_a_trial

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.access import open_reader
-from sinks.topics.addresses import TopicAccess
+from sinks.topics.open_topics import open_reader
+from sinks.topics.topic_settings import TopicAccess
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.topic_uris import topic_of, topic_settings
 from tests.unit.command_line import Answer, rebalancer

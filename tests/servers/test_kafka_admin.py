@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from sinks.topics.addresses import parse_topic
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.topic_admin import TopicFacts, topic_facts
+from sinks.topics.topic_settings import parse_topic
 from tests.control_topic import TOPICS
 from tests.topic_uris import topic_settings
 from tests.unit.command_line import rebalancer

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.metrics.settings import MetricsSettings
-from sinks.topics.addresses import Topics
+from sinks.topics.topic_settings import Topics
 from strategies.errors import SinkError
 from streaming.job import run_job
 from tests.control_topic import TOPICS

@@ -11,9 +11,9 @@ from threading import Thread
 
 import pytest
 
-from sinks.topics.access import Publisher, open_publisher
-from sinks.topics.addresses import TopicAccess
 from sinks.topics.kafka.settings import KafkaSettings
+from sinks.topics.open_topics import Publisher, open_publisher
+from sinks.topics.topic_settings import TopicAccess
 from strategies.errors import PublishTimeout, SinkError
 from tests.control_topic import TOPICS, Control, command
 from tests.pulsar_fake.server import FakePulsar

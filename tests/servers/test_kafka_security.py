@@ -58,8 +58,8 @@ def test_the_job_passes_every_door(
 def test_printed_access_shows_no_secret(kafka: KafkaBroker, tmp_path: Path) -> None:
     settings = sasl("SCRAM-SHA-512", over_ssl=True)(kafka, tmp_path)
     own = kafka.certificates
-    files = {"cert_file": str(own.client_cert), "key_file": str(own.client_key)}
-    access = kafka_access(replace(settings, **files))
+    cert, key = str(own.client_cert), str(own.client_key)
+    access = kafka_access(replace(settings, cert_file=cert, key_file=key))
     for shown in (repr(access), str(access), repr(settings)):
         assert USER_PASSWORD not in shown
         assert "PRIVATE KEY" not in shown

@@ -12,12 +12,12 @@ from typing import cast
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from sinks.topics.access import open_consumer, open_publisher
-from sinks.topics.addresses import TopicAccess
 from sinks.topics.epochs import histories, next_epoch
 from sinks.topics.kafka.settings import KafkaSettings, Mechanism, kafka_access
 from sinks.topics.kafka.topic import KafkaTopicConsumer
-from sinks.wire.origin import WireLimits
+from sinks.topics.open_topics import open_consumer, open_publisher
+from sinks.topics.topic_settings import TopicAccess
+from sinks.wire.record_origin import WireLimits
 from strategies.errors import PublishTimeout, SinkError
 from tests.servers.polling import poll_records, read_all
 from tests.spark.workshop import uneven

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.executor.applier import Applier, RetryPolicy
-from sinks.executor.effect import Allowance, Effect
+from sinks.executor.apply_or_recover import Applier, RetryPolicy
+from sinks.executor.effect_texts import Allowance, Effect
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.wire.codec import encode_command, read_command
 from tests.control_topic import command

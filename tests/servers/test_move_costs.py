@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sinks.executor.applier import Applier, RetryPolicy
-from sinks.executor.costs import BundleUse, CostMeter
-from sinks.executor.effect import Allowance
+from sinks.executor.apply_or_recover import Applier, RetryPolicy
+from sinks.executor.effect_texts import Allowance
+from sinks.executor.pause_meter import BundleUse, CostMeter
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.wire.codec import encode_command, read_command
 from tests.control_topic import command

@@ -12,16 +12,16 @@ from threading import Event
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from pulsar_rebalancer.doctor.cluster import check_cluster
+from pulsar_rebalancer.doctor.admin_and_clocks import check_cluster
 from pulsar_rebalancer.lab.shadow.ownership import Moved, OwnershipWatch
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import Collector
 from sinks.collector.open_cluster import opened
 from sinks.collector.settings import CollectorSettings
-from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.topics.access import open_publisher
+from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.topics.open_topics import open_publisher
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Policies, Sweep
 from strategies.errors import NotFound, Refused

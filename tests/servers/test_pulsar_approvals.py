@@ -13,11 +13,11 @@ from uuid import uuid4
 import pytest
 
 from pulsar_rebalancer.decisions.plans import Plan, approval_for, plans_of, read_plans
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.executor.journal import unfinished_commands
 from sinks.secret_file import Secret
 from sinks.wire.codec import encode_approval, encode_round
-from sinks.wire.signing import SigningKey
+from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command
 from tests.control_topic import TOPICS, Control, command, now_ms
 from tests.topic_uris import topic_settings

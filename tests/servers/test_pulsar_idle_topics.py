@@ -12,7 +12,7 @@ import pytest
 
 from pulsar_rebalancer.doctor.disk_and_topics import check_topics
 from pulsar_rebalancer.doctor.finding import Finding
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from tests.control_topic import TOPICS
 from tests.servers.pulsar_commands import words as access
 from tests.topic_uris import topic_settings

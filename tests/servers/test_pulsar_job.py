@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.pulsar_api.access import PulsarSettings
-from sinks.topics.addresses import Topics
+from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.topics.topic_settings import Topics
 from streaming.sources.pulsar import BEGIN
 from tests.control_topic import TOPICS
 from tests.replayed import replayed

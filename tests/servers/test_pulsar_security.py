@@ -11,9 +11,9 @@ import pytest
 
 from pulsar_rebalancer.cli import exit_codes
 from sinks.secret_file import Secret
-from sinks.topics.addresses import TopicAccess
+from sinks.topics.topic_settings import TopicAccess
 from sinks.wire.codec import decode
-from sinks.wire.signing import SigningKey
+from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import LoadReport, Sweep
 from tests.control_topic import TOPICS, Control, command
 from tests.servers.pulsar_commands import around, execute, words

@@ -12,12 +12,12 @@ import pytest
 
 from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.doctor.disk_and_topics import check_topics
-from pulsar_rebalancer.settings.load import load
-from sinks.pulsar_api.access import PulsarSettings
-from sinks.topics.access import Consumer, Publisher, open_consumer, open_publisher
-from sinks.topics.addresses import TopicAccess, parse_topic
+from pulsar_rebalancer.settings.merge_sources import load
+from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.files.topic import TopicRecord
+from sinks.topics.open_topics import Consumer, Publisher, open_consumer, open_publisher
 from sinks.topics.pulsar.partition import PulsarLink
+from sinks.topics.topic_settings import TopicAccess, parse_topic
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 from streaming.sources.pulsar_plan import PulsarPlanner
 from tests.control_topic import TOPICS

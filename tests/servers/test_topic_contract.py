@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from sinks.topics.access import Consumer, TopicRecord
+from sinks.topics.open_topics import Consumer, TopicRecord
 from tests.control_topic import TOPICS, Control
 from tests.servers.polling import poll_records
 from tests.servers.topic_server import TopicServer

@@ -8,20 +8,20 @@ from threading import Event
 
 import pytest
 
-from pulsar_rebalancer.doctor.cluster import check_cluster
+from pulsar_rebalancer.doctor.admin_and_clocks import check_cluster
 from pulsar_rebalancer.doctor.finding import Finding
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.collector.collector import encode_report, encode_sweep
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.collector.settings import CollectorSettings
-from sinks.pulsar_api.access import PulsarSettings
+from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.wire.codec import decode, decode_round
-from sinks.wire.origin import Position
+from sinks.wire.record_origin import Position
 from strategies.cluster.model import Figures, LoadReport, Round
 from strategies.figures.usage import percent
 from strategies.fold.engine import EngineSettings
-from strategies.round.measured import CapacitySettings
+from strategies.round.compared_resources import CapacitySettings
 from tools.servers.pulsar_cluster import Manager
 from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 

@@ -16,12 +16,12 @@ from threading import Event
 import httpx
 import pytest
 
-from pulsar_rebalancer.doctor.cluster import check_freezes
+from pulsar_rebalancer.doctor.admin_and_clocks import check_freezes
 from sinks.collector.broker_poll import BrokerPoll
-from sinks.executor.costs import WaveFigures
-from sinks.pulsar_api.access import PulsarSettings
+from sinks.executor.pause_meter import WaveFigures
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.freezes import FrozenReports, Stuck, find_stuck, look, probing
+from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.frozen_brokers import FrozenReports, Stuck, find_stuck, look, probing
 from tests.control_topic import now_ms
 from tools.processes.real_executor import RealExecutor
 from tools.servers.java_here import java

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from sinks.topics.addresses import Topics, TopicUri
+from sinks.topics.topic_settings import Topics, TopicUri
 from tests.control_topic import TOPICS
 from tests.topic_uris import topics_of
 from tools.servers import kafka_topics, pulsar_topics

@@ -17,12 +17,18 @@ from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.broker_reports import SourceSettings
 from sinks.wire.codec import LARGE_BYTES, Peeked, decode, decode_rejected
-from sinks.wire.origin import LARGEST_ORIGINAL, OutputRow, Position, WireLimits, unpack_origin
-from sinks.wire.signing import SigningKey, SigningSettings
+from sinks.wire.record_origin import (
+    LARGEST_ORIGINAL,
+    OutputRow,
+    Position,
+    WireLimits,
+    unpack_origin,
+)
+from sinks.wire.signing_keys import SigningKey, SigningSettings
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import LoadReport, Sweep, TelemetryRecord
 from strategies.cluster.packing import pack_record
-from streaming.decode import PackedRecord, Unread, pack_records, packer, reading, unpacking
+from streaming.decode_rows import PackedRecord, Unread, pack_records, packer, reading, unpacking
 from streaming.processor import by_cluster
 from streaming.state.shards import shard_of
 from tests.telemetry_lines import intent, load_report, sweep

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pulsar_rebalancer.doctor.processes import check_epochs
+from pulsar_rebalancer.doctor.job_and_executor import check_epochs
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.outages import RetryBackoff
+from sinks.topics.server_outages import RetryBackoff
 from strategies.errors import PublishRejected, PublishTimeout, SinkError, StateVersionError
 from streaming.failures import JobError, explain
 from streaming.retries import is_outage, is_transient, retry_after_outages, retry_transient

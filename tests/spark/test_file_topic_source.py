@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from sinks.topics.addresses import file_topic
 from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.topic_settings import file_topic
 from sinks.wire.codec import PEEKED_BYTES, peek
-from sinks.wire.origin import Position, WireLimits
+from sinks.wire.record_origin import Position, WireLimits
 from strategies.errors import SinkError
 from streaming.large_records import record_again
 from streaming.sources.files import FileSource, FileTopicSource, FileTopicStream

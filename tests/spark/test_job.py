@@ -11,13 +11,13 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.processes import Stop
+from sinks.graceful_stop import Stop
 from sinks.wire.codec import decode_rejected
-from sinks.wire.signing import SigningSettings, intents_key
+from sinks.wire.signing_keys import SigningSettings, intents_key
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from streaming.job import JobResult, check_job, run_job
-from streaming.outputs.facts import KINDS, Written
+from streaming.outputs.batch_facts import KINDS, Written
 from streaming.settings import JobSettings
 from streaming.state.shards import shard_keys, shard_of
 from tests.lanes import variant

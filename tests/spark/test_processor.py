@@ -20,12 +20,12 @@ from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
 from sinks.wire.codec import decode_command, decode_round
 from sinks.wire.encoding import encode_outcome_telemetry
-from sinks.wire.origin import Position, WireLimits
-from sinks.wire.signing import SigningSettings, signing_key
+from sinks.wire.record_origin import Position, WireLimits
+from sinks.wire.signing_keys import SigningSettings, signing_key
 from strategies.cluster.model import Outcome, OutcomeStatus
 from strategies.fold.engine import EngineSettings
-from streaming.decode import ReadRows, packer, reading, unpacking
-from streaming.outputs.facts import KINDS
+from streaming.decode_rows import ReadRows, packer, reading, unpacking
+from streaming.outputs.batch_facts import KINDS
 from streaming.processor import ClusterProcessor
 from streaming.sources.records import record_batch
 from streaming.state.rows import BROKERS, TABLES, unpack_brokers, unpack_bytes

@@ -11,18 +11,18 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from sinks.metrics.settings import MetricsSettings
 from sinks.topics.files.topic import FileTopicReader
-from sinks.wire.origin import WireLimits
-from sinks.wire.signing import SigningSettings
+from sinks.wire.record_origin import WireLimits
+from sinks.wire.signing_keys import SigningSettings
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint_state.reader import read_state
-from streaming.decode import reading
-from streaming.outputs.facts import FACTS, KINDS, read_facts
+from streaming.decode_rows import reading
+from streaming.outputs.batch_facts import FACTS, KINDS, read_facts
 from streaming.processor import ClusterProcessor
 from streaming.progress import BatchProgress
 from streaming.sources.records import record_batch
+from streaming.state.forget_clusters import ForgetPolicy
 from streaming.state.shards import shard_of
 from streaming.state.store import StoreCache
-from streaming.state.vanished import ForgetPolicy
 from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, side_by_side, uneven
 
 #: Long before any machine's time.

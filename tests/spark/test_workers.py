@@ -18,8 +18,8 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.pulsar_api.access import PulsarSettings
-from sinks.topics.addresses import Connections, Topics, parse_topic
+from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.topics.topic_settings import Connections, Topics, parse_topic
 from streaming.cluster.shipping import python_name
 from streaming.cluster.worker_check import content_of, report_missing
 from streaming.cluster.workers import (

@@ -12,14 +12,14 @@ from pyspark.sql import SparkSession
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
+from sinks.topics.topic_settings import Connections, file_topic_uri
 from strategies.fold.engine import EngineSettings
 from streaming.job import run_job
-from streaming.outputs.facts import KINDS
+from streaming.outputs.batch_facts import KINDS
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
-from streaming.state.vanished import ForgetPolicy
+from streaming.state.forget_clusters import ForgetPolicy
 from tests.replayed import Published
 from tests.telemetry_lines import load_report, sweep
 from tests.topic_uris import topics_of

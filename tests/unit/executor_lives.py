@@ -9,17 +9,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from sinks.executor.applier import Applier, RetryPolicy
-from sinks.executor.costs import CostMeter
-from sinks.executor.effect import Allowance, Effect
+from sinks.executor.apply_or_recover import Applier, RetryPolicy
+from sinks.executor.effect_texts import Allowance, Effect
 from sinks.executor.executor import Executor, ExecutorTopics
-from sinks.executor.guard import RateLimiter
 from sinks.executor.journal import Journal
+from sinks.executor.move_guard import RateLimiter
+from sinks.executor.pause_meter import CostMeter
 from sinks.executor.settings import ExecutorConfig
-from sinks.metrics.services import ExecutorMetrics
-from sinks.pulsar_api.access import PulsarSettings
+from sinks.metrics.service_metrics import ExecutorMetrics
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.topics.access import TopicRecord, open_consumer, open_publisher
+from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.topics.open_topics import TopicRecord, open_consumer, open_publisher
 from sinks.wire.contracts.execution import CommandRecord
 from tests.control_topic import Control, now_ms
 from tests.pulsar_fake.server import FakePulsar

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
 from sinks.wire.codec import (
     decode_command,
@@ -16,8 +16,8 @@ from sinks.wire.codec import (
     encode_outcome_telemetry,
     encode_round,
 )
-from sinks.wire.origin import OutputRow, pack_origin, rejected_row
-from sinks.wire.signing import SigningKey, check_intent_signature
+from sinks.wire.record_origin import OutputRow, pack_origin, rejected_row
+from sinks.wire.signing_keys import SigningKey, check_intent_signature
 from strategies.cluster.model import Command, Round
 from strategies.errors import WireError
 from tests.control_topic import Control, now_ms, outcome

@@ -5,9 +5,14 @@ import itertools
 from sinks.secret_file import Secret
 from sinks.wire.codec import encode_approval, encode_command
 from sinks.wire.operator_records import command_digest
-from sinks.wire.signing import SigningKey
+from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command
-from strategies.executor.approvals import Approval, ApprovalAction, ApprovedCommand, plan_id
+from strategies.executor.approvals_and_pauses import (
+    Approval,
+    ApprovalAction,
+    ApprovedCommand,
+    plan_id,
+)
 from tests.control_topic import Control, now_ms
 
 APPROVALS_KEY = SigningKey(Secret(b"a" * 32))

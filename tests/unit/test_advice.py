@@ -13,7 +13,7 @@ from strategies.dispatch_limits.throttle_advice import (
     ReliefOptions,
     due_advice,
 )
-from strategies.splitting.limits import SplitSettings
+from strategies.splitting.bundle_limits import SplitSettings
 from tests.world.brokers import MIB, ns, view
 from tests.world.brokers import broker as a_broker
 from tests.world.splits import broker as a_table

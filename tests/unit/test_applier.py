@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.executor.applier import Applier, RetryPolicy
-from sinks.executor.effect import Allowance, MoveOnItsWay
-from sinks.executor.guard import RateLimiter
-from sinks.pulsar_api.access import PulsarSettings
+from sinks.executor.apply_or_recover import Applier, RetryPolicy
+from sinks.executor.effect_texts import Allowance, MoveOnItsWay
+from sinks.executor.move_guard import RateLimiter
 from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.wire.codec import encode_command, read_command
 from sinks.wire.contracts.execution import CommandRecord
 from tests.control_topic import command

@@ -7,9 +7,9 @@ import pytest
 
 from pulsar_rebalancer.lab.simulation.leader import Leader
 from sinks.wire.codec import decode
-from strategies.cluster.memory import BrokerMemory, ClusterMemory, Memory
 from strategies.cluster.model import ClusterView, Decision
-from strategies.cluster.store import InMemoryStore
+from strategies.cluster.state_store import InMemoryStore
+from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memory
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.fold.engine import Engine, EngineSettings, rules_of

@@ -9,11 +9,11 @@ from typing import cast
 
 import pytest
 
-from sinks.executor.gate import MoveGate, _Recent
-from sinks.pulsar_api.access import PulsarSettings
+from sinks.executor.move_gate import MoveGate, _Recent
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.answers import Unanswered
-from sinks.pulsar_api.freezes import MOST_STUCK, FrozenReports
+from sinks.pulsar_api.admin_errors import Unanswered
+from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.frozen_brokers import MOST_STUCK, FrozenReports
 from sinks.pulsar_api.http import MOST_ADDRESSES, PulsarHttp
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from strategies.errors import SinkError
@@ -54,11 +54,11 @@ BOUNDS: Mapping[str, str] = {
         BrokerPoll._failures Changes._silent Changes._written ExtensiblePoll._newest
         OwnerPoll._published
     """,
-    "bundles of one roll": "ClusterObserver._unowned",
+    "one roll": "ClusterObserver._unowned",
     "brokers of one roll": "RestartCommands.running",
     "clusters of one watch": "WatchScreen._intents WatchScreen._said",
     "files of the page": "LivePage.assets",
-    "plans that still wait": "DecisionPublisher.published",
+    "plans that wait": "DecisionPublisher.published",
     "_MOST_ADDRESSES": "FailureLimit._failed",
     "_MOST_SESSIONS": "Sessions._open",
     "MOST_VIEWERS": "ViewerNews._waiting",

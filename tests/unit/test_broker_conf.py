@@ -15,9 +15,9 @@ from pulsar_rebalancer.settings.broker_conf.forms import Property, properties_in
 from pulsar_rebalancer.settings.broker_conf.keys import KEYS
 from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade, as_written
 from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade as upgrade_of
-from pulsar_rebalancer.settings.leaves import all_leaves
-from pulsar_rebalancer.settings.load import load, resolved
-from pulsar_rebalancer.settings.sources import Assignment
+from pulsar_rebalancer.settings.merge_sources import load, resolved
+from pulsar_rebalancer.settings.setting_paths import all_leaves
+from pulsar_rebalancer.settings.value_sources import Assignment
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings, placement_of
 from strategies.java.pulsar_releases import RELEASE_DEFAULTS, PulsarRelease

@@ -5,9 +5,9 @@ from contextlib import closing
 
 import pytest
 
-from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LoadManager, configured_manager
+from sinks.pulsar_api.connection_settings import PulsarSettings
 from strategies.errors import AdminError, BrokerUnavailable, Refused
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault, answered

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sinks.wire.checks import check_bundles, is_bundle
+from sinks.wire.names_and_times import check_bundles, is_bundle
 from strategies.errors import WireError
 from tests.calls import watched_calls
 

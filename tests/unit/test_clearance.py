@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from strategies.cluster.budget import Budget
-from strategies.cluster.memory import BrokerMemory, ClusterMemory, Memory
+from strategies.cluster.cluster_state import Gained
 from strategies.cluster.model import Decision
 from strategies.cluster.rule_settings import LimitSettings
-from strategies.cluster.state import Gained
+from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memory
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
 from strategies.placement.destination_rules import DestinationRules, DestinationSettings

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.doctor.cluster import check_clocks
+from pulsar_rebalancer.doctor.admin_and_clocks import check_clocks
 from pulsar_rebalancer.doctor.command import examine
 from pulsar_rebalancer.doctor.credentials import check_signing
 from pulsar_rebalancer.doctor.disk_and_topics import check_checkpoint
 from pulsar_rebalancer.doctor.finding import Finding, TimeLimit, ok
-from sinks.processes import wall_clock_ms
-from sinks.pulsar_api.access import PulsarSettings
-from sinks.topics.addresses import Connections
+from sinks.graceful_stop import wall_clock_ms
+from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.kafka.settings import KafkaSettings
-from sinks.wire.signing import SigningSettings
+from sinks.topics.topic_settings import Connections
+from sinks.wire.signing_keys import SigningSettings
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.locks import locked
 from streaming.settings import JobSettings

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.topic_settings import file_topic_uri
 from sinks.wire.codec import decode_command, decode_outcome, decode_round
 from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry
 from strategies.cluster.model import Command

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from pulsar_rebalancer.cli.intents import intent_session
+from pulsar_rebalancer.cli.intent_session import intent_session
 from pulsar_rebalancer.decisions.intents import until_ms
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode, encode_round
-from sinks.wire.signing import SigningKey
+from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import Round
 from tests.control_topic import Control, now_ms

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pulsar_rebalancer.cli.commands.execute import used_topics
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.wire.codec import decode_approval, encode_approval_outcome, encode_round
 from strategies.cluster.model import Command
-from strategies.executor.approvals import ApprovalOutcome
+from strategies.executor.approvals_and_pauses import ApprovalOutcome
 from tests.control_topic import TOPICS, Control, command, now_ms
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.command_line import Answer, rebalancer

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sinks.processes import Stop, stopping
+from sinks.graceful_stop import Stop, stopping
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import StopCondition, record
-from sinks.topics.access import Reader, open_reader
-from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter, TopicRecord
-from sinks.wire.origin import Position
+from sinks.topics.open_topics import Reader, open_reader
+from sinks.topics.topic_settings import file_topic_uri
+from sinks.wire.record_origin import Position
 from strategies.errors import SinkError
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer

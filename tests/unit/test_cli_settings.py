@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsar_rebalancer.settings.checks import json_schema
-from pulsar_rebalancer.settings.leaves import all_leaves
-from pulsar_rebalancer.settings.load import load
-from pulsar_rebalancer.settings.sources import REMOVED
-from sinks.topics.addresses import Connections
+from pulsar_rebalancer.settings.check_values import json_schema
+from pulsar_rebalancer.settings.merge_sources import load
+from pulsar_rebalancer.settings.setting_paths import all_leaves
+from pulsar_rebalancer.settings.value_sources import REMOVED
+from sinks.topics.topic_settings import Connections
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import SHEDDERS

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strategies.cluster.cluster_state import Clock
 from strategies.cluster.packing import EarlyRecord
-from strategies.cluster.state import Clock
 from strategies.fold.producer_votes import ClockVerdict, judge_clock
 from strategies.fold.start_fold import corrected_time, may_close_first_round
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from pulsar_rebalancer.cli.roll.observe import ClusterObserver, WaitingPlans
-from pulsar_rebalancer.settings.load import Settings, load
+from pulsar_rebalancer.cli.roll.cluster_observer import ClusterObserver, WaitingPlans
+from pulsar_rebalancer.settings.merge_sources import Settings, load
 from sinks.wire.codec import encode_outcome
 from strategies.cluster.intent_contract import RollPhase
 from strategies.errors import Unauthorized

@@ -13,10 +13,10 @@ import pytest
 from sinks.collector.broker_poll import BrokerPoll
 from sinks.collector.collector import Collector, Source
 from sinks.collector.settings import CollectorSettings
-from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LeaderPoll
-from sinks.topics.access import open_publisher
+from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.topics.open_topics import open_publisher
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Policies, Sweep
 from strategies.errors import Unauthorized

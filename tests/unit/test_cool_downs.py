@@ -1,9 +1,9 @@
 """Which bundles rest after they were moved, and for how long."""
 
 from strategies.cluster import cool_downs
+from strategies.cluster.cluster_state import ClusterState
 from strategies.cluster.intent_state import DRAIN
 from strategies.cluster.rival_state import ForeignMove, Rivals
-from strategies.cluster.state import ClusterState
 from tests.control_topic import command
 
 

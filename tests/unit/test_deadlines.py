@@ -18,10 +18,10 @@ import pytest
 from sinks.collector.broker_poll import BrokerPoll
 from sinks.collector.open_cluster import hasty_admin
 from sinks.collector.settings import CollectorSettings
-from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.answers import Call
+from sinks.pulsar_api.admin_errors import Call
 from sinks.pulsar_api.broker_facts import broker_time_s
+from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.pulsar_api.http import PulsarHttp
 from sinks.pulsar_api.http_exchange import HttpConnections
 from strategies.errors import BrokerUnavailable

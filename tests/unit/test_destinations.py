@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from strategies.cluster.memory import ClusterMemory, Memory
 from strategies.cluster.model import BrokerLoad, Decision, Skip
+from strategies.cluster.strategy_memory import ClusterMemory, Memory
 from strategies.filters.facts import Allowed
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
-from strategies.placement.answers import nowhere_at_all
 from strategies.placement.contract import UNKNOWN
+from strategies.placement.destination_answers import nowhere_at_all
 from strategies.placement.destination_rules import DestinationRules, DestinationSettings
 from strategies.placement.destinations import Destinations
 from strategies.placement.ledger import CountedMove, Ledger

@@ -16,18 +16,18 @@ from prometheus_client import CollectorRegistry
 from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.cli.commands.notify import rules_of
 from pulsar_rebalancer.cli.lazy import COMMANDS as COMMAND_NAMES
-from pulsar_rebalancer.decisions.notices.decide import NoticeMemory, after_records
-from pulsar_rebalancer.settings.leaves import Leaf, all_leaves
-from pulsar_rebalancer.settings.load import load
-from sinks.metrics.disk import DiskMetrics
+from pulsar_rebalancer.decisions.notices.notice_rules import NoticeMemory, after_records
+from pulsar_rebalancer.settings.merge_sources import load
+from pulsar_rebalancer.settings.setting_paths import Leaf, all_leaves
+from sinks.metrics.disk_space import DiskMetrics
 from sinks.metrics.exposition import Liveness, process_registry
-from sinks.metrics.page import PageMetrics
-from sinks.metrics.services import CollectorMetrics, ExecutorMetrics, NotifierMetrics
+from sinks.metrics.page_metrics import PageMetrics
+from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics, NotifierMetrics
 from sinks.notices.delivery import Delivery, Notice, as_json, as_slack
 from sinks.notices.settings import KINDS, NoticeSettings, webhook
 from sinks.wire.codec import decode_round
 from strategies.cluster.budget import HOUR_MS
-from strategies.fold.warm_start import warm_window_ms
+from strategies.fold.warm_window import warm_window_ms
 from streaming.job_metrics import JobMetrics
 from tests.architecture.command_line import unknown_options
 from tests.architecture.readme import shown_commands

@@ -10,9 +10,9 @@ import msgspec
 
 from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.doctor.finding import Finding
-from pulsar_rebalancer.doctor.processes import check_job
-from sinks.topics.addresses import Connections
+from pulsar_rebalancer.doctor.job_and_executor import check_job
 from sinks.topics.kafka.settings import KafkaSettings
+from sinks.topics.topic_settings import Connections
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import Warming, WarmStart, guard_of

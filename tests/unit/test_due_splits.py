@@ -9,8 +9,8 @@ from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.filters.pipeline import LoadManager
 from strategies.reason_codes import Refusal
 from strategies.settings import Mode
+from strategies.splitting.bundle_limits import SplitSettings
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
-from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when_modular import Splits
 from tests.world.brokers import ns
 from tests.world.splits import broker

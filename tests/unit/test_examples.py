@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.codec import encode_command, encode_round
 from strategies.shedding.registry import DEFAULT

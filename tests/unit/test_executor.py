@@ -8,15 +8,15 @@ from itertools import islice
 
 import pytest
 
-from sinks.executor.costs import WaveFigures
 from sinks.executor.executor import Stopped
-from sinks.executor.guard import RateLimiter
 from sinks.executor.journal import Received
+from sinks.executor.move_guard import RateLimiter
+from sinks.executor.pause_meter import WaveFigures
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode, encode_command
-from sinks.wire.origin import Position
-from sinks.wire.signing import SigningKey
+from sinks.wire.record_origin import Position
+from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command, OutcomeReport
 from strategies.cluster.move_cost import NOT_MEASURED
 from strategies.executor.admission import AdmissionRules

@@ -9,11 +9,11 @@ import pytest
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode, encode_approval
-from sinks.wire.signing import SigningKey
+from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command
 from strategies.executor.admission import AdmissionRules
-from strategies.executor.approvals import Approval
-from strategies.limits import read_windows
+from strategies.executor.approvals_and_pauses import Approval
+from strategies.patterns_and_windows import read_windows
 from tests.control_topic import now_ms
 from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO, executor
 from tests.unit.plan_builders import APPROVALS_KEY, approval

@@ -2,9 +2,9 @@
 
 import random
 
+from strategies.cluster.cluster_state import ClusterState
 from strategies.cluster.move_cost import MeasuredPause, MoveCost, expected_pause_ms
 from strategies.cluster.rule_settings import DrainSettings
-from strategies.cluster.state import ClusterState
 from strategies.fold.engine import EngineSettings
 from strategies.fold.outcomes import add_pause
 from streaming.state.rows import from_bytes, to_bytes

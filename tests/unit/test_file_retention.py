@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from sinks.processes import wall_clock_ms
-from sinks.topics.access import open_consumer, open_publisher, open_reader
-from sinks.topics.addresses import FileSettings, TopicAccess, TopicUri, file_topic
+from sinks.graceful_stop import wall_clock_ms
 from sinks.topics.files.segments import segment_path, segments
 from sinks.topics.files.topic import FileTopicWriter, TopicRecord
+from sinks.topics.open_topics import open_consumer, open_publisher, open_reader
+from sinks.topics.topic_settings import FileSettings, TopicAccess, TopicUri, file_topic
 from strategies.errors import SinkError
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000

@@ -10,9 +10,9 @@ import pytest
 
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.partition import MessageId
-from sinks.topics.readable import Skipped, place, readable
+from sinks.topics.skip_unreadable import Skipped, place, readable
 from sinks.wire.codec import decode_command, encode_command
-from sinks.wire.origin import Position
+from sinks.wire.record_origin import Position
 from strategies.cluster.model import LARGEST_TIME
 from tests.control_topic import Control, command
 from tests.telemetry_lines import bundle, load_report, sweep

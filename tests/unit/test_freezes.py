@@ -7,10 +7,10 @@ from contextlib import closing
 
 import pytest
 
-from pulsar_rebalancer.doctor.cluster import check_freezes
-from sinks.pulsar_api.access import PulsarSettings
+from pulsar_rebalancer.doctor.admin_and_clocks import check_freezes
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.freezes import FreezeWatch, FrozenReports, find_stuck, look, probing
+from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.frozen_brokers import FreezeWatch, FrozenReports, find_stuck, look, probing
 from strategies.errors import BrokerUnavailable
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Cluster, Request

@@ -16,13 +16,13 @@ from prometheus_client import CollectorRegistry
 from pulsar_rebalancer.cli.errors import reported
 from pulsar_rebalancer.lab.replay.decisions import Decisions, write
 from pulsar_rebalancer.lab.report.page import write_page
-from sinks.disk import is_full, write_durably
-from sinks.metrics.disk import DiskMetrics, DiskSpace, disk_space, file_topics
+from sinks.durable_files import is_full, write_durably
+from sinks.metrics.disk_space import DiskMetrics, DiskSpace, disk_space, file_topics
 from sinks.recordings.json_lines import Recording
-from sinks.topics.addresses import Topics, file_topic, parse_topic
 from sinks.topics.files.consumer import FileConsumer
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.wire.origin import OutputRow
+from sinks.topics.topic_settings import Topics, file_topic, parse_topic
+from sinks.wire.record_origin import OutputRow
 from tests.unit.metric_samples import samples
 
 FULL = Path("/dev/full")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from strategies.errors import SettingsError
-from streaming.disk_use import cut, keep_short, older_names
-from streaming.outputs.facts import Written
+from streaming.bounded_files import cut, keep_short, older_names
+from streaming.outputs.batch_facts import Written
 from streaming.progress import BatchProgress, progress_file
 from streaming.temporary_folder import temporary_folder
 from tools.waiting import eventually

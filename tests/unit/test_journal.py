@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from sinks.executor.approval_journal import ApprovalJournal
-from sinks.executor.guard import KEPT, MoveJournal
 from sinks.executor.journal import Journal, Received, unfinished_commands
-from sinks.wire.origin import Position
+from sinks.executor.move_guard import KEPT, MoveJournal
+from sinks.wire.record_origin import Position
 from strategies.cluster.model import OutcomeStatus
 from strategies.errors import SinkError, StateVersionError
-from strategies.executor.approvals import ApprovedCommand
+from strategies.executor.approvals_and_pauses import ApprovedCommand
 from strategies.executor.gate_and_breaker import MoveResult
 from tests.unit.test_wire_encoding import APPROVAL, COMMAND, PAUSE
 

@@ -10,9 +10,9 @@ from kafka import codec as codecs
 from kafka.errors import CorruptRecordError
 
 from pulsar_rebalancer.doctor.disk_and_topics import check_codecs
-from sinks.topics.addresses import Topics
 from sinks.topics.kafka.codecs import PACKAGES, broken_codecs, unpacked
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access, start_ms
+from sinks.topics.topic_settings import Topics
 from strategies.errors import SettingsError
 from tests.topic_uris import topics_of
 

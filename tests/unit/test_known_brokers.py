@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.pulsar_api.access import MOST_FALLBACKS, KnownBrokers, PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.connection_settings import MOST_FALLBACKS, KnownBrokers, PulsarSettings
 from strategies.errors import BrokerUnavailable, Refused
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault

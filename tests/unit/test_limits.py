@@ -7,7 +7,7 @@ import pytest
 
 from strategies.cluster.budget import HOUR_MS, Budget, Spent, entries_of_last_hour
 from strategies.cluster.rule_settings import LimitSettings
-from strategies.limits import is_open, matcher, of_namespaces, read_windows
+from strategies.patterns_and_windows import is_open, matcher, of_namespaces, read_windows
 
 MIB = 1024 * 1024
 NOW = 100 * HOUR_MS

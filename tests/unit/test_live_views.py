@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 import pytest
 
-from pulsar_rebalancer.decisions.live import pictures, views
+from pulsar_rebalancer.decisions.live import charts, views
 from pulsar_rebalancer.decisions.live.fold import MOST_CLUSTERS, LiveFold
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, packed
 from pulsar_rebalancer.decisions.status import CollectionPass, TelemetryHead
@@ -61,7 +61,7 @@ def test_brokers_are_listed_with_what_is_expected() -> None:
 
 def test_the_map_of_usage_has_a_row_per_broker_and_a_column_per_round() -> None:
     one = cluster(MadeUpCluster(NOW, brokers=12, rounds=30))
-    found = pictures.usage_over_time(one)
+    found = charts.usage_over_time(one)
     cells = np.frombuffer(b64decode(found["cells"]), np.uint8).reshape(12, 30)
     names = [row["name"] for row in found["rows"]]
     assert [name.split(".")[0] for name in names] == [f"broker-{n}" for n in range(12)]
@@ -73,8 +73,8 @@ def test_the_map_of_usage_has_a_row_per_broker_and_a_column_per_round() -> None:
 
 def test_the_map_of_many_brokers_shows_the_highest_of_each_group_and_stays_small() -> None:
     one = cluster(MadeUpCluster(NOW, brokers=1_000, rounds=12))
-    found = pictures.usage_over_time(one)
-    cells = np.frombuffer(b64decode(found["cells"]), np.uint8).reshape(pictures.MOST_ROWS, 12)
+    found = charts.usage_over_time(one)
+    cells = np.frombuffer(b64decode(found["cells"]), np.uint8).reshape(charts.MOST_ROWS, 12)
     assert sum(row["count"] for row in found["rows"]) == 1_000
     assert found["lines"] == []
     newest = one.decisions.rounds[-1].round
@@ -92,27 +92,27 @@ def test_an_unknown_usage_is_no_zero() -> None:
     made = [done for done, _, _ in MadeUpCluster(NOW, cluster="c", brokers=3, rounds=2).made()]
     usage = {name: value for name, value in made[1].usage.items() if name != made[1].brokers[1]}
     one = only(of_rounds(made[0], with_usage(made[1], usage)))
-    cells = b64decode(pictures.usage_over_time(one)["cells"])
-    assert cells[3] == pictures.UNKNOWN
-    assert pictures.UNKNOWN not in (cells[2], cells[4], cells[5])
+    cells = b64decode(charts.usage_over_time(one)["cells"])
+    assert cells[3] == charts.UNKNOWN
+    assert charts.UNKNOWN not in (cells[2], cells[4], cells[5])
 
 
 def test_figures_that_no_browser_can_read_do_not_break_the_page() -> None:
     made = [done for done, _, _ in MadeUpCluster(NOW, cluster="c", brokers=3, rounds=1).made()]
     usage = dict(zip(made[0].brokers, (float("inf"), 1e300, -5.0), strict=True))
     one = only(of_rounds(with_usage(made[0], usage)))
-    for found in (views.brokers(one), pictures.usage_over_time(one)):
+    for found in (views.brokers(one), charts.usage_over_time(one)):
         assert b"Infinity" not in orjson.dumps(found)
 
 
 def test_bundles_are_listed_by_their_newest_command_with_the_answer() -> None:
     one = cluster(MadeUpCluster(NOW, brokers=12, rounds=300))
-    found = pictures.bundles_over_time(one)
-    assert len(found["columns"]) == pictures.MOST_COLUMNS
+    found = charts.bundles_over_time(one)
+    assert len(found["columns"]) == charts.MOST_COLUMNS
     newest = {one.bundle for one in one.decisions.log.commands if one.round == 300}
     assert {row["bundle"] for row in found["rows"][: len(newest)]} == newest
     assert sum(cell[2] for cell in found["cells"]) == len(one.decisions.log.commands)
-    last = next(cell for cell in found["cells"] if cell[:2] == [0, pictures.MOST_COLUMNS - 1])
+    last = next(cell for cell in found["cells"] if cell[:2] == [0, charts.MOST_COLUMNS - 1])
     assert found["answers"][last[3]] == "open"
 
 

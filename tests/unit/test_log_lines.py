@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 
 from pulsar_rebalancer.cli.console import Sheet
-from pulsar_rebalancer.cli.service import Line, Log
-from pulsar_rebalancer.settings.services import LogSettings
+from pulsar_rebalancer.cli.service_log import Line, Log
+from pulsar_rebalancer.settings.log_and_page_settings import LogSettings
 from strategies.errors import SettingsError
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Cluster

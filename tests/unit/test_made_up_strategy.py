@@ -14,9 +14,9 @@ from pulsar_rebalancer.lab.backtest.run import BacktestJob, Loop, run
 from pulsar_rebalancer.lab.replay import decisions
 from pulsar_rebalancer.lab.replay.decisions import timelines
 from pulsar_rebalancer.lab.report.page import render
-from pulsar_rebalancer.settings.checks import json_schema
-from pulsar_rebalancer.settings.leaves import all_leaves
-from pulsar_rebalancer.settings.load import Settings, load
+from pulsar_rebalancer.settings.check_values import json_schema
+from pulsar_rebalancer.settings.merge_sources import Settings, load
+from pulsar_rebalancer.settings.setting_paths import all_leaves
 from sinks.recordings.recorder import of_recording
 from sinks.wire.codec import decode_command, decode_round
 from strategies.errors import SettingsError

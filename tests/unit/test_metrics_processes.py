@@ -14,12 +14,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import StepResult
 from sinks.metrics.exposition import MOST_CLUSTERS, Liveness
-from sinks.metrics.services import CollectorMetrics, ExecutorMetrics
-from sinks.wire.origin import OutputRow
+from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics
+from sinks.wire.record_origin import OutputRow
 from strategies.cluster.intent_contract import LASTING
 from strategies.reason_codes import STATES
 from streaming.job_metrics import JobMetrics
-from streaming.outputs.facts import (
+from streaming.outputs.batch_facts import (
     BatchFacts,
     BatchTally,
     ClusterCounts,

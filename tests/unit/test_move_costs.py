@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pulsar_rebalancer.decisions.explain.answers import in_short, move_costs
+from pulsar_rebalancer.decisions.explain.outcome_verdicts import in_short, move_costs
 from strategies.cluster.model import Outcome
 from strategies.cluster.move_cost import MoveCost
 

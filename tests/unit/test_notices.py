@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsar_rebalancer.decisions.log import DecisionRecord, Kind, LoggedCommand
-from pulsar_rebalancer.decisions.notices.decide import (
+from pulsar_rebalancer.decisions.notices.notice_rules import (
     MOST_CLUSTERS,
     NoticeMemory,
     NoticeRules,
@@ -37,11 +37,11 @@ from sinks.notices.delivery import (
     clipped,
 )
 from sinks.notices.settings import NoticeSettings, notice_kinds, webhook
-from sinks.topics.access import TopicRecord, open_consumer
-from sinks.topics.addresses import file_topic
 from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.open_topics import TopicRecord, open_consumer
+from sinks.topics.topic_settings import file_topic
 from sinks.wire.codec import encode_command, encode_outcome, encode_round
-from sinks.wire.origin import Position
+from sinks.wire.record_origin import Position
 from strategies.cluster.model import Outcome, OutcomeStatus, Round
 from tests.control_topic import command
 from tests.notice_builders import HOSTILE, MINUTE, T0, a_notice, a_round

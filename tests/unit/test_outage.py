@@ -13,10 +13,10 @@ import pytest
 from pyspark.errors import PySparkException
 
 from sinks.metrics.exposition import Liveness
-from sinks.pulsar_api.access import PulsarSettings
-from sinks.topics.addresses import Connections, TopicAccess, file_topic, file_topic_uri
+from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
-from sinks.topics.outages import RetryBackoff, watched
+from sinks.topics.server_outages import RetryBackoff, watched
+from sinks.topics.topic_settings import Connections, TopicAccess, file_topic, file_topic_uri
 from strategies.errors import PublishTimeout, SinkError
 from streaming.job import _run_with_restarts
 from streaming.settings import JobSettings

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sinks.wire.origin import Position
+from sinks.wire.record_origin import Position
 from streaming.large_records import LargeRecords, spill_folder
-from streaming.outputs.facts import KINDS
-from streaming.outputs.output import publish
+from streaming.outputs.batch_facts import KINDS
+from streaming.outputs.output_topics import publish
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from sinks.collector.collector import encode_owned
 from sinks.wire.codec import decode
 from strategies.cluster.model import Note, Owned, Round, TelemetryRecord, Tombstone
 from strategies.cluster.packing import pack_record, unpack_record
-from strategies.cluster.store import InMemoryStore, StateStore
+from strategies.cluster.state_store import InMemoryStore, StateStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.intents_and_notes import read_note
 from streaming.state.store import StoreCache

@@ -9,17 +9,7 @@ from math import inf, isnan, nan
 import numpy as np
 import pytest
 
-from strategies.cluster.memory import ClusterMemory
-from strategies.cluster.model import (
-    LoadReport,
-    Note,
-    Policies,
-    TelemetryRecord,
-    Tombstone,
-)
-from strategies.cluster.move_cost import MoveCost
-from strategies.cluster.packing import EarlyRecord, pack_record, unpack_record
-from strategies.cluster.state import (
+from strategies.cluster.cluster_state import (
     Clock,
     ClusterState,
     Departed,
@@ -29,6 +19,16 @@ from strategies.cluster.state import (
     Rehearsal,
     quick_replace,
 )
+from strategies.cluster.model import (
+    LoadReport,
+    Note,
+    Policies,
+    TelemetryRecord,
+    Tombstone,
+)
+from strategies.cluster.move_cost import MoveCost
+from strategies.cluster.packing import EarlyRecord, pack_record, unpack_record
+from strategies.cluster.strategy_memory import ClusterMemory
 from strategies.errors import StateVersionError
 from strategies.shedding.steady.load_history import Episode, RecentMove
 from streaming.state.rows import changed_bytes, from_bytes, to_bytes

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.settings.load import load
-from sinks.topics.addresses import Connections
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.topic_settings import Connections
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
+from streaming.auto_settings import clusters_seen, cores_of, first_partitions, with_partitions
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of, written_guard
-from streaming.first_start import clusters_seen, cores_of, first_partitions, with_partitions
 from streaming.settings import JobSettings
 from streaming.state.shards import shard_keys, shard_of, spark_hash
 from tests.telemetry_lines import load_report

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pulsar_rebalancer.lab.conformance.case_data import only_active
-from strategies.cluster.memory import NO_MEMORY, BrokerMemory, ClusterMemory, Memory
+from strategies.cluster.strategy_memory import NO_MEMORY, BrokerMemory, ClusterMemory, Memory
 from strategies.errors import SettingsError
 from strategies.placement.avg import AvgPlacement, AvgPlacementSettings, ParityAvgPlacement, key_of
 from strategies.placement.contract import UNKNOWN, Candidate, OpensRounds, Placer, Request, draw

@@ -2,7 +2,7 @@
 
 import pytest
 
-from strategies.cluster.memory import ClusterMemory, Memory
+from strategies.cluster.strategy_memory import ClusterMemory, Memory
 from strategies.filters.anti_affinity import anti_affine
 from strategies.filters.broker_filters import (
     no_less_even,

@@ -17,7 +17,7 @@ from pulsar_rebalancer.decisions.plans import (
 from sinks.wire.codec import encode_command
 from sinks.wire.operator_records import command_digest
 from strategies.cluster.model import Command, Outcome, OutcomeStatus
-from strategies.executor.approvals import (
+from strategies.executor.approvals_and_pauses import (
     Approval,
     ApprovalAction,
     ApprovalOutcome,

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from pulsar_rebalancer.decisions.notices.notifier import Outbox
-from sinks.disk import make_folder, write_durably
+from sinks.durable_files import make_folder, write_durably
 from sinks.executor.journal import Journal
 from sinks.topics.files.consumer import FileConsumer
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter

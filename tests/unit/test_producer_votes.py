@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from strategies.cluster.budget import Spent
-from strategies.cluster.memory import BrokerMemory, ClusterMemory
+from strategies.cluster.cluster_state import Clock, ClusterState, InFlight, Order, Rehearsal
 from strategies.cluster.model import TelemetryRecord, Tombstone
-from strategies.cluster.state import Clock, ClusterState, InFlight, Order, Rehearsal
-from strategies.cluster.store import InMemoryStore
+from strategies.cluster.state_store import InMemoryStore
+from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory
 from strategies.errors import SettingsError
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.producer_votes import count_stray

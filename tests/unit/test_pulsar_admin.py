@@ -10,10 +10,10 @@ from typing import Literal
 
 import pytest
 
-from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.topics.addresses import parse_topic
+from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.topic_admin import pulsar_topic_facts
+from sinks.topics.topic_settings import parse_topic
 from strategies.errors import (
     AdminError,
     BrokerUnavailable,

@@ -12,18 +12,18 @@ import pytest
 
 from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
 from pulsar_rebalancer.lab.recorded_release import recorded_release
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.recordings.recorder import converted
-from sinks.topics.addresses import Connections
 from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.topic_settings import Connections
 from sinks.wire.broker_reports import brokers_in
-from sinks.wire.origin import WireLimits
+from sinks.wire.record_origin import WireLimits
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from strategies.java.pulsar_releases import PulsarRelease, read_version, release_of
+from streaming.auto_settings import resolve_release, versions_seen
 from streaming.checkpoint.guard import guarded, other_settings
 from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard, write_guard, written_guard
-from streaming.first_start import resolve_release, versions_seen
 from streaming.settings import JobSettings
 from tests.telemetry_lines import line
 from tests.topic_uris import topics_of

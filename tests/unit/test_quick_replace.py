@@ -4,8 +4,8 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
+from strategies.cluster.cluster_state import ClusterState, quick_replace
 from strategies.cluster.rival_state import Rivals
-from strategies.cluster.state import ClusterState, quick_replace
 
 
 def test_it_equals_the_copy_of_the_standard_library_and_cannot_be_changed() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from sinks.wire.codec import decode_round
 from sinks.wire.output_rows import event_row
-from strategies.cluster.memory import BrokerMemory, ClusterMemory, Memory
 from strategies.cluster.model import ClusterView, Decision, Rejection, Round, Skip, TelemetryRecord
 from strategies.cluster.round_figures import Certificate, Forecast
-from strategies.cluster.store import BrokerState, InMemoryStore, StateStore
+from strategies.cluster.state_store import BrokerState, InMemoryStore, StateStore
+from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memory
 from strategies.errors import StateVersionError
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.rule_errors import RecordChanges, raised_text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strategies.fold.meanings import RULES, meanings_of
+from strategies.fold.reason_code_meanings import RULES, meanings_of
 from strategies.placement.registry import PLACERS
 from strategies.reason_codes import STATES
 from strategies.shedding.registry import SHEDDERS

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 
 SCENARIOS = Path(__file__).parents[1] / "golden" / "scenarios"
 NAMED = re.compile(r"([a-z_]+(?:\.[a-z_]+)+) = (\S+?)(?=[\s),;]|$)")

@@ -21,7 +21,7 @@ from pulsar_rebalancer.decisions.status import ClusterStatus, Pause, Status
 from pulsar_rebalancer.lab.replay.decisions import describe_round
 from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, Step, closed_loop
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
-from pulsar_rebalancer.watch.follow import WatchScreen
+from pulsar_rebalancer.watch.watch_loop import WatchScreen
 from sinks.wire.encoding import encode_command
 from sinks.wire.operator_records import command_digest
 from strategies.cluster.model import Command, Round

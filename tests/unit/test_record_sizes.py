@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from sinks.wire.checks import check_shape, check_utf8
 from sinks.wire.codec import (
     decode,
     decode_rejected,
@@ -19,8 +18,9 @@ from sinks.wire.codec import (
     encode_round,
     read_command,
 )
-from sinks.wire.complaints import complaint
 from sinks.wire.contracts.telemetry import KINDS
+from sinks.wire.decode_complaints import complaint
+from sinks.wire.names_and_times import check_shape, check_utf8
 from sinks.wire.output_rows import LARGEST_ROUND, encode_fitting
 from strategies.cluster.model import LoadReport, Policies, Skip
 from strategies.cluster.packing import pack_record

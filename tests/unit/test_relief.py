@@ -1,7 +1,7 @@
 """A broker sheds its heaviest bundles first, or those of the lowest rank."""
 
-from strategies.cluster.memory import NO_MEMORY, BrokerMemory, Memory
-from strategies.shedding.memory import kept_of, with_histories
+from strategies.cluster.strategy_memory import NO_MEMORY, BrokerMemory, Memory
+from strategies.shedding.broker_memory import kept_of, with_histories
 from strategies.shedding.relief import Room, SheddingReason, relieve
 from tests.world.brokers import MIB, broker, bundles, ns, view
 

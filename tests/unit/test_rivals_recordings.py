@@ -9,7 +9,7 @@ import pytest
 from sinks.wire.codec import decode
 from strategies.cluster.model import Round
 from strategies.cluster.rule_settings import LimitSettings
-from strategies.cluster.store import InMemoryStore
+from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
 

@@ -20,7 +20,7 @@ from sinks.wire.codec import (
     encode_outcome,
     encode_round,
 )
-from sinks.wire.origin import OutputRow, Position
+from sinks.wire.record_origin import OutputRow, Position
 from strategies.errors import WireError
 from strategies.fold.engine import EngineSettings
 from tests.illegal_records import (

@@ -17,7 +17,7 @@ from sinks.secret_file import read_secret
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.wire.codec import decode_approval
 from sinks.wire.encoding import encode_round
-from sinks.wire.signing import SigningKey
+from sinks.wire.signing_keys import SigningKey
 from tests.live_server import API, OPERATOR, VIEWER, RunningPage, page_of
 from tests.live_topics import MadeUpCluster, publish
 from tools.waiting import eventually

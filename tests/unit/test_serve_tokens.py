@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.serve.signing_in import FailureLimit, Sessions, Viewer, read_tokens
-from pulsar_rebalancer.settings.services import ServeSettings, is_loopback, serve_address
+from pulsar_rebalancer.serve.sign_in import FailureLimit, Sessions, Viewer, read_tokens
+from pulsar_rebalancer.settings.log_and_page_settings import (
+    ServeSettings,
+    is_loopback,
+    serve_address,
+)
 from strategies.errors import SettingsError
 
 TOKEN, OTHER = "a-long-enough-token", "another-long-token"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.addresses import file_topic_uri
+from sinks.topics.topic_settings import file_topic_uri
 from tests.unit.command_line import rebalancer
 from tools.processes.set_words import set_words
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from pulsar_rebalancer.cli.collect.changes import Changes
+from pulsar_rebalancer.cli.collect.broker_warnings import Changes
 from pulsar_rebalancer.cli.collect.several_clusters import collect_all
-from pulsar_rebalancer.cli.service import Line
-from pulsar_rebalancer.settings.load import Settings, load
+from pulsar_rebalancer.cli.service_log import Line
+from pulsar_rebalancer.settings.merge_sources import Settings, load
 from sinks.collector.broker_poll import Pass, Report
-from sinks.pulsar_api.access import KnownBrokers
-from sinks.topics.access import Publisher, open_publisher
-from sinks.topics.outages import RetryBackoff
+from sinks.pulsar_api.connection_settings import KnownBrokers
+from sinks.topics.open_topics import Publisher, open_publisher
+from sinks.topics.server_outages import RetryBackoff
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Sweep
 from strategies.errors import PublishTimeout, SettingsError, SinkError, Unauthorized

@@ -5,8 +5,8 @@ from math import inf, nan
 
 import pytest
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, Decision, Resource, Skip
+from strategies.cluster.strategy_memory import Memory
 from strategies.shedding.contract import Shedding
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.reason_texts import revised

@@ -12,9 +12,15 @@ from sinks.notices.delivery import Notice, NoticeCause, headers_of, signature
 from sinks.notices.settings import NoticeSettings, webhook
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode, decode_command, decode_round, encode_command, encode_intent
-from sinks.wire.origin import DEFAULT_LIMITS
 from sinks.wire.output_rows import event_row
-from sinks.wire.signing import SigningKey, SigningSettings, approvals_key, intents_key, signing_key
+from sinks.wire.record_origin import DEFAULT_LIMITS
+from sinks.wire.signing_keys import (
+    SigningKey,
+    SigningSettings,
+    approvals_key,
+    intents_key,
+    signing_key,
+)
 from strategies.cluster.model import Command, Round
 from strategies.errors import SettingsError, WireError
 from tests.control_topic import Control, command

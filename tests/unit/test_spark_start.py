@@ -11,15 +11,15 @@ import pytest
 
 from streaming.cluster.workers import worker_environment
 from streaming.java_process import allocator_environment, java_memory_options
-from streaming.session import (
+from streaming.settings import JobSettings
+from streaming.spark_session import (
     SparkStartError,
     check_version,
     query_settings,
     quiet_after_end,
     spark_settings,
 )
-from streaming.settings import JobSettings
-from streaming.starting import StartLines, StartNews, read_start_lines, start_lines
+from streaming.start_lines import StartLines, StartNews, read_start_lines, start_lines
 from tools.servers.java_here import java
 
 

@@ -10,14 +10,14 @@ from strategies.averages.bundle_averages import first_history
 from strategies.bundles import BundleLoads
 from strategies.cluster.model import BrokerLoad, Figures
 from strategies.settings import Mode
-from strategies.splitting.due import SPLITTERS
-from strategies.splitting.limits import (
+from strategies.splitting.bundle_limits import (
     Sizes,
     SplitSettings,
     bandwidth_limit,
     excess,
     java_bandwidth_limit,
 )
+from strategies.splitting.due import SPLITTERS
 from strategies.splitting.when_extensible import BrokerContext
 from strategies.splitting.when_modular import Splits, java_modular_splits, modular_splits
 from tests.world.brokers import MIB, ns

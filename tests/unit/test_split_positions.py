@@ -9,7 +9,7 @@ from pulsar_rebalancer.lab.conformance.split_positions import (
     cuts,
 )
 from strategies.bundles import FULL, KeyRange, hexadecimal, initial_boundaries, parse_bundle
-from strategies.splitting.limits import Algorithm, SplitSettings
+from strategies.splitting.bundle_limits import Algorithm, SplitSettings
 from tests.world.splits import topic_of
 
 WHOLE = KeyRange(0, FULL)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView
+from strategies.cluster.strategy_memory import Memory
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.load_history import (
     Episode,
@@ -15,7 +15,7 @@ from strategies.shedding.steady.load_history import (
     histories_of,
     moves_of,
 )
-from strategies.shedding.steady.samples import counted, uncounted
+from strategies.shedding.steady.load_samples import counted, uncounted
 from strategies.shedding.steady.settings import SteadySettings
 from tests.unit.test_steady_samples import sampled
 from tests.world.brokers import MIB, WEIGHTS, Load, broker, ns, view

@@ -9,8 +9,8 @@ from pulsar_rebalancer.lab.runs import RunRequest, StrategyChoice
 from pulsar_rebalancer.lab.simulation.metrics.figures import RunFigures
 from pulsar_rebalancer.lab.simulation.run import run
 from pulsar_rebalancer.lab.simulation.scenarios.default_bundles import UNNAMED
-from strategies.cluster.memory import BrokerMemory, ClusterMemory, Memory
 from strategies.cluster.model import BrokerLoad
+from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memory
 from strategies.shedding.contract import Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.load_history import Episode, LoadSample

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sinks.processes import Stop, interruptible, repeated, stopping
+from sinks.graceful_stop import Stop, interruptible, repeated, stopping
 
 _SOON_S, _LONG_S = 0.5, 60.0
 
@@ -85,7 +85,7 @@ ROOT = Path(__file__).parents[2]
 #: An ordinary read misses about one signal in fifteen, and then waits for ever.
 SIGNALLED = """
 import os, signal, sys, threading
-from sinks.processes import interruptible
+from sinks.graceful_stop import interruptible
 
 class Signalled(Exception):
     pass

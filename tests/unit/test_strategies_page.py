@@ -27,8 +27,8 @@ from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.transfer.settings import TransferSettings
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
+from strategies.splitting.bundle_limits import SplitSettings
 from strategies.splitting.due import SPLITTERS
-from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when_extensible import BrokerContext
 from tests.unit.strategies_page import PAGE, example, numbers
 from tests.world.brokers import MIB, WEIGHTS, broker, bundles, ns, shedder, talking, view

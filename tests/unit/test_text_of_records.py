@@ -18,15 +18,15 @@ import typer
 from pulsar_rebalancer.cli.console import Sheet, show
 from pulsar_rebalancer.cli.errors import reported
 from pulsar_rebalancer.cli.lazy import COMMANDS, load
-from pulsar_rebalancer.cli.lines import put
-from pulsar_rebalancer.cli.service import Line, Log
-from pulsar_rebalancer.settings.services import LogSettings
+from pulsar_rebalancer.cli.service_log import Line, Log
+from pulsar_rebalancer.cli.terminal_lines import put
+from pulsar_rebalancer.settings.log_and_page_settings import LogSettings
 from sinks.printable import printable
-from sinks.topics.addresses import file_topic_uri
 from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.topic_settings import file_topic_uri
 from sinks.wire.codec import decode, decode_answer, decode_command, decode_rejected, decode_round
 from sinks.wire.encoding import encode_outcome
-from sinks.wire.origin import Origin, Position, encode_rejected
+from sinks.wire.record_origin import Origin, Position, encode_rejected
 from strategies.errors import PublishTimeout, RebalancerError, SettingsError, WireError
 from tests.control_topic import TOPICS, now_ms, outcome
 from tests.pulsar_fake.model import Cluster

@@ -4,8 +4,8 @@ from math import inf, nan
 
 import pytest
 
-from strategies.cluster.memory import BrokerMemory, Memory
 from strategies.cluster.model import BrokerLoad, ClusterView
+from strategies.cluster.strategy_memory import BrokerMemory, Memory
 from strategies.shedding.contract import Shedder, Shedding
 from strategies.shedding.threshold.fixed import ThresholdShedder
 from strategies.shedding.threshold.parity import ParityThresholdShedder

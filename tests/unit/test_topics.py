@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.access import Consumer, open_consumer, open_publisher
-from sinks.topics.addresses import TopicUri, file_topic_uri, parse_topic
+from sinks.topics.open_topics import Consumer, open_consumer, open_publisher
+from sinks.topics.topic_settings import TopicUri, file_topic_uri, parse_topic
 from strategies.errors import SettingsError, SinkError
 from tests.topic_uris import topic_of
 

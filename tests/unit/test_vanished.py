@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from strategies.cluster.cluster_state import Clock, ClusterState
 from strategies.cluster.model import Figures
-from strategies.cluster.state import Clock, ClusterState
-from strategies.cluster.store import BrokerState
+from strategies.cluster.state_store import BrokerState
 from strategies.fold.time_jumps import DAY_MS, remains
+from streaming.state.forget_clusters import ForgetPolicy, Watch, watched
 from streaming.state.store import ShardStore, StoreCache
-from streaming.state.vanished import ForgetPolicy, Watch, watched
 from tests.spark.state_variables import Spark
 
 HOUR = 3_600_000

@@ -8,7 +8,7 @@ import pytest
 from strategies.cluster.model import Event, Policies, Rejection, TelemetryRecord
 from strategies.cluster.quota import UnreadRecord
 from strategies.cluster.rule_settings import BulkheadSettings
-from strategies.cluster.store import InMemoryStore
+from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.time_jumps import forget, remains
 from strategies.settings import RoundSettings

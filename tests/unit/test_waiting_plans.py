@@ -7,14 +7,14 @@ from functools import cache
 import pytest
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.wire.codec import (
     decode_command,
     decode_round,
     encode_outcome_telemetry,
     encode_round,
 )
-from sinks.wire.origin import Position
+from sinks.wire.record_origin import Position
 from strategies.cluster.model import Command, Outcome, OutcomeStatus, Round
 from strategies.figures.describe import reported_spread, reported_usage
 from tests.replayed import replayed

@@ -10,16 +10,16 @@ import pytest
 
 from pulsar_rebalancer.doctor.disk_and_topics import check_checkpoint
 from sinks.metrics.exposition import Liveness
-from sinks.topics.access import ends
-from sinks.topics.addresses import Connections, file_topic_uri
 from sinks.topics.epochs import histories, next_epoch
 from sinks.topics.files.segments import segments
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset
 from sinks.topics.kafka.settings import KafkaSettings
+from sinks.topics.open_topics import ends
 from sinks.topics.pulsar.partition import MessageId
+from sinks.topics.topic_settings import Connections, file_topic_uri
 from strategies.errors import SinkError
 from strategies.fold.engine import EngineSettings
-from streaming.checkpoint.folder import moved_aside
+from streaming.checkpoint.checkpoint_folder import moved_aside
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import GUARD, Warming, WarmStart, guard_of, read_guard
 from streaming.checkpoint.locks import LOCKS

@@ -20,20 +20,20 @@ from pulsar_rebalancer.lab.demo.installation import DemoTopics, modelled_cluster
 from pulsar_rebalancer.lab.demo.plan import CLUSTER
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
-from pulsar_rebalancer.settings.load import load
-from pulsar_rebalancer.watch.folder import (
+from pulsar_rebalancer.settings.merge_sources import load
+from pulsar_rebalancer.watch.watch_folder import (
     check_same_clusters,
     opened_folder,
     settings_of,
     write_settings,
 )
-from pulsar_rebalancer.watch.follow import DryRuns, Processes, WatchScreen, follow
+from pulsar_rebalancer.watch.watch_loop import DryRuns, Processes, WatchScreen, follow
 from sinks.collector.open_cluster import DiscoveredCluster, discovered
 from sinks.collector.settings import CollectorSettings
-from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.broker_facts import LeaderFacts
-from sinks.topics.access import open_consumer
-from sinks.topics.addresses import file_topic
+from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.topics.open_topics import open_consumer
+from sinks.topics.topic_settings import file_topic
 from sinks.wire.codec import decode_round
 from strategies.cluster.intent_contract import IntentStateCode, IntentStatus
 from strategies.cluster.model import Round

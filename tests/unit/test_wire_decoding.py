@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sinks.wire.codec import Peeked, cluster_of, decode, peek
-from sinks.wire.origin import Position, WireLimits, clip, pack_origin
+from sinks.wire.record_origin import Position, WireLimits, clip, pack_origin
 from strategies.cluster import model
 from strategies.cluster.intent_contract import Intent
 from strategies.errors import WireError

@@ -30,7 +30,8 @@ from sinks.wire.codec import (
     encode_round,
 )
 from sinks.wire.operator_records import command_digest
-from sinks.wire.origin import (
+from sinks.wire.output_rows import event_row
+from sinks.wire.record_origin import (
     DEFAULT_LIMITS,
     LARGEST_ORIGINAL,
     Origin,
@@ -40,8 +41,7 @@ from sinks.wire.origin import (
     pack_origin,
     unpack_origin,
 )
-from sinks.wire.output_rows import event_row
-from sinks.wire.signing import SigningKey, SigningSettings, intents_key
+from sinks.wire.signing_keys import SigningKey, SigningSettings, intents_key
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.model import (
     Command,
@@ -58,7 +58,7 @@ from strategies.cluster.move_cost import MoveCost
 from strategies.cluster.packing import pack_record, unpack_record
 from strategies.cluster.round_figures import Certificate, Forecast, Spread
 from strategies.errors import ContractError, SettingsError, WireError
-from strategies.executor.approvals import Approval, ApprovalOutcome, ApprovedCommand
+from strategies.executor.approvals_and_pauses import Approval, ApprovalOutcome, ApprovedCommand
 from tests.telemetry_lines import T0, bundle
 from tests.world.intents import drain, id_of, intent, of_roll, roll
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from strategies.cluster import model
 from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
-from strategies.cluster.store import InMemoryStore
+from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from tests.world.telemetry import T0, outcome, parts, report, sweep
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from strategies.bundles import BundleLoads
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, Figures, Resource, Traffic
+from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import weighted_usage
 from strategies.filters.facts import FilterFacts
 from strategies.filters.pipeline import Filters, FilterSettings

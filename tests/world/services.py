@@ -8,13 +8,13 @@ from typing import Any
 
 from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig, GuardRules
-from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.wire.codec import decode_rejected
-from sinks.wire.signing import SigningKey
+from sinks.wire.signing_keys import SigningKey
 from strategies.bundles import parse_bundle, topic_hash
 from strategies.cluster.model import Command, Outcome
-from strategies.executor.approvals import Approval
+from strategies.executor.approvals_and_pauses import Approval
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Applied, Request
 from tests.pulsar_fake.server import FakePulsar, Fault, is_put

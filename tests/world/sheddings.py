@@ -1,7 +1,7 @@
 """Rounds of a shedder one after the other, and what they decided, as tests compare it."""
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import ClusterView, Skip
+from strategies.cluster.strategy_memory import Memory
 from strategies.shedding.contract import Shedder, Shedding
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from strategies.bundles import Bools
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad
+from strategies.cluster.strategy_memory import Memory
 from strategies.shedding.contract import Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.load_history import (

@@ -24,7 +24,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.wire.codec import decode_command, decode_outcome
 from strategies.cluster.model import Command, Outcome, OutcomeStatus
 from strategies.fold.engine import EngineSettings

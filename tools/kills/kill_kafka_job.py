@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from sinks.recordings.json_lines import open_recording
-from sinks.topics.addresses import parse_topic
+from sinks.topics.topic_settings import parse_topic
 from sinks.wire.codec import cluster_of
 from tests.replayed import replayed
 from tools.kills.compared_topics import Comparison, compare

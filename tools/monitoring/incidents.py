@@ -17,7 +17,7 @@ from pulsar_rebalancer.lab.simulation.clusters import MESSAGE_BYTES, skewed_clus
 from sinks.executor.executor import Executor
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret
-from sinks.wire.signing import SigningKey
+from sinks.wire.signing_keys import SigningKey
 from strategies.bundles import Floats
 from strategies.cluster.model import Outcome
 from strategies.cluster.rule_settings import BulkheadSettings

@@ -20,20 +20,20 @@ from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import StepResult
 from sinks.executor.journal import Received
-from sinks.executor.tasks import Done, Task
-from sinks.metrics.disk import DiskMetrics, DiskSpace
+from sinks.executor.task_intake import Done, Task
+from sinks.metrics.disk_space import DiskMetrics, DiskSpace
 from sinks.metrics.exposition import Liveness, process_registry
-from sinks.metrics.services import CollectorMetrics, ExecutorMetrics
+from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics
 from sinks.metrics.settings import MetricsSettings
 from sinks.wire.codec import decode_command, encode_intent, read_command
-from sinks.wire.origin import Position, WireLimits
-from sinks.wire.signing import SigningSettings
+from sinks.wire.record_origin import Position, WireLimits
+from sinks.wire.signing_keys import SigningSettings
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import Outcome, OutcomeStatus, Sweep
 from strategies.fold.engine import EngineSettings
-from streaming.decode import reading
+from streaming.decode_rows import reading
 from streaming.job_metrics import JobMetrics
-from streaming.outputs.facts import FACTS, Written, read_facts
+from streaming.outputs.batch_facts import FACTS, Written, read_facts
 from streaming.processor import ClusterProcessor
 from streaming.progress import BatchProgress
 from streaming.state.store import StoreCache

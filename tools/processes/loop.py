@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
-from sinks.pulsar_api.access import PulsarSettings
-from sinks.topics.access import Reader, open_reader
-from sinks.topics.addresses import TopicAccess
+from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.topics.open_topics import Reader, open_reader
+from sinks.topics.topic_settings import TopicAccess
 from sinks.wire.codec import decode_answer, decode_command, decode_round
 from strategies.cluster.model import Command, Outcome, Round
-from strategies.executor.approvals import ApprovalOutcome
+from strategies.executor.approvals_and_pauses import ApprovalOutcome
 from tests.control_topic import TOPICS, Control
 from tests.topic_uris import topic_of
 from tools.processes.real_job import MARK, environment_of_a_short_run, kill_marked

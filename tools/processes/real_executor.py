@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sinks.secret_file import Secret
-from sinks.wire.signing import SigningKey
+from sinks.wire.signing_keys import SigningKey
 from tests.control_topic import TOPICS, Control
 from tools.processes.set_words import set_words
 

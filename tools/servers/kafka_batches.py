@@ -9,7 +9,7 @@ import zstandard
 from crc32c import crc32c
 from kafka.record.util import encode_varint
 
-from sinks.topics.addresses import TopicUri
+from sinks.topics.topic_settings import TopicUri
 from tests.topic_uris import topic_of
 
 _ZSTD = 4

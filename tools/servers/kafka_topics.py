@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sinks.topics.addresses import TopicUri
+from sinks.topics.topic_settings import TopicUri
 from sinks.wire.codec import cluster_of
 from tests.topic_uris import topic_of
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from sinks.pulsar_api.access import PulsarSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.freezes import look, probing
+from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.frozen_brokers import look, probing
 from tools.servers.java_here import java
 from tools.servers.jvm import Server
 

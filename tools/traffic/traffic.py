@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from sinks.processes import stopping
+from sinks.graceful_stop import stopping
 from tools.traffic.connections import connections_log
 
 if TYPE_CHECKING:

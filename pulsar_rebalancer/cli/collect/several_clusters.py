@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 
-from pulsar_rebalancer.cli.collect.changes import Changes, standstill_ms
-from pulsar_rebalancer.cli.service import Line, LogLine
+from pulsar_rebalancer.cli.collect.broker_warnings import Changes, standstill_ms
+from pulsar_rebalancer.cli.service_log import Line, LogLine
 from sinks.collector.collector import Collector, PublishPass, Source, StepResult
 from sinks.collector.open_cluster import opened
 from sinks.collector.settings import CollectorSettings
-from sinks.pulsar_api.access import KnownBrokers, PulsarSettings
-from sinks.topics.access import Publisher
-from sinks.topics.outages import RetryBackoff
+from sinks.pulsar_api.connection_settings import KnownBrokers, PulsarSettings
+from sinks.topics.open_topics import Publisher
+from sinks.topics.server_outages import RetryBackoff
 from strategies.errors import RebalancerError, SinkError, Unauthorized
 
 Known = Callable[[PulsarSettings], KnownBrokers]

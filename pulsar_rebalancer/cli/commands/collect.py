@@ -12,17 +12,17 @@ import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.collect.several_clusters import collect_all, opened_line
-from pulsar_rebalancer.cli.service import Line, Log, end, log_of, measured
-from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
+from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.collector.broker_poll import Pass, Report
 from sinks.collector.collector import encode_report
 from sinks.collector.open_cluster import opened, run_until_complete
-from sinks.metrics.disk import file_topics
-from sinks.metrics.services import CollectorMetrics
-from sinks.processes import Stop, stopping
-from sinks.pulsar_api.access import KnownBrokers, PulsarSettings, admin_urls
-from sinks.topics.access import open_publisher
-from sinks.topics.outages import RetryBackoff, watched
+from sinks.graceful_stop import Stop, stopping
+from sinks.metrics.disk_space import file_topics
+from sinks.metrics.service_metrics import CollectorMetrics
+from sinks.pulsar_api.connection_settings import KnownBrokers, PulsarSettings, admin_urls
+from sinks.topics.open_topics import open_publisher
+from sinks.topics.server_outages import RetryBackoff, watched
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport
 from strategies.errors import RebalancerError, WireError

@@ -15,9 +15,9 @@ from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.settings.broker_conf import show as shown_as
 from pulsar_rebalancer.settings.broker_conf.convert import convert, refuse_nothing
 from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
-from pulsar_rebalancer.settings.checks import json_schema, shown
-from pulsar_rebalancer.settings.leaves import all_leaves
-from pulsar_rebalancer.settings.load import SettingEntry, load
+from pulsar_rebalancer.settings.check_values import json_schema, shown
+from pulsar_rebalancer.settings.merge_sources import SettingEntry, load
+from pulsar_rebalancer.settings.setting_paths import all_leaves
 from strategies.java.pulsar_releases import RELEASES
 
 #: Minimum width for the table.

@@ -11,21 +11,21 @@ import typer
 
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.cli.executor_assembly import Assembled, assembled
-from pulsar_rebalancer.cli.lines import put
 from pulsar_rebalancer.cli.own_shedder import OwnShedder
-from pulsar_rebalancer.cli.service import Line, Log, end, log_of, measured
-from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
+from pulsar_rebalancer.cli.terminal_lines import put
+from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.executor.executor import Stopped
 from sinks.executor.settings import state_folder
-from sinks.executor.tasks import Answered, Done, HeldBack, Result
-from sinks.metrics.disk import file_topics
-from sinks.metrics.services import ExecutorMetrics
-from sinks.processes import Stop, stopping
-from sinks.topics.addresses import TopicUri
-from sinks.topics.outages import RetryBackoff, watched
+from sinks.executor.task_intake import Answered, Done, HeldBack, Result
+from sinks.graceful_stop import Stop, stopping
+from sinks.metrics.disk_space import file_topics
+from sinks.metrics.service_metrics import ExecutorMetrics
+from sinks.topics.server_outages import RetryBackoff, watched
+from sinks.topics.topic_settings import TopicUri
 from sinks.wire.codec import encode_outcome
 from strategies.errors import SinkError
-from strategies.executor.approvals import ApprovalOutcome
+from strategies.executor.approvals_and_pauses import ApprovalOutcome
 
 _WIDEST_STATUS = len("already-done")
 #: What calls to Pulsar, with their repetitions, may take at most in one step.

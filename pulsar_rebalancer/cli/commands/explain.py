@@ -38,10 +38,10 @@ from pulsar_rebalancer.decisions.log import (
 from pulsar_rebalancer.decisions.plans import noted, pauses_of, plans_of
 from pulsar_rebalancer.decisions.round_texts import sentences
 from pulsar_rebalancer.decisions.status import pause_of
-from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.executor.settings import admission_rules
-from sinks.processes import wall_clock_ms
-from sinks.topics.addresses import NO_SECURITY, TopicAccess, TopicUri
+from sinks.graceful_stop import wall_clock_ms
+from sinks.topics.topic_settings import NO_SECURITY, TopicAccess, TopicUri
 from sinks.wire.codec import decode
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, LoadReport, Owned, Round

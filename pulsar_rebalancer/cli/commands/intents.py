@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.cli.intents import (
+from pulsar_rebalancer.cli.intent_session import (
     IntentSession,
     as_object,
     intent_session,
@@ -27,7 +27,7 @@ from pulsar_rebalancer.decisions.intents import (
     until_ms,
     what_of,
 )
-from sinks.processes import wall_clock_ms
+from sinks.graceful_stop import wall_clock_ms
 from strategies.cluster.intent_contract import ENDED, LASTING, Intent, IntentStatus
 from strategies.cluster.model import Round
 from strategies.figures.describe import age

@@ -8,19 +8,19 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import exit_codes, options
-from pulsar_rebalancer.cli.service import Line, Log, end, log_of, measured
+from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
 from pulsar_rebalancer.decisions.log import Kind
-from pulsar_rebalancer.decisions.notices.decide import PLAN, NoticeRules
+from pulsar_rebalancer.decisions.notices.notice_rules import PLAN, NoticeRules
 from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier, Outbox
-from pulsar_rebalancer.settings.load import Settings
-from sinks.metrics.services import NotifierMetrics
+from pulsar_rebalancer.settings.merge_sources import Settings
+from sinks.graceful_stop import Stop, stopping, wall_clock_ms
+from sinks.metrics.service_metrics import NotifierMetrics
 from sinks.notices.delivery import Attempt, Delivery, Notice, NoticeCause
 from sinks.notices.settings import notice_kinds, webhook
-from sinks.processes import Stop, stopping, wall_clock_ms
-from sinks.topics.access import open_consumer
-from sinks.topics.addresses import TopicUri
-from sinks.topics.outages import RetryBackoff, watched
-from sinks.wire.signing import signing_key
+from sinks.topics.open_topics import open_consumer
+from sinks.topics.server_outages import RetryBackoff, watched
+from sinks.topics.topic_settings import TopicUri
+from sinks.wire.signing_keys import signing_key
 from strategies.errors import SinkError
 
 _GROUP = "rebalancer-notify"

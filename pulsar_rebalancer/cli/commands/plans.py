@@ -9,7 +9,7 @@ from uuid import uuid4
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.decisions.explain.answers import in_short
+from pulsar_rebalancer.decisions.explain.outcome_verdicts import in_short
 from pulsar_rebalancer.decisions.explain.sentences import expected_usage, instruction, points, when
 from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
 from pulsar_rebalancer.decisions.log import DecisionLog
@@ -25,13 +25,13 @@ from pulsar_rebalancer.decisions.plans import (
     publish_approval,
     read_plans,
 )
-from pulsar_rebalancer.settings.load import Settings
-from sinks.processes import wall_clock_ms
+from pulsar_rebalancer.settings.merge_sources import Settings
+from sinks.graceful_stop import wall_clock_ms
 from sinks.wire.codec import encode_approval
 from sinks.wire.encoding import encode_command, encode_outcome
-from sinks.wire.signing import SigningKey, approvals_key
+from sinks.wire.signing_keys import SigningKey, approvals_key
 from strategies.errors import SettingsError
-from strategies.executor.approvals import DONE, Approval, ApprovalAction, PauseOrder
+from strategies.executor.approvals_and_pauses import DONE, Approval, ApprovalAction, PauseOrder
 from strategies.figures.describe import age, counted, counted_with
 
 app = typer.Typer(

@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
-from sinks.processes import stopping
+from sinks.graceful_stop import stopping
 from sinks.recordings import recorder
 from sinks.recordings.columnar import ENDING
-from sinks.topics.access import open_reader
-from sinks.topics.addresses import parse_topic
-from sinks.topics.outages import RetryBackoff, watched
-from sinks.topics.readable import Skipped
+from sinks.topics.open_topics import open_reader
+from sinks.topics.server_outages import RetryBackoff, watched
+from sinks.topics.skip_unreadable import Skipped
+from sinks.topics.topic_settings import parse_topic
 from sinks.wire.broker_reports import SourceSettings
 
 _Copied = Annotated[

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
-from pulsar_rebalancer.cli.intents import IntentSession, intent_session, say_status
-from pulsar_rebalancer.cli.roll.observe import ClusterObserver
-from pulsar_rebalancer.cli.roll.process import RollEnd, RollProcess
+from pulsar_rebalancer.cli.intent_session import IntentSession, intent_session, say_status
+from pulsar_rebalancer.cli.roll.cluster_observer import ClusterObserver
+from pulsar_rebalancer.cli.roll.roll_process import RollEnd, RollProcess
 from pulsar_rebalancer.decisions.intents import IntentError, active_roll, excluded_by
-from sinks.processes import wall_clock_ms
+from sinks.graceful_stop import wall_clock_ms
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.roll.roll_state import EndProcess, RollRules, RollState, known_brokers
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.cli.service import Line, Log, end, log_of, measured
-from pulsar_rebalancer.settings.load import Settings
-from sinks.metrics.disk import file_topics
-from sinks.processes import Stop, stopping
+from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
+from pulsar_rebalancer.settings.merge_sources import Settings
+from sinks.graceful_stop import Stop, stopping
+from sinks.metrics.disk_space import file_topics
 from strategies.fold.engine import EngineSettings
 from strategies.java.pulsar_releases import PulsarRelease
 from streaming.checkpoint.guard import checkpoint_folder
@@ -77,7 +77,7 @@ def run(
 def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> "JobResult":
     from streaming.job import run_job
     from streaming.job_metrics import JobMetrics
-    from streaming.outputs.facts import KINDS
+    from streaming.outputs.batch_facts import KINDS
 
     def warn(text: str) -> None:
         log.write(Line(text, level="warning"))

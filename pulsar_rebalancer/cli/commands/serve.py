@@ -3,10 +3,10 @@
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.cli.service import Line, Log, end, log_of, measured
-from pulsar_rebalancer.settings.load import Settings
-from sinks.metrics.page import PageMetrics
-from sinks.processes import Stop, stopping
+from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
+from pulsar_rebalancer.settings.merge_sources import Settings
+from sinks.graceful_stop import Stop, stopping
+from sinks.metrics.page_metrics import PageMetrics
 
 #: Longest time between two snapshots, s.
 _STILL_S = 60.0
@@ -33,7 +33,7 @@ def serve(
 
 
 def _serve(settings: Settings, stop: Stop, log: Log) -> None:
-    from pulsar_rebalancer.serve.process import run_page
+    from pulsar_rebalancer.serve.page_process import run_page
 
     ready_after = "reading the topics"
     with measured(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.decisions.explain.answers import in_short
+from pulsar_rebalancer.decisions.explain.outcome_verdicts import in_short
 from pulsar_rebalancer.decisions.explain.sentences import points, when
 from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
 from pulsar_rebalancer.decisions.plans import Plan
@@ -21,13 +21,13 @@ from pulsar_rebalancer.decisions.status import (
     pause_of,
     read_status,
 )
-from sinks.processes import wall_clock_ms
+from sinks.graceful_stop import wall_clock_ms
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.intent_contract import LASTING
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_figures import RoundState
 from strategies.cluster.round_state import reason_of
-from strategies.executor.approvals import DONE
+from strategies.executor.approvals_and_pauses import DONE
 from strategies.figures.describe import (
     age,
     changes,

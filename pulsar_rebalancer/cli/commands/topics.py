@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from sinks.topics.addresses import Connections, TopicUri
 from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.topic_admin import TopicPlan, create_pulsar_topic, create_topic, keep_pulsar_topic
+from sinks.topics.topic_settings import Connections, TopicUri
 from strategies.errors import SettingsError
 
 app = typer.Typer(

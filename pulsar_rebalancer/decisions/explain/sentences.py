@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from pulsar_rebalancer.decisions.explain.answers import (
+from pulsar_rebalancer.decisions.explain.outcome_verdicts import (
     in_short,
     move_costs,
     verdict_counts,
@@ -26,7 +26,7 @@ from strategies.figures.describe import (
     reported_spread,
     reported_usage,
 )
-from strategies.placement.answers import BEING_DRAINED
+from strategies.placement.destination_answers import BEING_DRAINED
 from strategies.round.round_record import proof_of
 from strategies.round.screening import ABOUT_POLICIES
 

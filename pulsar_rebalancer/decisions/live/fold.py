@@ -18,7 +18,7 @@ from pulsar_rebalancer.decisions.live.snapshot import (
 from pulsar_rebalancer.decisions.log import DecisionLog, DecisionRecord, LoggedCommand
 from pulsar_rebalancer.decisions.status import REPORT_KINDS, CollectionPass, TelemetryHead
 from strategies.cluster.model import Command, Outcome, Round
-from strategies.executor.approvals import Approval, ApprovalOutcome
+from strategies.executor.approvals_and_pauses import Approval, ApprovalOutcome
 
 Key = tuple[int, int]
 K = TypeVar("K")

@@ -5,7 +5,7 @@ people decided; and answers to a search, from the same code as `rebalancer expla
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pulsar_rebalancer.decisions.explain.answers import in_short
+from pulsar_rebalancer.decisions.explain.outcome_verdicts import in_short
 from pulsar_rebalancer.decisions.explain.sentences import located_lines
 from pulsar_rebalancer.decisions.explain.subject import LATEST, UnknownSubject, locate
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster

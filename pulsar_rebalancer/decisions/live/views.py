@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from math import isnan
 from typing import Any, Literal
 
-from pulsar_rebalancer.decisions.explain.answers import in_short
+from pulsar_rebalancer.decisions.explain.outcome_verdicts import in_short
 from pulsar_rebalancer.decisions.intents import what_of
 from pulsar_rebalancer.decisions.live.snapshot import (
     LiveCluster,
@@ -25,7 +25,7 @@ from pulsar_rebalancer.decisions.status import INTERVALS, late_after_ms
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_state import describe_planned_moves
-from strategies.executor.approvals import PauseOrder
+from strategies.executor.approvals_and_pauses import PauseOrder
 from strategies.figures.describe import counted, expected_spread, reported_spread
 from strategies.round.round_record import proof_of
 from strategies.settings import RoundSettings

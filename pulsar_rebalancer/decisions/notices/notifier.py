@@ -19,18 +19,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pulsar_rebalancer.decisions.log import DecisionRecord, Kind, decode_decision
-from pulsar_rebalancer.decisions.notices.decide import (
+from pulsar_rebalancer.decisions.notices.notice_rules import (
     NoticeMemory,
     NoticeRules,
     after_records,
     after_silence,
 )
-from sinks.disk import Fsync, make_folder, write_durably
+from sinks.durable_files import Fsync, make_folder, write_durably
 from sinks.notices.delivery import Delivery, Notice
-from sinks.topics.access import Consumer, TopicRecord
-from sinks.topics.readable import Skipped, readable
-from sinks.wire.origin import Position
-from sinks.wire.signing import SigningKey
+from sinks.topics.open_topics import Consumer, TopicRecord
+from sinks.topics.skip_unreadable import Skipped, readable
+from sinks.wire.record_origin import Position
+from sinks.wire.signing_keys import SigningKey
 from strategies.errors import SinkError, StateVersionError
 
 _FILE, _LOCK, _VERSION = "notices.json", ".lock", 1

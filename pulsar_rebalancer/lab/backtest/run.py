@@ -16,8 +16,8 @@ from pulsar_rebalancer.lab.goal import Goal, goal_of
 from pulsar_rebalancer.lab.report.settings import shown_settings
 from pulsar_rebalancer.lab.report.summary import Summary
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Move, Timeline, Tracer
-from pulsar_rebalancer.settings.load import Settings
-from sinks.processes import rare_collections
+from pulsar_rebalancer.settings.merge_sources import Settings
+from sinks.graceful_stop import rare_collections
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import Block, read_blocks
 from sinks.recordings.recorder import check_use

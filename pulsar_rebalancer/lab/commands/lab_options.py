@@ -10,7 +10,7 @@ from pulsar_rebalancer.cli import console
 from strategies.java.pulsar_releases import PULSAR_VERSION, RELEASES
 
 if TYPE_CHECKING:
-    from pulsar_rebalancer.settings.load import Settings
+    from pulsar_rebalancer.settings.merge_sources import Settings
 
 #: A recording of any form.
 Recording = Annotated[

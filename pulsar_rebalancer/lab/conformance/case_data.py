@@ -13,8 +13,8 @@ import numpy as np
 
 from pulsar_rebalancer.lab.conformance.vectors import Number
 from strategies.bundles import BundleLoads, Floats, Ints
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
+from strategies.cluster.strategy_memory import Memory
 from strategies.errors import SettingsError
 from strategies.java.pulsar_releases import RELEASES, PulsarRelease, defaults_in
 from strategies.placement.contract import Averages

@@ -27,8 +27,8 @@ from pulsar_rebalancer.lab.conformance.shedding import hits, targets, unloads
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
 from strategies.bundles import BundleLoads, no_bundles
-from strategies.cluster.memory import BrokerMemory, Memory
 from strategies.cluster.model import BrokerLoad, Decision
+from strategies.cluster.strategy_memory import BrokerMemory, Memory
 from strategies.errors import SettingsError
 from strategies.figures.usage import weighted_usage
 from strategies.placement.avg import ParityAvgPlacement, key_of

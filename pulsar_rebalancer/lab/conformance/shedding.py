@@ -13,8 +13,8 @@ from pulsar_rebalancer.lab.conformance.case_data import (
     weights_of,
 )
 from pulsar_rebalancer.lab.conformance.vectors import Case, Played
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import Decision
+from strategies.cluster.strategy_memory import Memory
 from strategies.placement.avg import key_of
 from strategies.placement.contract import Averages
 from strategies.shedding.contract import Shedding

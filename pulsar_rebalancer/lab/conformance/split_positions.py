@@ -16,7 +16,7 @@ from strategies.bundles import KeyRange, topic_hash
 from strategies.cluster.model import MIB
 from strategies.java.pulsar_releases import RELEASES, PulsarRelease
 from strategies.ordered_sum import ordered_sum
-from strategies.splitting.limits import Algorithm, SplitSettings
+from strategies.splitting.bundle_limits import Algorithm, SplitSettings
 
 _ILLEGAL = "java.lang.IllegalArgumentException"
 

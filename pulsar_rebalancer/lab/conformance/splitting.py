@@ -38,7 +38,7 @@ from strategies.bundles import (
 )
 from strategies.cluster.model import BrokerLoad, BundleStats, Decision, Figures, Traffic
 from strategies.errors import SettingsError
-from strategies.splitting.limits import Algorithm, SplitSettings
+from strategies.splitting.bundle_limits import Algorithm, SplitSettings
 from strategies.splitting.when_extensible import BrokerContext, java_extensible_splits
 from strategies.splitting.when_modular import java_modular_splits
 

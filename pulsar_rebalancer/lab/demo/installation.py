@@ -29,18 +29,18 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
 )
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
-from sinks.processes import handling
-from sinks.topics.access import open_publisher, open_reader
-from sinks.topics.addresses import NO_SECURITY, TopicAccess, TopicUri
+from sinks.graceful_stop import handling
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
+from sinks.topics.open_topics import open_publisher, open_reader
 from sinks.topics.topic_admin import TopicPlan, create_topic
+from sinks.topics.topic_settings import NO_SECURITY, TopicAccess, TopicUri
 from sinks.wire.codec import decode_command, decode_round, encode_outcome
-from sinks.wire.origin import OutputRow
+from sinks.wire.record_origin import OutputRow
 from strategies.cluster.model import Command, OutcomeReport, Round, TelemetryRecord
 from strategies.errors import PublishTimeout
 from strategies.fold.engine import EngineSettings
-from streaming.starting import StartNews
+from streaming.start_lines import StartNews
 
 #: Maximum time for the job's first answer, which includes the start of Spark on a busy machine (the
 #: job itself tries for job.start_timeout_ms), and for every later one.

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pulsar_rebalancer.settings.file_text import by_table, settings_text
-from sinks.disk import naming
-from sinks.topics.addresses import TopicUri, file_topic
+from pulsar_rebalancer.settings.settings_file_text import by_table, settings_text
+from sinks.durable_files import naming
 from sinks.topics.kafka.settings import KafkaSettings
+from sinks.topics.topic_settings import TopicUri, file_topic
 from strategies.errors import SettingsError
 from strategies.settings import Mode
 from strategies.shedding.registry import SHEDDERS

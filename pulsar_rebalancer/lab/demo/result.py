@@ -15,7 +15,7 @@ from pulsar_rebalancer.lab.simulation.closed_loop import Step
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import outcome_fields
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Timeline, Tracer, unjudged
-from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.merge_sources import Settings
 from strategies.fold.engine import placement_of
 from strategies.round.round_record import proof_of
 

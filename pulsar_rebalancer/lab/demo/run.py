@@ -24,7 +24,7 @@ from pulsar_rebalancer.lab.demo.result import write_demo_report
 from pulsar_rebalancer.lab.demo.screen import open_screen
 from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.report.target import can_write
-from pulsar_rebalancer.settings.load import load
+from pulsar_rebalancer.settings.merge_sources import load
 
 #: Settings that have a line of their own in the demo's output.
 _NAMED = ("shedding.strategy", "shedding.mode")

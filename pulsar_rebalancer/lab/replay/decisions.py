@@ -13,12 +13,12 @@ from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.lab.report.settings import shown_settings
 from pulsar_rebalancer.lab.report.target import replace_file
 from pulsar_rebalancer.lab.simulation.timeline import Timeline, Tracer
-from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.topics.files.topic import TopicRecord
-from sinks.topics.readable import place
+from sinks.topics.skip_unreadable import place
 from sinks.wire.codec import decode, decode_command, decode_rejected, decode_round
 from sinks.wire.encoding import encode_outcome
-from sinks.wire.origin import OutputRow, Position, WireLimits
+from sinks.wire.record_origin import OutputRow, Position, WireLimits
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeReport, Round
 from strategies.errors import SinkError, WireError
 from strategies.figures.describe import counted, counted_with, expected_spread, reported_spread

@@ -12,13 +12,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sinks.processes import stopping
-from sinks.topics.addresses import Topics, file_topic
+from sinks.graceful_stop import stopping
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicRecord
+from sinks.topics.topic_settings import Topics, file_topic
 from sinks.wire.broker_reports import SourceSettings
 from sinks.wire.codec import cluster_of, decode_rejected
-from sinks.wire.origin import Origin, OutputRow, Position, WireLimits, encode_rejected
-from sinks.wire.signing import SigningSettings
+from sinks.wire.record_origin import Origin, OutputRow, Position, WireLimits, encode_rejected
+from sinks.wire.signing_keys import SigningSettings
 from strategies.errors import WireError
 from strategies.fold.engine import EngineSettings
 from streaming.settings import JobSettings

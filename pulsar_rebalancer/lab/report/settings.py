@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.merge_sources import Settings
 from strategies.cluster.model import Scalar
 from strategies.fold.engine import placement_of
 from strategies.java.pulsar_releases import PULSAR_VERSION, RELEASES

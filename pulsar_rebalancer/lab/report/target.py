@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
-from sinks.disk import naming
+from sinks.durable_files import naming
 from strategies.errors import SettingsError
 
 NO_PLOTLY = "the HTML report needs plotly: pip install 'pulsar-rebalancer[report]', or omit --html"

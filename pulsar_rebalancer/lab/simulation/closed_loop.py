@@ -21,7 +21,7 @@ from strategies.cluster.model import (
     Sweep,
     TelemetryRecord,
 )
-from strategies.cluster.store import InMemoryStore
+from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 
 #: Time until a broker's answer arrives.

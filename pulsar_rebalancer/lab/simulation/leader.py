@@ -18,9 +18,9 @@ import numpy as np
 from pulsar_rebalancer.lab.simulation.world import World
 from strategies.averages.bundle_averages import unpack_history
 from strategies.bundles import BundleLoads, namespace_of, no_bundles
-from strategies.cluster.memory import BrokerMemory, Memory
 from strategies.cluster.model import BrokerLoad
-from strategies.cluster.store import BrokerState, InMemoryStore
+from strategies.cluster.state_store import BrokerState, InMemoryStore
+from strategies.cluster.strategy_memory import BrokerMemory, Memory
 from strategies.filters.anti_affinity import Counts, anti_affine, group_members, namespaces_served
 from strategies.filters.facts import remaining
 from strategies.filters.isolation import isolated

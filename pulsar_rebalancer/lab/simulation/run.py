@@ -32,7 +32,7 @@ from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles import Floats
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Policies, Round, Scalar, Sweep, TelemetryRecord
-from strategies.cluster.store import InMemoryStore
+from strategies.cluster.state_store import InMemoryStore
 from strategies.filters.policies import read_policies
 from strategies.fold.engine import EngineSettings, placement_of
 from strategies.java.pulsar_releases import matches_ids

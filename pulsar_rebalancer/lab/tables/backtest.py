@@ -21,7 +21,7 @@ from pulsar_rebalancer.lab.report.chart_data import comparison
 from pulsar_rebalancer.lab.report.page import render, write_page
 from pulsar_rebalancer.lab.report.summary import FORESIGHT, Summary
 from pulsar_rebalancer.lab.tune.search import short
-from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.merge_sources import Settings
 from strategies.errors import SettingsError
 
 

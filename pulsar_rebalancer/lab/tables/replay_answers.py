@@ -9,21 +9,21 @@ from typing import IO, Literal
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes
-from pulsar_rebalancer.cli.lines import put
-from pulsar_rebalancer.decisions.explain.answers import HEADS, move_costs
+from pulsar_rebalancer.cli.terminal_lines import put
+from pulsar_rebalancer.decisions.explain.outcome_verdicts import HEADS, move_costs
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.replay import decisions, spark
 from pulsar_rebalancer.lab.replay.decisions import OutcomeCollector, timelines
 from pulsar_rebalancer.lab.report.page import PageTable, render, write_page
 from pulsar_rebalancer.lab.tables import replay as report
-from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.recorder import as_line, check_use, of_recording, topic_name, topic_records
-from sinks.topics.addresses import Connections, TopicUri, parse_topic
 from sinks.topics.files.topic import TopicRecord
-from sinks.topics.readable import Skipped, readable
+from sinks.topics.skip_unreadable import Skipped, readable
+from sinks.topics.topic_settings import Connections, TopicUri, parse_topic
 from sinks.wire.codec import decode_rejected
-from sinks.wire.origin import OutputRow, Position
+from sinks.wire.record_origin import OutputRow, Position
 from strategies.cluster.model import Outcome
 from strategies.errors import WireError
 from strategies.round.screening import ABOUT_POLICIES

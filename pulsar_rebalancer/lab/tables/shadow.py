@@ -16,9 +16,9 @@ from pulsar_rebalancer.lab.replay import decisions
 from pulsar_rebalancer.lab.shadow.agreement import Agreement, MovePair, compare, window
 from pulsar_rebalancer.lab.shadow.manual_moves import Wanderer, by_people, to_and_fro
 from pulsar_rebalancer.lab.shadow.ownership import Moved, OwnershipWatch
-from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.recorder import of_recording, topic_records
-from sinks.topics.readable import Skipped, readable
+from sinks.topics.skip_unreadable import Skipped, readable
 from sinks.wire.codec import decode_command, decode_round
 from strategies.errors import SinkError
 

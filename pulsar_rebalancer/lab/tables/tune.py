@@ -14,7 +14,7 @@ from pulsar_rebalancer.lab.report.summary import duration, points
 from pulsar_rebalancer.lab.report.verdict import FEW_ROUNDS, NextStep, ReportVerdict
 from pulsar_rebalancer.lab.simulation.metrics.figures import finite
 from pulsar_rebalancer.lab.tune.search import Cost, SearchResult, Trial, drawn, search
-from pulsar_rebalancer.settings.load import Settings
+from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.columnar_reading import read_blocks
 from strategies.errors import SinkError
 

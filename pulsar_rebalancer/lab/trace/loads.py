@@ -23,8 +23,8 @@ from strategies.bundles import (
     is_system_bundle,
     namespace_of,
 )
+from strategies.cluster.cluster_state import Clock
 from strategies.cluster.model import Sweep, Tombstone
-from strategies.cluster.state import Clock
 from strategies.fold.producer_votes import ClockVerdict, judge_clock
 from strategies.ordered_sum import ordered_sum
 from strategies.settings import RoundSettings

@@ -8,7 +8,7 @@ import numpy as np
 from pulsar_rebalancer.lab.report.target import replace_file
 from pulsar_rebalancer.lab.simulation.fleet import MIB
 from pulsar_rebalancer.lab.trace.loads import EVERYTHING, Load
-from pulsar_rebalancer.settings.file_text import toml
+from pulsar_rebalancer.settings.settings_file_text import toml
 from strategies.errors import SinkError
 from strategies.ordered_sum import ordered_sum
 

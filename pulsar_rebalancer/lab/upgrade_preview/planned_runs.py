@@ -23,9 +23,9 @@ from pulsar_rebalancer.settings.broker_conf.keys import (
     is_extensible,
 )
 from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade, pair_in
-from pulsar_rebalancer.settings.leaves import all_leaves
-from pulsar_rebalancer.settings.load import Settings, resolved
-from pulsar_rebalancer.settings.sources import Assignment, from_flags
+from pulsar_rebalancer.settings.merge_sources import Settings, resolved
+from pulsar_rebalancer.settings.setting_paths import all_leaves
+from pulsar_rebalancer.settings.value_sources import Assignment, from_flags
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import read_blocks
 from strategies.errors import SettingsError, SinkError

@@ -24,9 +24,9 @@ from pulsar_rebalancer.settings.broker_conf.keys import (
     is_unknown,
     looks_like_ours,
 )
-from pulsar_rebalancer.settings.leaves import Leaf, all_leaves
-from pulsar_rebalancer.settings.load import resolved
-from pulsar_rebalancer.settings.sources import Assignment, did_you_mean
+from pulsar_rebalancer.settings.merge_sources import resolved
+from pulsar_rebalancer.settings.setting_paths import Leaf, all_leaves
+from pulsar_rebalancer.settings.value_sources import Assignment, did_you_mean
 from strategies.errors import SettingsError
 from strategies.java.pulsar_releases import RELEASES, PulsarRelease
 from strategies.placement.registry import PLACERS

@@ -10,7 +10,7 @@ from typing import Any
 from pulsar_rebalancer.settings.broker_conf.convert import Conversion, KeyOutcome
 from pulsar_rebalancer.settings.broker_conf.keys import class_name
 from pulsar_rebalancer.settings.broker_conf.upgrade import OmittedKey, Upgrade, as_written
-from pulsar_rebalancer.settings.file_text import toml
+from pulsar_rebalancer.settings.settings_file_text import toml
 
 
 def as_toml(file: Path, conversion: Conversion, upgrade: Upgrade | None = None) -> str:

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sinks.disk import make_folder, sync_folder
-from sinks.processes import wall_clock_ms
+from sinks.durable_files import make_folder, sync_folder
+from sinks.graceful_stop import wall_clock_ms
 from sinks.topics.files.segments import (
     BY_A_NEW_CHECKPOINT,
     Offset,
@@ -32,7 +32,7 @@ from sinks.topics.files.segments import (
     segments,
     split_lines,
 )
-from sinks.wire.origin import DEFAULT_LIMITS, Position, WireLimits
+from sinks.wire.record_origin import DEFAULT_LIMITS, Position, WireLimits
 from strategies.errors import ContractError, PublishTimeout, SinkError
 
 __all__ = ["FileTopicReader", "FileTopicWriter", "Offset", "TopicRecord"]

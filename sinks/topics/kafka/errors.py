@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sinks.topics.addresses import TopicUri
 from sinks.topics.kafka.codecs import TOO_LARGE, UNREADABLE
+from sinks.topics.topic_settings import TopicUri
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 
 NO_TOPIC = "the topic does not exist; create it with: rebalancer topics create"

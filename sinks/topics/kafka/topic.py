@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-from sinks.topics.addresses import TopicUri
 from sinks.topics.files.topic import READ_RECORDS, TopicRecord
 from sinks.topics.kafka.codecs import UnreadBatch, bound_batches
 from sinks.topics.kafka.errors import NO_TOPIC, kafka_errors
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, KafkaAccess
 from sinks.topics.topic_admin import missing_topics
+from sinks.topics.topic_settings import TopicUri
 from sinks.wire.broker_reports import RecordMetadata, SourceSettings, enveloped
-from sinks.wire.origin import Position, WireLimits, clip
+from sinks.wire.record_origin import Position, WireLimits, clip
 from strategies.errors import PublishTimeout, SinkError
 
 _POLL_MS = 200

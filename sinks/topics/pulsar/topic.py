@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from sinks.pulsar_api.access import PulsarSettings
-from sinks.topics.addresses import TopicUri
+from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.files.topic import READ_RECORDS, TopicRecord
 from sinks.topics.pulsar.partition import QUEUE, MessageId, PulsarLink, id_of, record_of
-from sinks.wire.origin import Position, WireLimits
+from sinks.topics.topic_settings import TopicUri
+from sinks.wire.record_origin import Position, WireLimits
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ Version = Annotated[Literal[1], Meta(description="version of the contract")]
 Cluster = Annotated[
     str, Meta(min_length=1, max_length=LONGEST_NAME, description="name of the Pulsar cluster")
 ]
-#: For the schemas; sinks/wire/checks.py checks the same, faster than the decoder.
+#: For the schemas; sinks/wire/names_and_times.py checks the same, faster than the decoder.
 BROKER_PATTERN = r"^[^/\s]+:[0-9]{1,5}$"
 BUNDLE_PATTERN = r"^[^/]+/[^/]+(/[^/]+)?/0x[0-9a-fA-F]{8}_0x([0-9a-fA-F]{8}|100000000)$"
 

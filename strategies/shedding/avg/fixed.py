@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import ClusterView, Decision, Skip
+from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import usages_by_name
 from strategies.settings import Weights
 from strategies.shedding.avg.settings import (
@@ -31,6 +31,7 @@ from strategies.shedding.avg.settings import (
     transfer,
     waiting_for_hits,
 )
+from strategies.shedding.broker_memory import hit_counts, with_hit_counts
 from strategies.shedding.candidates import (
     candidates,
     column,
@@ -40,7 +41,6 @@ from strategies.shedding.candidates import (
     that_fit,
 )
 from strategies.shedding.contract import Shedding
-from strategies.shedding.memory import hit_counts, with_hit_counts
 from strategies.shedding.reason_texts import comparable, gathered
 
 

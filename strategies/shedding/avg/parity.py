@@ -13,15 +13,15 @@ from hashlib import blake2b
 import numpy as np
 
 from strategies.bundles import BundleLoads, Floats
-from strategies.cluster.memory import ClusterMemory, Memory
 from strategies.cluster.model import ClusterView, Decision, Skip
+from strategies.cluster.strategy_memory import ClusterMemory, Memory
 from strategies.figures.usage import weighted_usages
 from strategies.java.hash_order import INITIAL_TABLE, copied_order, double_keys, hash_map_order
 from strategies.settings import Weights
 from strategies.shedding.avg import settings as avg
+from strategies.shedding.broker_memory import hit_counts, with_hit_counts
 from strategies.shedding.candidates import JavaTies, that_fit
 from strategies.shedding.contract import Shedding
-from strategies.shedding.memory import hit_counts, with_hit_counts
 from strategies.shedding.reason_texts import gathered
 
 _SCORES = "avg-scores"

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from math import isfinite
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
+from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import usages_by_name
 from strategies.settings import Weights
 from strategies.shedding.contract import Shedding

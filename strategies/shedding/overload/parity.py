@@ -7,8 +7,8 @@ the result multimap's table. The repaired rule is in `fixed`.
 
 from dataclasses import dataclass
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import ClusterView, Decision
+from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import unweighted_usage, weighted_usages
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.settings import Weights

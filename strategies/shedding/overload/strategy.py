@@ -4,8 +4,8 @@ decides nothing.
 
 from collections.abc import Sequence
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import Round, Skip
+from strategies.cluster.strategy_memory import Memory
 from strategies.reason_codes import NOTHING, Meaning
 from strategies.shedding.contract import GoalFigure, QuietScreen, RoundColumns, SheddingStrategy
 from strategies.shedding.overload.fixed import OverloadShedder

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from operator import attrgetter
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.cluster.rival_state import AGE_MS
+from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import weighted_usages
 from strategies.settings import Weights
+from strategies.shedding.broker_memory import with_histories
 from strategies.shedding.contract import Shedding
-from strategies.shedding.memory import with_histories
 from strategies.shedding.reason_texts import unusable
-from strategies.shedding.steady.gaps import followed
 from strategies.shedding.steady.last_plan import judged_moves, remembered, without_lost
+from strategies.shedding.steady.lasting_gaps import followed
 from strategies.shedding.steady.load_history import (
     Episode,
     LoadHistory,
@@ -26,8 +26,8 @@ from strategies.shedding.steady.load_history import (
     histories_of,
     moves_of,
 )
+from strategies.shedding.steady.load_samples import counted, recorded, uncounted
 from strategies.shedding.steady.planned_round import PlannedRound, resting
-from strategies.shedding.steady.samples import counted, recorded, uncounted
 from strategies.shedding.steady.settings import SteadySettings
 
 #: In larger clusters, a round compares and plans for this many of the fullest, and of the emptiest

@@ -11,19 +11,19 @@ may not be worth it alone.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import Skip
+from strategies.cluster.strategy_memory import Memory
 from strategies.ordered_sum import ordered_sum
-from strategies.shedding.steady.cluster import PlannedCluster
-from strategies.shedding.steady.gaps import LoadGap
+from strategies.shedding.steady.lasting_gaps import LoadGap
 from strategies.shedding.steady.load_history import Episode, LoadHistory, RecentMove, moves_of
+from strategies.shedding.steady.load_samples import judged, load_of
 from strategies.shedding.steady.move_plan import (
     MovePlan,
     PlannedMove,
     after_moves,
     spread_of,
 )
-from strategies.shedding.steady.samples import judged, load_of
+from strategies.shedding.steady.planned_cluster import PlannedCluster
 
 #: Clean samples of a broker that show the effect of its moves.
 _SAMPLES = 2

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from strategies.bundles import Floats
-from strategies.cluster.memory import NO_MEMORY, ClusterMemory, Memory
+from strategies.cluster.strategy_memory import NO_MEMORY, ClusterMemory, Memory
 
 #: Figures above this are nonsense and count as this; sums of their squares stay finite.
 LARGEST = 1e15

@@ -13,10 +13,10 @@ import numpy as np
 from strategies.bundles import Floats
 from strategies.cluster.model import Skip
 from strategies.figures.describe import counted
-from strategies.shedding.steady.cluster import PlannedCluster
-from strategies.shedding.steady.gaps import LoadGap
+from strategies.shedding.steady.lasting_gaps import LoadGap
 from strategies.shedding.steady.load_history import Episode
 from strategies.shedding.steady.move_plan import TINY, MovePlan, spread_of
+from strategies.shedding.steady.planned_cluster import PlannedCluster
 
 #: Mean usage (points) from which on a cluster is full, and the one that new brokers should lead to.
 FULL, COMFORTABLE = 85.0, 70.0

@@ -6,15 +6,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.cluster.strategy_memory import Memory
 from strategies.shedding.contract import Shedding
 from strategies.shedding.steady import reasons
+from strategies.shedding.steady.best_plan import best_plan
 from strategies.shedding.steady.certificate import certified
-from strategies.shedding.steady.cluster import PlannedCluster
-from strategies.shedding.steady.cost import LoadCost, learned
-from strategies.shedding.steady.gaps import LoadGap, crowd_points, widest_gap
 from strategies.shedding.steady.last_plan import (
     goes_on,
     hold,
@@ -22,11 +20,13 @@ from strategies.shedding.steady.last_plan import (
     rest_of_plan,
     without_swaps,
 )
+from strategies.shedding.steady.lasting_gaps import LoadGap, crowd_points, widest_gap
+from strategies.shedding.steady.load_cost import LoadCost, learned
 from strategies.shedding.steady.load_history import Episode, LoadHistory, RecentMove
+from strategies.shedding.steady.load_samples import load_of
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
 from strategies.shedding.steady.obstacles import cluster_full, weighed, why_not_even
-from strategies.shedding.steady.plan import best_plan
-from strategies.shedding.steady.samples import load_of
+from strategies.shedding.steady.planned_cluster import PlannedCluster
 from strategies.shedding.steady.settings import PROFILES, SteadySettings
 
 _MINUTE_MS = 60_000

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import Skip
+from strategies.cluster.strategy_memory import Memory
 from strategies.reason_codes import (
     ADD_BROKERS,
     CHECK_POLICIES,
@@ -17,6 +17,7 @@ from strategies.reason_codes import (
     SPLIT_BUNDLES,
     Meaning,
 )
+from strategies.shedding.broker_memory import with_histories
 from strategies.shedding.contract import (
     GoalFigure,
     QuietScreen,
@@ -25,24 +26,23 @@ from strategies.shedding.contract import (
     StrategyMemory,
     usage_range,
 )
-from strategies.shedding.memory import with_histories
-from strategies.shedding.steady.cost import learned
 from strategies.shedding.steady.fixed import SteadyShedder, compared_brokers
 from strategies.shedding.steady.last_plan import JUDGED_AGE_MS, remembered
+from strategies.shedding.steady.load_cost import learned
 from strategies.shedding.steady.load_history import (
     Episode,
     LoadHistory,
     histories_of,
     moves_of,
 )
-from strategies.shedding.steady.planned_round import gap_or_reason, resting
-from strategies.shedding.steady.samples import (
+from strategies.shedding.steady.load_samples import (
     LEVEL_AGE_MS,
     LEVEL_MS,
     NO_SAMPLES,
     SAMPLES,
     continued,
 )
+from strategies.shedding.steady.planned_round import gap_or_reason, resting
 from strategies.shedding.steady.settings import SteadySettings
 
 

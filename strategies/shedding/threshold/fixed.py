@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import fsum, isfinite
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import MIB, BrokerLoad, ClusterView, Decision, Skip
+from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import usages_by_name
 from strategies.settings import Weights
+from strategies.shedding.broker_memory import with_ewmas
 from strategies.shedding.candidates import ordinary_bundles
 from strategies.shedding.contract import Shedding
-from strategies.shedding.memory import with_ewmas
 from strategies.shedding.reason_texts import gathered, revised, settling, unusable
 from strategies.shedding.relief import MARGIN, Room, relieve
 from strategies.shedding.threshold.settings import (

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import MIB, BrokerLoad, ClusterView, Decision, Skip
+from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import weighted_usages
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.ordered_sum import ordered_sum
 from strategies.settings import Weights
+from strategies.shedding.broker_memory import with_ewmas
 from strategies.shedding.candidates import JavaTies
 from strategies.shedding.contract import Shedding
-from strategies.shedding.memory import with_ewmas
 from strategies.shedding.reason_texts import gathered, revised
 from strategies.shedding.relief import MARGIN, as_executed, relieve_as_java
 from strategies.shedding.threshold.settings import (

@@ -7,10 +7,11 @@ from math import fsum
 
 import numpy as np
 
-from strategies.cluster.memory import NO_MEMORY, Memory
 from strategies.cluster.model import Round, Skip
+from strategies.cluster.strategy_memory import NO_MEMORY, Memory
 from strategies.ordered_sum import ordered_sum
 from strategies.reason_codes import NEXT_ROUNDS, NOTHING, Meaning
+from strategies.shedding.broker_memory import with_ewmas
 from strategies.shedding.contract import (
     GoalFigure,
     QuietScreen,
@@ -18,7 +19,6 @@ from strategies.shedding.contract import (
     SheddingStrategy,
     StrategyMemory,
 )
-from strategies.shedding.memory import with_ewmas
 from strategies.shedding.threshold.fixed import ThresholdShedder
 from strategies.shedding.threshold.parity import ParityThresholdShedder
 from strategies.shedding.threshold.settings import ThresholdSettings

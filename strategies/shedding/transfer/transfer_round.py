@@ -14,12 +14,12 @@ from functools import cache
 from math import isfinite
 
 from strategies.bundles import BundleLoads, namespace_of
-from strategies.cluster.memory import NO_MEMORY, Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Evidence, Skip
+from strategies.cluster.strategy_memory import NO_MEMORY, Memory
 from strategies.settings import Weights
+from strategies.shedding.broker_memory import kept_of, with_transfers
 from strategies.shedding.candidates import Candidates, bundles_left_alone, must_stay
 from strategies.shedding.contract import Shedding
-from strategies.shedding.memory import kept_of, with_transfers
 from strategies.shedding.reason_texts import broker_skips, mib, points, setting
 from strategies.shedding.transfer.settings import (
     BrokerEntry,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
+from strategies.cluster.strategy_memory import Memory
 from strategies.settings import Weights
 from strategies.shedding.candidates import (
     bundles_left_alone,

@@ -12,8 +12,8 @@ from math import isnan
 import numpy as np
 
 from strategies.bundles import Floats
-from strategies.cluster.memory import Memory
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
+from strategies.cluster.strategy_memory import Memory
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies, Picker

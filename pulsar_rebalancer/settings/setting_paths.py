@@ -1,0 +1,188 @@
+"""Every setting as a leaf with a dotted path, read from the settings classes of the other
+packages.
+"""
+
+import dataclasses
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Literal
+
+from pulsar_rebalancer.settings.log_and_page_settings import LogSettings, ServeSettings
+from sinks.collector.settings import CollectorSettings
+from sinks.executor.settings import ExecutorSettings
+from sinks.metrics.settings import MetricsSettings
+from sinks.notices.settings import NoticeSettings
+from sinks.topics.topic_settings import Connections, TopicUri
+from strategies.fold.engine import EngineSettings
+from strategies.java.pulsar_releases import (
+    PULSAR_VERSION,
+    RELEASES,
+    PulsarRelease,
+    default_in,
+    follows_release,
+)
+from strategies.placement.registry import PLACERS
+from strategies.registry import Registry
+from strategies.settings import Mode, Setting
+from strategies.shedding.contract import SheddingStrategy
+from strategies.shedding.registry import SHEDDERS
+from streaming.settings import JobSettings
+
+Shedders = Registry[SheddingStrategy]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One setting: its dotted path, Python type, default and description."""
+
+    path: str
+    kind: Any
+    default: Any
+    setting: Setting
+
+    @property
+    def section(self) -> str:
+        return self.path.rpartition(".")[0]
+
+    @property
+    def key(self) -> str:
+        return self.path.rpartition(".")[2]
+
+    @property
+    def env(self) -> str:
+        """The environment variable of this setting."""
+        return "REBALANCER_" + self.path.replace(".", "__").upper()
+
+    def default_in(self, release: PulsarRelease) -> Any:
+        """The default with this Pulsar release; `default` is that of the oldest one."""
+        return default_in(release, self.setting, self.default)
+
+    @property
+    def defaults(self) -> Mapping[PulsarRelease, Any]:
+        """Release → default, where they differ; otherwise empty."""
+        if not follows_release(self.setting):
+            return {}
+        return {release: self.default_in(release) for release in RELEASES}
+
+
+@cache
+def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
+    """Dotted table name → the class that its keys build, in reading order."""
+    engine, connections = dict(nested(EngineSettings)), dict(nested(Connections))
+    tables = {
+        "round": engine.pop("round"),
+        "weights": engine.pop("weights"),
+        **{f"shedding.{name}": entry.settings for name, entry in shedders.items()},
+        "placement": engine.pop("destinations"),
+        **{f"placement.{name}": entry.settings for name, entry in PLACERS.items()},
+        **engine,
+        # In the order of the settings file: [jars] is before [signing].
+        **{name: cls for name, cls in connections.items() if name != "signing"},
+        "jars": nested(JobSettings)["jars"],
+        "signing": connections["signing"],
+        "job": JobSettings,
+        "collector": CollectorSettings,
+        "executor": ExecutorSettings,
+        "serve": ServeSettings,
+        "metrics": MetricsSettings,
+        "notices": NoticeSettings,
+        "log": LogSettings,
+    }
+    return MappingProxyType(tables)
+
+
+@cache
+def all_leaves(shedders: Shedders = SHEDDERS) -> tuple[Leaf, ...]:
+    """All settings, those of `shedders` included. Cached: reading annotations takes longer than
+    reading a settings file.
+    """
+    found = {section: list(leaves_of(cls, section)) for section, cls in sections(shedders).items()}
+    found["placement"] = [_placement(), *found["placement"]]
+    found["pulsar"] = [_version(), *found["pulsar"]]
+    ordered = {
+        "round": found.pop("round"),
+        "weights": found.pop("weights"),
+        "shedding": _choice(shedders),
+        **found,
+    }
+    return tuple(leaf for group in ordered.values() for leaf in group)
+
+
+def leaves_of(cls: type, section: str) -> Iterator[Leaf]:
+    """The annotated fields of a settings class; fields without a `Setting` are not settings. A
+    topic is written as its URI.
+    """
+    hints = typing.get_type_hints(cls, include_extras=True)
+    for field in dataclasses.fields(cls):
+        extras = typing.get_args(hints[field.name])[1:]
+        setting = next((extra for extra in extras if isinstance(extra, Setting)), None)
+        if setting is not None:
+            kind = typing.get_args(hints[field.name])[0]
+            kind, default = (str, str(field.default)) if kind is TopicUri else (kind, field.default)
+            yield Leaf(f"{section}.{field.name}", kind, default, setting)
+
+
+@cache
+def nested(cls: type) -> Mapping[str, type]:
+    """Settings classes inside a settings class; each is a table named after its field."""
+    hints = typing.get_type_hints(cls)
+    found = {
+        field.name: hints[field.name]
+        for field in dataclasses.fields(cls)
+        if dataclasses.is_dataclass(hints[field.name])
+    }
+    return MappingProxyType(found)
+
+
+def _choice(shedders: Shedders) -> list[Leaf]:
+    """The shedding strategy; the settings of each strategy are in tables beside these two keys."""
+    defaults = EngineSettings()
+    return [
+        Leaf(
+            "shedding.strategy",
+            Literal[tuple(shedders)],
+            defaults.strategy,
+            Setting(
+                "The rule that selects bundles to move", pulsar="loadBalancerLoadSheddingStrategy"
+            ),
+        ),
+        Leaf(
+            "shedding.mode",
+            Mode,
+            defaults.mode,
+            Setting(
+                "`parity`: exactly as Pulsar's class, with its defects; `fixed`: with known "
+                "defects repaired"
+            ),
+        ),
+    ]
+
+
+def _version() -> Leaf:
+    """The Pulsar release; of one job, not of one cluster."""
+    return Leaf(
+        PULSAR_VERSION,
+        Literal[("auto", *RELEASES)],
+        "auto",
+        Setting(
+            "Pulsar release whose defaults and `parity` rules apply; auto: that of the oldest "
+            "broker in the telemetry, 4.2 if none names its version"
+        ),
+    )
+
+
+def _placement() -> Leaf:
+    """The placement strategy; the settings of each placement are in tables beside this key."""
+    return Leaf(
+        "placement.strategy",
+        Literal[("auto", "none", *PLACERS)],
+        EngineSettings().placement,
+        Setting(
+            "The rule that selects destinations; auto: Pulsar's usual one for the shedding "
+            "strategy; none: Pulsar selects",
+            pulsar="loadBalancerLoadPlacementStrategy",
+        ),
+    )

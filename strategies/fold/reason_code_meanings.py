@@ -1,0 +1,29 @@
+"""Collects the meanings of reason codes from the rules that give them."""
+
+from strategies.cluster import budget, quota
+from strategies.filters import anti_affinity, broker_filters, isolation, pipeline
+from strategies.fold import rule_errors
+from strategies.placement import contract, destination_answers, destinations
+from strategies.placement.registry import PLACERS
+from strategies.reason_codes import Meanings
+from strategies.round import clearance, compared_resources, drain_step, round, screening, yielding
+from strategies.shedding import candidates, reason_texts, relief
+from strategies.shedding.contract import SheddingStrategy
+from strategies.splitting import when_extensible, when_modular
+
+#: The modules with reason codes that belong to no single strategy or placement.
+RULES = (
+    *(budget, quota),
+    *(anti_affinity, broker_filters, isolation, pipeline),
+    *(rule_errors, destination_answers, contract, destinations),
+    *(clearance, drain_step, compared_resources, round, screening, yielding),
+    *(candidates, reason_texts, relief, when_extensible, when_modular),
+)
+
+
+def meanings_of(*strategies: SheddingStrategy) -> Meanings:
+    """Returns code → meaning of all codes that rounds of these strategies may have."""
+    meanings = [meaning for rule in RULES for meaning in rule.MEANINGS]
+    meanings += [meaning for entry in PLACERS.values() for meaning in entry.meanings]
+    meanings += [meaning for entry in strategies for meaning in entry.meanings]
+    return {meaning.code: meaning for meaning in meanings}

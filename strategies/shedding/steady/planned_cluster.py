@@ -1,0 +1,219 @@
+"""The cluster as a plan sees it: usages and capacities of brokers, sizes of their bundles."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+
+from strategies.bundles import (
+    RATE_IN,
+    RATE_OUT,
+    THROUGHPUT_IN,
+    THROUGHPUT_OUT,
+    Bools,
+    BundleLoads,
+    Floats,
+    Ints,
+)
+from strategies.cluster.model import BrokerLoad, ClusterView
+from strategies.ordered_sum import ordered_sum
+from strategies.shedding.candidates import Candidates, candidates
+from strategies.shedding.steady.load_cost import LEAST_TRAFFIC, LoadCost
+from strategies.shedding.steady.load_history import LARGEST, LoadSample
+from strategies.shedding.steady.move_plan import TINY, LoadedBrokers, Pieces
+
+#: Relative difference up to which the newest figures and the averages add up to the same load:
+#: their sums then do not show which of them is the present load.
+ALIKE = 0.02
+#: The usage that a broker shows in a few samples is this uncertain, in points (standard deviation):
+#: CPU deviates for minutes from what a broker's work takes.
+NOISE = 1.7
+#: At least this part of the difference between the usage that a broker shows and the one that its
+#: traffic explains is taken for lasting.
+LASTING = 0.75
+
+
+@dataclass(frozen=True)
+class PlannedCluster:
+    """The brokers that take part in a plan, by name, with their present load. `resting`: bundles
+    that the strategy moved lately and that stay; `left`: bundles and the brokers that they left
+    lately.
+    """
+
+    view: ClusterView
+    known: Sequence[tuple[BrokerLoad, LoadSample]]
+    cost: LoadCost
+    resting: frozenset[str]
+    left: frozenset[tuple[str, str]] = frozenset()
+    apart: float = 0.0
+
+    @cached_property
+    def names(self) -> list[str]:
+        return [load.broker for load, _ in self.known]
+
+    @cached_property
+    def brokers(self) -> LoadedBrokers:
+        """As input of a plan: usages in points, load in units of a broker of power 1."""
+        capacity = [self.cost.capacity(load.broker, now) / 100.0 for load, now in self.known]
+        shown = np.array([100.0 * now.usage for _, now in self.known])
+        explained = [100.0 * self.cost.expected(load.broker, now) for load, now in self.known]
+        return LoadedBrokers(
+            drawn(shown, np.array(explained)),
+            np.array(capacity),
+            self.pieces,
+            self.takers,
+            self.apart,
+            None if self.view.even is None else cache(self._numbers),
+            shown,
+        )
+
+    @cached_property
+    def pieces(self) -> Callable[[int], Pieces]:
+        """The bundles of a broker, by row; each is read once."""
+        return cache(self._read)
+
+    def traffic_of(self, row: int, bundle: str) -> tuple[float, float]:
+        """Bytes/s and messages/s of a bundle on this broker."""
+        throughput, rate = self._traffic(row)
+        at = self.known[row][0].bundles.names.index(bundle)
+        return float(throughput[at]), float(rate[at])
+
+    @cached_property
+    def _alone(self) -> tuple[float, float]:
+        """Load per byte/s, if only bytes cost anything, and per message/s, if only messages do."""
+        throughput, rate = (
+            ordered_sum(float(now[figure]) for _, now in self.known) for figure in (2, 3)
+        )
+        load = self.cost.of(throughput, rate)
+        per_byte, per_message = (
+            load / one if one >= LEAST_TRAFFIC else 0.0 for one in (throughput, rate)
+        )
+        return per_byte, per_message
+
+    @cached_property
+    def lists_all(self) -> bool:
+        """Whether the brokers list all their bundles: with the extensible load manager, reports
+        have only the heaviest.
+        """
+        return not any(self._lists_some(row) for row in range(len(self.known)))
+
+    def _lists_some(self, row: int) -> bool:
+        load = self.known[row][0]
+        return load.figures.bundle_count > len(load.bundles.names)
+
+    def unlisted(self, row: int) -> float:
+        """Load of the bundles that a broker serves and does not list."""
+        if not self._lists_some(row):
+            return 0.0
+        now = self.known[row][1]
+        # Sorted, because the order of the bundles must not change a sum.
+        listed = float(np.sort(self.pieces(row).sizes).sum())
+        return max(0.0, self.cost.of(now.throughput, now.msg_rate) - listed)
+
+    def candidates(self, row: int, taken: Collection[str] = ()) -> Candidates:
+        """The bundles of a broker that may leave, and those that must stay. `taken`: bundles that
+        leave other brokers.
+        """
+        return candidates(self.known[row][0].bundles, self.view, taken)
+
+    @cached_property
+    def _traffic(self) -> Callable[[int], tuple[Floats, Floats]]:
+        """Bytes/s and messages/s of the bundles of a broker, by row; each is computed once."""
+        return cache(self._present_traffic)
+
+    def _present_traffic(self, row: int) -> tuple[Floats, Floats]:
+        load, now = self.known[row]
+        return traffic(load.bundles, now)
+
+    def sizes(self, row: int) -> Floats:
+        """float64[n]: load of the bundles of a broker."""
+        return self.cost.of_all(*self._traffic(row))
+
+    def usual_sizes(self, row: int) -> Floats:
+        """float64[n]: load of the bundles of a broker by their long-term averages."""
+        return self.cost.of_all(*_both_directions(_usable(self.known[row][0].bundles.long)))
+
+    def _read(self, row: int) -> Pieces:
+        table, found = self.known[row][0].bundles, self.candidates(row)
+        movable = np.zeros(len(table.names), dtype=bool)
+        movable[list(found.rows)] = True
+        if self.resting:
+            movable &= np.array([name not in self.resting for name in table.names], dtype=bool)
+        codes = "system-bundle", "excluded-namespace"
+        for_ever = {name for code in codes for name in found.staying.get(code, ())}
+        bound = np.array([name in for_ever for name in table.names], dtype=bool)
+        throughput, rate = self._traffic(row)
+        sizes = self.sizes(row)
+        per_byte, per_message = self._alone
+        unsure = (per_byte * throughput - per_message * rate) / 2
+        return Pieces(table.names, sizes, unsure, throughput, movable, bound)
+
+    @cached_property
+    def takers(self) -> Callable[[str, int], Bools]:
+        """Bundle, source row → bool[n]: the brokers that may take the bundle, however many bundles
+        they serve; each is asked once.
+        """
+        return cache(self._allowed)
+
+    def _allowed(self, bundle: str, source: int) -> Bools:
+        even, takers = self.view.even, self.view.takers
+        if even is not None:
+            takers = even.takers
+        allowed = np.ones(len(self.names), dtype=bool)
+        if takers is not None:
+            names = set(takers(bundle, self.names[source]))
+            allowed = np.array([name in names for name in self.names], dtype=bool)
+        if bundle in self._returning:
+            allowed &= np.array([(bundle, name) not in self.left for name in self.names])
+        return allowed
+
+    @cached_property
+    def _returning(self) -> frozenset[str]:
+        return frozenset(bundle for bundle, _ in self.left)
+
+    def _numbers(self, namespace: str) -> Ints:
+        assert self.view.even is not None
+        count = self.view.even.count
+        return np.array([count(namespace, name) for name in self.names], dtype=np.int64)
+
+
+def drawn(shown: Floats, explained: Floats) -> Floats:
+    """float64[n] in points: the usages that brokers show, drawn to those that their traffic
+    explains by the part of the differences that noise is likely to be (James and Stein).
+    """
+    apart = shown - explained
+    noise = len(apart) * (NOISE * NOISE) / max(float(np.sort(apart * apart).sum()), TINY)
+    return explained + max(LASTING, 1.0 - noise) * apart
+
+
+def traffic(table: BundleLoads, now: LoadSample) -> tuple[Floats, Floats]:
+    """float64[n] twice: bytes/s and messages/s of bundles, as the mixture of their newest figures,
+    which follow a step, and of their short-term averages, which even out what alternates, that adds
+    up to the broker's load `now`.
+    """
+    newest, average = _usable(table.current), _usable(table.short)
+    throughput, old_throughput = (
+        # Sorted, because the order of the bundles must not change a sum.
+        float(np.sort(one[:, (THROUGHPUT_IN, THROUGHPUT_OUT)], axis=None).sum())
+        for one in (newest, average)
+    )
+    part = 0.5
+    if abs(throughput - old_throughput) > ALIKE * max(throughput, old_throughput):
+        part = (now.throughput - old_throughput) / (throughput - old_throughput)
+    mixed = average + (newest - average) * min(max(part, 0.0), 1.0)
+    return _both_directions(mixed)
+
+
+def _usable(figures: Floats) -> Floats:
+    """Traffic of bundles without figures that are nonsense."""
+    return np.where(np.isfinite(figures) & (figures > 0), np.minimum(figures, LARGEST), 0.0)
+
+
+def _both_directions(figures: Floats) -> tuple[Floats, Floats]:
+    """float64[n] twice: bytes/s and messages/s of bundles, in + out."""
+    throughput, rate = (
+        figures[:, columns].sum(axis=1)
+        for columns in ((THROUGHPUT_IN, THROUGHPUT_OUT), (RATE_IN, RATE_OUT))
+    )
+    return throughput, rate
