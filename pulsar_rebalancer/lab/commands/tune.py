@@ -43,6 +43,7 @@ def tune(
     beats, and whether one of them is better than the current settings. The report of --html shows
     the best set on the test part.
     """
+    from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
     from pulsar_rebalancer.lab.tables.tune import tune_on
 
     check_target(html)
@@ -50,7 +51,7 @@ def tune(
     settings_with = partial(options.settings, config, overrides, *named)
     tune_on(
         recording,
-        lab_options.in_recorded_release(settings_with(), recording),
+        in_recorded_release(settings_with(), recording),
         settings_with,
         trials=trials,
         training=training,

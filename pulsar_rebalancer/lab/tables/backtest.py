@@ -15,11 +15,11 @@ from pulsar_rebalancer.lab.backtest.run import (
     run_as_json,
 )
 from pulsar_rebalancer.lab.backtest.several_clusters import run_all, whole
-from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.recorded_release import columnar
 from pulsar_rebalancer.lab.report.chart_data import comparison
 from pulsar_rebalancer.lab.report.page import render, write_page
 from pulsar_rebalancer.lab.report.summary import FORESIGHT, Summary
+from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
 from pulsar_rebalancer.lab.tune.search import short
 from pulsar_rebalancer.settings.merge_sources import Settings
 from strategies.errors import SettingsError
@@ -44,7 +44,7 @@ def backtest_all(
     tries = _tries(
         strategies or [wanted.engine.strategy], [[], *map(_parts, variants)], (config, overrides)
     )
-    wanted = lab_options.in_recorded_release(wanted, recording)
+    wanted = in_recorded_release(wanted, recording)
     tries = [(title, _alike(settings, wanted)) for title, settings in tries]
     with columnar(recording, wanted.connections.wire, console.progress) as path:
         jobs = [BacktestJob(path, title, settings, loop) for title, settings in tries]

@@ -11,12 +11,12 @@ import typer
 from pulsar_rebalancer.cli import console, exit_codes
 from pulsar_rebalancer.cli.terminal_lines import put
 from pulsar_rebalancer.decisions.explain.outcome_verdicts import HEADS, move_costs
-from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.replay import decisions, spark
 from pulsar_rebalancer.lab.replay.decisions import OutcomeCollector, timelines
 from pulsar_rebalancer.lab.report.page import PageTable, render, write_page
 from pulsar_rebalancer.lab.tables import replay as report
+from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.recorder import as_line, check_use, of_recording, topic_name, topic_records
 from sinks.topics.files.topic import TopicRecord
@@ -65,9 +65,9 @@ def _records(
 ) -> tuple[Settings, Iterable[TopicRecord]]:
     """The settings in the release of the records, and the records."""
     if recording is not None:
-        return lab_options.in_recorded_release(settings, recording), of_recording(recording)
+        return in_recorded_release(settings, recording), of_recording(recording)
     uri = parse_topic(topic)
-    settings = lab_options.in_recorded_release(settings, _values(uri, settings.connections))
+    settings = in_recorded_release(settings, _values(uri, settings.connections))
     return settings, _of_topic(uri, settings.connections)
 
 

@@ -11,11 +11,11 @@ from rich.console import RenderableType
 from pulsar_rebalancer.cli import console
 from pulsar_rebalancer.decisions.explain.sentences import formatted
 from pulsar_rebalancer.decisions.log import DecisionLog, read_log
-from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.replay import decisions
 from pulsar_rebalancer.lab.shadow.agreement import Agreement, MovePair, compare, window
 from pulsar_rebalancer.lab.shadow.manual_moves import Wanderer, by_people, to_and_fro
 from pulsar_rebalancer.lab.shadow.ownership import Moved, OwnershipWatch
+from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.recorder import of_recording, topic_records
 from sinks.topics.skip_unreadable import Skipped, readable
@@ -91,7 +91,7 @@ def _history(recording: str | None, settings: Settings) -> DecisionLog:
     if recording is None:
         topics = settings.connections.topics
         return read_log(topics.rounds, topics.commands, settings.connections.access)
-    settings = lab_options.in_recorded_release(settings, recording)
+    settings = in_recorded_release(settings, recording)
     # Pulsar's shedder is what is compared with, not a rival.
     engine = replace(settings.engine, rivals=replace(settings.engine.rivals, moves_per_hour=0))
     rows = decisions.decide(of_recording(recording), engine, settings.connections.wire)
