@@ -13,8 +13,8 @@ _PACKAGE = "strategies.shedding.steady"
 _FACTORS = (0.7, 1.3)
 #: Module → constants. Numbers of samples are not among them: they are small whole numbers.
 _NAMED = {
-    "samples": ("SAME_LEVEL", "LEVEL_WEIGHT", "JUMP", "STANDSTILL", "MIXED", "STEP"),
-    "gaps": (
+    "load_samples": ("SAME_LEVEL", "LEVEL_WEIGHT", "JUMP", "STANDSTILL", "MIXED", "STEP"),
+    "lasting_gaps": (
         "CROWD_POINTS",
         "PARTLY_FACTOR",
         "PARTLY",
@@ -23,9 +23,16 @@ _NAMED = {
         "OWN_MOVES_MS",
         "FOREIGN",
     ),
-    "cluster": ("NOISE", "LASTING", "ALIKE"),
-    "cost": ("PRIOR_BASE", "PRIOR_WEIGHT", "HIGHEST_BASE", "IDLE", "CLEARLY", "LITTLE"),
-    "plan": ("LEAST_CUT", "_MOVED_COST", "_MOVE_COST", "_WIDE_COST", "_FAIR_SHARE", "_THIN_UP_TO"),
+    "planned_cluster": ("NOISE", "LASTING", "ALIKE"),
+    "load_cost": ("PRIOR_BASE", "PRIOR_WEIGHT", "HIGHEST_BASE", "IDLE", "CLEARLY", "LITTLE"),
+    "best_plan": (
+        "LEAST_CUT",
+        "_MOVED_COST",
+        "_MOVE_COST",
+        "_WIDE_COST",
+        "_FAIR_SHARE",
+        "_THIN_UP_TO",
+    ),
     "move_search": ("WORTH", "_NEARLY_PERFECT", "_LEAST_GAIN"),
     "last_plan": ("USELESS", "REST_MS", "CAREFUL"),
     "planned_round": ("URGENT_GAP", "URGENT_REST", "WORTH_OF_LAST"),
@@ -46,7 +53,7 @@ class Change:
     @property
     def is_evidence(self) -> bool:
         """Whether a round uses it before it has found a gap; the others shape plans."""
-        return self.name.startswith(("samples.", "gaps.", "cost.", *_EVIDENCE))
+        return self.name.startswith(("load_samples.", "lasting_gaps.", "load_cost.", *_EVIDENCE))
 
 
 def _changes() -> Iterator[Change]:

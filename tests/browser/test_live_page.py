@@ -170,7 +170,7 @@ def test_a_round_that_was_set_aside_shows_why_and_no_figures(
 ) -> None:
     made = MadeUpCluster(now_ms())
     publish(tmp_path, replace(made, now_ms=made.now_ms - 60_000, waits=False))
-    set_aside = LittleCluster(BROKERS, raising("c", 1)).passes()
+    set_aside = LittleCluster(BROKERS, raising("c", 5)).passes()
     cluster, number, ts = made.cluster, made.rounds + 1, made.now_ms
     add_round(tmp_path, replace(set_aside, cluster=cluster, epoch=1, round=number, ts=ts))
     with page_of(tmp_path) as running:

@@ -23,7 +23,7 @@ DECIDED_AT = {"Decision": 3, "SheddingReason": 0}
 #: Modules whose codes belong to executors, clocks, rolls, rejected records and split boundaries,
 #: and those that name states.
 OTHERS = {
-    "admission", "approvals", "producer_votes", "reports", "engine", "outcomes", "boundaries",
+    "admission", "approvals_and_pauses", "producer_votes", "load_reports", "engine", "outcomes", "boundaries",
     "foreign_moves", "gate_and_breaker", "next_step", "roll_state", "view", "accept_intent",
     "intents_and_notes", "drain_progress", "reason_codes", "round_state",
 }  # fmt: skip
@@ -31,7 +31,7 @@ OTHERS = {
 NO_SKIPS = {
     "all-reported", "already-done", "apart-for-long", "avg-scores", "dry-run",
     "far-apart", "follow-up", "hot-bundle", "huge-gap", "its-turn", "lasting-gap", "least-rate",
-    "least-used", "msg-rate", "no-candidates",
+    "least-used", "msg-rate", "no-candidates", "nobody-below-mean",
     "non-persistent", "overload-result", "rate-uneven", "rest-of-plan", "threshold-result",
     "throughput-uneven", "well-below-mean", "wide-gap",
 }  # fmt: skip
