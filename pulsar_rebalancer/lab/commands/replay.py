@@ -61,7 +61,7 @@ def replay(
     round closes, its commands, then its round record, one JSON object per line, before it reads
     more input. Rejected records are reported on standard error.
     """
-    from pulsar_rebalancer.lab.tables.replay_answers import decide_all, pipe
+    from pulsar_rebalancer.lab.tables.replay import decide_all, pipe
 
     flags = options.flags(
         job__max_records_per_batch=records_per_batch, job__shuffle_partitions=shuffle_partitions

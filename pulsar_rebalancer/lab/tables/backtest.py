@@ -80,7 +80,6 @@ def _tries(
     base: tuple[Path | None, list[str] | None],
 ) -> list[tuple[str, Settings]]:
     """Title and settings of every run, checked before the recording is read."""
-
     config, overrides = base
     return [
         (
@@ -99,7 +98,6 @@ def _show(
     answers: Sequence[BacktestResult],
     as_json: bool,
 ) -> None:
-
     summaries = [Summary(line) for answer in answers for line in answer.timelines]
     if as_json:
         runs = [run_as_json(job, answer) for job, answer in zip(jobs, answers, strict=True)]
@@ -130,7 +128,6 @@ def _show(
 
 
 def _write_html(html: Path, recording: Path, answers: Sequence[BacktestResult]) -> None:
-
     write_page(
         html,
         render(

@@ -135,7 +135,6 @@ def _usable(recording: Path, found: Loads, per: str, interval: float) -> Sequenc
 def _as_json(
     target: Path, found: Loads, loads: Sequence[Load], interval: float
 ) -> dict[str, object]:
-
     return {
         "file": str(target),
         "cluster": found.cluster,
