@@ -165,6 +165,18 @@ def comparable(events: Sequence[Event]) -> list[dict[str, Any]]:
     return fields
 
 
+def rounded(value: Any) -> Any:
+    """The same with nine digits of every figure."""
+    match value:
+        case float():
+            return float(f"{value:.9g}")
+        case dict():
+            return {name: rounded(one) for name, one in value.items()}
+        case list() | tuple():
+            return [rounded(one) for one in value]
+    return value
+
+
 def halves(
     settings: EngineSettings, records: Sequence[TelemetryRecord], boundary_ms: int
 ) -> tuple[list[Event], list[Event]]:
@@ -214,14 +226,15 @@ def test_after_settings_change_or_a_folder_is_lost_in_a_simulated_day(
     strategy: str, moving: str
 ) -> None:
     """At a random round, late enough that the window does not hold the whole day. Where the same
-    settings go on, the telemetry shows the moves that they decide.
+    settings go on, the telemetry shows the moves that they decide. Figures to nine digits: an
+    average of the placement fades and never vanishes.
     """
     settings, day = EngineSettings(strategy, placement=PLACED), a_day(moving)
     window = warm_window_ms(settings) // MINUTE_MS
     minute = Random(strategy).randint(window + 30, 1_350)
     all_along, warmed = halves(settings, day, day[0].ts + minute * MINUTE_MS)
     assert len(all_along) > 80
-    assert comparable(warmed) == comparable(all_along)
+    assert rounded(comparable(warmed)) == rounded(comparable(all_along))
 
 
 @pytest.mark.lab
