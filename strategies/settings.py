@@ -5,10 +5,10 @@ default. `pulsar_rebalancer.settings` builds one validated tree, a schema and a 
 this module reads neither files nor the environment.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Annotated, Literal
+
+from strategies.errors import SettingsError
 
 #: The version of this program: in records of rounds, names of images and the package. A change is
 #: made here, and by `python -m scripts.image_tags`.
@@ -17,31 +17,6 @@ VERSION = "0.2.0"
 #: `parity`: exactly as Pulsar's Java class, including defects and hash order. `fixed`: the same
 #: rule with its known defects repaired.
 Mode = Literal["fixed", "parity"]
-
-
-@dataclass(frozen=True, slots=True)
-class ModeRules:
-    """What the mode decides about a round, whatever its strategy."""
-
-    #: A commanded move counts as done before a report shows it.
-    counts_moves: bool
-    #: A broker that was due and sheds nothing is still due in the next round.
-    keeps_due: bool
-    #: A round may advise dispatch limits.
-    advises: bool
-    #: Brokers are compared only by resources that all of them measure, and by the operator's
-    #: capacities.
-    compares_measured: bool
-    #: A placement that can shed places only where the same class sheds, as Pulsar pairs them.
-    pairs: bool
-
-
-MODE_RULES: Mapping[Mode, ModeRules] = MappingProxyType(
-    {
-        "fixed": ModeRules(True, True, True, True, False),
-        "parity": ModeRules(False, False, False, False, True),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +151,35 @@ class RoundSettings:
             le=2**53,
         ),
     ] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationSettings:
+    """Limit above which a destination is too full, for every placement."""
+
+    overloaded_percent: Annotated[
+        float,
+        Setting(
+            "A broker that is or would be fuller than this takes a bundle only if no other "
+            "broker is below this limit",
+            "%",
+            "loadBalancerBrokerOverloadedThresholdPercentage",
+            ge=0,
+            le=100_000,
+        ),
+    ] = 85.0
+
+
+def check_clock(settings: RoundSettings) -> None:
+    """Raises SettingsError if a pause that is too short to make a report stale would count as a
+    wrong clock.
+    """
+    stale, jump = settings.stale_after_ms, settings.max_clock_jump_ms
+    if stale > jump:
+        text = (
+            f"{stale} is more than round.max_clock_jump_ms ({jump}), so a pause that leaves no "
+            "report stale would count as a wrong clock"
+        )
+        raise SettingsError(
+            [f"round.stale_after_ms: {text}; lower it, or raise round.max_clock_jump_ms"]
+        )

@@ -8,7 +8,7 @@ events. The engine does not know micro-batches, wall clocks, timers or partition
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from strategies.cluster.cluster_state import check_clock, quick_replace
+from strategies.cluster.cluster_state import quick_replace
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import (
     REPEATED,
@@ -42,6 +42,7 @@ from strategies.fold.producer_votes import check_time
 from strategies.fold.reason_code_meanings import meanings_of
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, RecordChanges, raised_text
 from strategies.fold.start_fold import StartFold
+from strategies.java.fixed_and_parity import MODE_RULES
 from strategies.java.pulsar_releases import (
     EVENLY,
     RELEASE_DEFAULTS,
@@ -50,12 +51,19 @@ from strategies.java.pulsar_releases import (
     matches_ids,
 )
 from strategies.patterns_and_windows import read_windows
-from strategies.placement.destination_rules import DestinationRules, DestinationSettings
+from strategies.placement.contract import DestinationRules
 from strategies.placement.registry import PLACERS, EmptiestBroker, paired, placer
 from strategies.registry import Registry
-from strategies.round.compared_resources import CapacitySettings, read_capacities
+from strategies.round.broker_capacities import CapacitySettings, read_capacities
 from strategies.round.round_input import Rules
-from strategies.settings import MODE_RULES, VERSION, Mode, RoundSettings, Weights
+from strategies.settings import (
+    VERSION,
+    DestinationSettings,
+    Mode,
+    RoundSettings,
+    Weights,
+    check_clock,
+)
 from strategies.shedding.contract import Shedder, SheddingStrategy
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from strategies.splitting.bundle_limits import SplitSettings

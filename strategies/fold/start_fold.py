@@ -10,9 +10,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from strategies.cluster.cluster_state import Clock, ClusterState
+from strategies.cluster.cluster_state import MOST_EARLY_RECORDS, Clock, ClusterState
 from strategies.cluster.model import Event, Rejection, Sweep, TelemetryRecord
-from strategies.cluster.packing import MOST_EARLY_RECORDS, EarlyRecord
+from strategies.cluster.packing import EarlyRecord
 from strategies.cluster.state_store import StateStore
 from strategies.fold.producer_votes import clock_rejection
 

@@ -22,6 +22,7 @@ from strategies.placement.contract import (
     UNKNOWN,
     Averages,
     Candidate,
+    DestinationRules,
     OpensRounds,
     Placement,
     Placer,
@@ -36,7 +37,6 @@ from strategies.placement.destination_answers import (
     nowhere_at_all,
     skip,
 )
-from strategies.placement.destination_rules import DestinationRules
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.reason_codes import ADD_BROKERS, SPLIT_BUNDLES, Meaning, Refusal, Refusals
 from strategies.settings import Mode

@@ -27,7 +27,7 @@ from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import EngineSettings
 from strategies.fold.reason_code_meanings import meanings_of
-from strategies.round.compared_resources import CapacitySettings
+from strategies.round.broker_capacities import CapacitySettings
 from strategies.settings import RoundSettings
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings

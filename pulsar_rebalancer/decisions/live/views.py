@@ -26,7 +26,8 @@ from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_state import describe_planned_moves
 from strategies.executor.approvals_and_pauses import PauseOrder
-from strategies.figures.describe import counted, expected_spread, reported_spread
+from strategies.figures.describe import counted
+from strategies.figures.estimate import expected_spread, reported_spread
 from strategies.round.round_record import proof_of
 from strategies.settings import RoundSettings
 
