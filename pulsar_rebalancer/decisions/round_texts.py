@@ -9,9 +9,9 @@ from math import isnan
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Round, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
-from strategies.figures.describe import counted, counted_with, first_of
+from strategies.figures.counts_and_ages import counted, counted_with, first_of
 from strategies.figures.estimate import changes, expected_spread, reported_spread, reported_usage
-from strategies.round.round_record import Proof
+from strategies.round.commands_and_record import Proof
 
 #: Gaps below this fraction read as 0.0 points.
 _NOTHING = 0.0005

@@ -40,7 +40,7 @@ from strategies.cluster.model import Figures, LoadReport
 from strategies.cluster.round_state import reason_of
 from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized, WireError
 from strategies.fold.engine import EngineSettings, rules_of
-from strategies.java.pulsar_releases import matches_ids
+from strategies.java.pulsar_versions_and_defaults import matches_ids
 from strategies.round.compared_resources import compare_figures, remedy_of
 
 T = TypeVar("T")

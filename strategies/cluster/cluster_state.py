@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from strategies.cluster.budget import Spent
 from strategies.cluster.intent_state import NO_INTENTS, Intents
 from strategies.cluster.move_cost import MeasuredPause
-from strategies.cluster.packing import EarlyRecord
+from strategies.cluster.packed_records import EarlyRecord
 from strategies.cluster.quota import EMPTY, Bulkhead
 from strategies.cluster.rival_state import NO_RIVALS, Rivals
 from strategies.cluster.strategy_memory import ClusterMemory

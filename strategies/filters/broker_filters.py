@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from strategies.filters.policies import BrokerFacts
-from strategies.java.pulsar_releases import VersionKey, version_key
+from strategies.java.pulsar_versions_and_defaults import VersionKey, version_key
 from strategies.reason_codes import Meaning, Refusal, Refusals
 
 #: The reason codes of this module.

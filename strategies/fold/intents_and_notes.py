@@ -14,7 +14,7 @@ from strategies.cluster.cluster_state import MOST_EARLY_RECORDS, ClusterState, t
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.intent_state import Intents
 from strategies.cluster.model import Owned, Rejection
-from strategies.cluster.packing import EarlyRecord, compress_record, decompress_record
+from strategies.cluster.packed_records import EarlyRecord, compress_record, decompress_record
 from strategies.cluster.state_store import BrokerState, StateStore
 from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, add_refusal
 from strategies.fold.foreign_moves import Listing, learn_list

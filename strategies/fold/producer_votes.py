@@ -35,7 +35,7 @@ from strategies.cluster.model import (
     Tombstone,
 )
 from strategies.cluster.state_store import BrokerState, StateStore
-from strategies.fold.time_jumps import (
+from strategies.fold.time_jumps_and_forgetting import (
     accept_set_back,
     begin_again_if_away,
     forget_everything_timed,

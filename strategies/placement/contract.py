@@ -17,9 +17,9 @@ import numpy as np
 from strategies.bundles import RATE_IN, RATE_OUT
 from strategies.cluster.model import BrokerLoad, Evidence
 from strategies.cluster.strategy_memory import Memory
-from strategies.filters.pipeline import Filters
+from strategies.filters.filter_order_and_settings import Filters
 from strategies.java.hash_order import concurrent_hash_map_order
-from strategies.java.pulsar_releases import RELEASES, PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import RELEASES, PulsarRelease
 from strategies.ordered_sum import ordered_sum
 from strategies.reason_codes import CHECK_COLLECTOR, Meaning
 from strategies.settings import DestinationSettings, Mode, Weights

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from strategies.cluster.strategy_memory import Memory
 from strategies.java.fixed_and_parity import MODE_RULES
-from strategies.java.pulsar_releases import RELEASE_DEFAULTS, RELEASES, PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import RELEASE_DEFAULTS, RELEASES, PulsarRelease
 from strategies.placement.contract import (
     Placement,
     PlacementStrategy,

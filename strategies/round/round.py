@@ -27,11 +27,16 @@ from strategies.patterns_and_windows import is_open
 from strategies.placement.destinations import Destinations
 from strategies.reason_codes import Meaning, Meanings, Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
+from strategies.round.commands_and_record import (
+    PlannedCommand,
+    bounded,
+    empty_record,
+    number_command,
+)
 from strategies.round.compared_resources import adapt_memory, waiting_skip
 from strategies.round.drain_progress import update_intents
 from strategies.round.drain_step import DrainStep, drain_step
 from strategies.round.round_input import RoundInput, RoundResult, Rules
-from strategies.round.round_record import PlannedCommand, bounded, empty_record, number_command
 from strategies.round.screening import Screening, moves_on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder, Shedding
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits

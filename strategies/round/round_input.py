@@ -14,7 +14,7 @@ from strategies.cluster.cluster_state import ClusterState, InFlight
 from strategies.cluster.cool_downs import of_all_moves
 from strategies.cluster.intent_state import NO_INTENTS, Intents
 from strategies.cluster.model import Command, Owned, Round
-from strategies.cluster.packing import figures_to_list
+from strategies.cluster.packed_records import figures_to_list
 from strategies.cluster.rival_state import values_for_digest
 from strategies.cluster.rule_settings import DrainSettings, LimitSettings, RivalSettings
 from strategies.cluster.state_store import BrokerState

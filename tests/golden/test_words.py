@@ -13,7 +13,7 @@ from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.filters.isolation import unmatched
 from strategies.fold.reason_code_meanings import meanings_of
-from strategies.round.round_record import Proof
+from strategies.round.commands_and_record import Proof
 from strategies.shedding.registry import SHEDDERS
 from tests.golden.told import assert_told
 from tests.world.placement import policies, policy

@@ -17,7 +17,7 @@ from strategies.cluster.model import BundleStats, ClusterView, Command
 from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.state_store import BrokerState
 from strategies.cluster.strategy_memory import Memory
-from strategies.filters.pipeline import FilterSettings, LoadManager
+from strategies.filters.filter_order_and_settings import FilterSettings, LoadManager
 from strategies.fold.engine import EngineSettings, rules_of
 from strategies.round.round import run_round
 from strategies.round.round_input import RoundInput, RoundResult

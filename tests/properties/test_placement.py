@@ -14,7 +14,7 @@ from strategies.bundles import BundleLoads, namespace_of
 from strategies.cluster import model
 from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import weighted_usage
-from strategies.filters.pipeline import Filters, FilterSettings
+from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
 from strategies.java.regex import JavaPattern
 from strategies.placement.contract import (

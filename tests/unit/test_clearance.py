@@ -10,7 +10,7 @@ from strategies.cluster.cluster_state import Gained
 from strategies.cluster.model import Decision
 from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memory
-from strategies.filters.pipeline import Filters, FilterSettings
+from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
 from strategies.java.fixed_and_parity import MODE_RULES
 from strategies.placement.contract import DestinationRules

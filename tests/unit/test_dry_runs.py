@@ -6,7 +6,7 @@ from strategies.cluster.cluster_state import ClusterState
 from strategies.cluster.model import Command, Event, OutcomeStatus, Round, TelemetryRecord
 from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.state_store import InMemoryStore
-from strategies.filters.pipeline import FilterSettings
+from strategies.filters.filter_order_and_settings import FilterSettings
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import Mode
 from strategies.shedding.overload.settings import OverloadSettings

@@ -16,7 +16,7 @@ from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.state_store import InMemoryStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.errors import SettingsError
-from strategies.filters.pipeline import FilterSettings
+from strategies.filters.filter_order_and_settings import FilterSettings
 from strategies.fold.engine import Engine, EngineSettings, rules_of
 from strategies.settings import Mode
 from strategies.shedding.overload.settings import OverloadSettings

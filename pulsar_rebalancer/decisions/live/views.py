@@ -26,9 +26,9 @@ from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_state import describe_planned_moves
 from strategies.executor.approvals_and_pauses import PauseOrder
-from strategies.figures.describe import counted
+from strategies.figures.counts_and_ages import counted
 from strategies.figures.estimate import expected_spread, reported_spread
-from strategies.round.round_record import proof_of
+from strategies.round.commands_and_record import proof_of
 from strategies.settings import RoundSettings
 
 Document = dict[str, Any]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from strategies.cluster.cluster_state import MOST_EARLY_RECORDS, Clock, ClusterState
 from strategies.cluster.model import Event, Rejection, Sweep, TelemetryRecord
-from strategies.cluster.packing import EarlyRecord
+from strategies.cluster.packed_records import EarlyRecord
 from strategies.cluster.state_store import StateStore
 from strategies.fold.producer_votes import clock_rejection
 
