@@ -24,12 +24,6 @@ from strategies.cluster.model import (
     Tombstone,
 )
 from strategies.cluster.quota import OverQuota, UnreadRecord, admit
-from strategies.cluster.rule_settings import (
-    BulkheadSettings,
-    DrainSettings,
-    LimitSettings,
-    RivalSettings,
-)
 from strategies.cluster.state_store import StateStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.filter_order_and_settings import Filters, FilterSettings
@@ -58,8 +52,12 @@ from strategies.round.broker_capacities import CapacitySettings, read_capacities
 from strategies.round.round_input import Rules
 from strategies.settings import (
     VERSION,
+    BulkheadSettings,
     DestinationSettings,
+    DrainSettings,
+    LimitSettings,
     Mode,
+    RivalSettings,
     RoundSettings,
     Weights,
     check_clock,

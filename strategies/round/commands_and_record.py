@@ -9,9 +9,9 @@ from typing import Literal
 from strategies.cluster.intent_state import statuses
 from strategies.cluster.model import LARGEST_TIME, Command, Decision, Round, Scalar, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
-from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.figures.estimate import Estimate, spread
 from strategies.round.round_input import RoundInput, RoundResult, Rules, digest_of
+from strategies.round.round_state_and_advice import RoundFacts, state_of
 from strategies.shedding.registry import SHEDDERS
 
 #: Number of skipped bundles that a round names: a fixed number, and one per broker. It counts the

@@ -19,7 +19,6 @@ from strategies.cluster.model import (
     Skip,
 )
 from strategies.cluster.round_figures import RoundState
-from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.cluster.strategy_memory import Memory
 from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice
 from strategies.figures.estimate import Estimate, spread
@@ -37,6 +36,7 @@ from strategies.round.compared_resources import adapt_memory, waiting_skip
 from strategies.round.drain_progress import update_intents
 from strategies.round.drain_step import DrainStep, drain_step
 from strategies.round.round_input import RoundInput, RoundResult, Rules
+from strategies.round.round_state_and_advice import RoundFacts, state_of
 from strategies.round.screening import Screening, moves_on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder, Shedding
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits

@@ -16,7 +16,6 @@ from strategies.cluster.intent_state import NO_INTENTS, Intents
 from strategies.cluster.model import Command, Owned, Round
 from strategies.cluster.packed_records import figures_to_list
 from strategies.cluster.rival_state import values_for_digest
-from strategies.cluster.rule_settings import DrainSettings, LimitSettings, RivalSettings
 from strategies.cluster.state_store import BrokerState
 from strategies.cluster.strategy_memory import Memory
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
@@ -25,7 +24,7 @@ from strategies.patterns_and_windows import Window
 from strategies.placement.contract import DestinationRules
 from strategies.reason_codes import Meanings
 from strategies.round.broker_capacities import Capacities
-from strategies.settings import Mode, RoundSettings
+from strategies.settings import DrainSettings, LimitSettings, Mode, RivalSettings, RoundSettings
 from strategies.shedding.contract import Usage
 from strategies.splitting.bundle_limits import SplitSettings
 

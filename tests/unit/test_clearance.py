@@ -8,7 +8,6 @@ import pytest
 from strategies.cluster.budget import Budget
 from strategies.cluster.cluster_state import Gained
 from strategies.cluster.model import Decision
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memory
 from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
@@ -18,7 +17,7 @@ from strategies.placement.destinations import Destinations
 from strategies.placement.registry import placer
 from strategies.reason_codes import Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
-from strategies.settings import DestinationSettings, Mode
+from strategies.settings import DestinationSettings, LimitSettings, Mode
 from strategies.shedding.contract import Shedding
 from tests.world.brokers import WEIGHTS, broker, bundles, ns, view
 from tests.world.placement import policies
