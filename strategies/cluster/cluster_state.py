@@ -16,9 +16,6 @@ from strategies.settings import RoundSettings
 
 #: Producers other than brokers, under names that no broker has.
 COLLECTOR, EXECUTOR = "collector", "executor"
-#: Maximum number of records that a cluster's state keeps before the first round; then the time near
-#: most of them counts.
-MOST_EARLY_RECORDS = 256
 
 
 @dataclass(frozen=True, slots=True)

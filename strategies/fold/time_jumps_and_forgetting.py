@@ -9,7 +9,7 @@ state that `remains` returns. So a store may drop the rest during the gap, and a
 the same.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -17,11 +17,11 @@ from strategies.cluster.budget import merge_later_entries
 from strategies.cluster.cluster_state import Clock, ClusterState, InFlight, Order, tolerance_of
 from strategies.cluster.intent_state import NO_INTENTS, Answers, Drain, Intents, move_intents_back
 from strategies.cluster.model import Rejection, Sweep
+from strategies.cluster.packed_records import compress_record
 from strategies.cluster.rival_state import move_rivals_back
-from strategies.cluster.state_store import BrokerState, StateStore
+from strategies.cluster.state_store import BrokerState, StateStore, read_note
 from strategies.cluster.strategy_memory import NO_EPISODE
 from strategies.executor.admission import MOST_AHEAD_MS
-from strategies.fold.intents_and_notes import move_notes_back
 from strategies.settings import RoundSettings
 
 DAY_MS = 86_400_000
@@ -98,7 +98,7 @@ def set_later_times_to_now(store: StateStore) -> None:
     now_ms = state.now_ms
     for broker in store.brokers():
         store.put_broker(_broker_at(broker, now_ms))
-    move_notes_back([broker.broker for broker in store.brokers()], store, now_ms)
+    _move_notes_back([broker.broker for broker in store.brokers()], store, now_ms)
     store.put_cluster(
         replace(
             _moves_at(state, now_ms),
@@ -111,6 +111,16 @@ def set_later_times_to_now(store: StateStore) -> None:
             pauses=(),
         )
     )
+
+
+def _move_notes_back(brokers: Iterable[str], store: StateStore, now_ms: int) -> None:
+    """Moves the times of notes before `now_ms` after the cluster's time went back to it, so that
+    newer notes count.
+    """
+    for broker in brokers:
+        record = read_note(broker, store)
+        if record is not None and record.ts >= now_ms:
+            store.put_owned(broker, compress_record(replace(record, ts=now_ms - 1)))
 
 
 def forget_report_times(broker: BrokerState) -> BrokerState:
