@@ -28,13 +28,13 @@ from strategies.cluster.state_store import StateStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.fold.close_round import RoundCloser, SweepOfRound, closing_condition
+from strategies.fold.first_records_of_log import StartFold
 from strategies.fold.foreign_moves import accept_sweep
 from strategies.fold.intents_and_notes import fold_early, fold_intent, keep_note
 from strategies.fold.load_reports import accept_report, accept_withdrawal
 from strategies.fold.outcomes import learn_outcome
 from strategies.fold.producer_votes import check_time
 from strategies.fold.reason_code_meanings import meanings_of
-from strategies.fold.records_before_first_round import StartFold
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, RecordChanges, raised_text
 from strategies.java.fixed_and_parity import MODE_RULES
 from strategies.java.pulsar_versions_and_defaults import (

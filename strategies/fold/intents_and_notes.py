@@ -17,8 +17,8 @@ from strategies.cluster.model import Owned, Rejection
 from strategies.cluster.packed_records import EarlyRecord, compress_record
 from strategies.cluster.state_store import BrokerState, StateStore, read_note
 from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, add_refusal
+from strategies.fold.first_records_of_log import MOST_EARLY_RECORDS
 from strategies.fold.foreign_moves import Listing, learn_list
-from strategies.fold.records_before_first_round import MOST_EARLY_RECORDS
 from strategies.patterns_and_windows import matcher
 from strategies.round.drain_progress import count_noted_bundles
 from strategies.round.round_input import Rules

@@ -15,7 +15,12 @@ from types import MappingProxyType
 from strategies.cluster.model import ClusterView, Decision, Skip
 from strategies.cluster.strategy_memory import Memory
 from strategies.filters.broker_filters import EvenDistribution
-from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts, remaining
+from strategies.filters.filter_input_and_result import (
+    Allowed,
+    FilteredBundle,
+    FilterFacts,
+    remaining,
+)
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.placement.contract import (

@@ -12,7 +12,7 @@ from hypothesis import given
 
 from strategies.averages.bundle_averages import bundles_of, first_history
 from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView
-from strategies.filters.facts import FilteredBundle, FilterFacts
+from strategies.filters.filter_input_and_result import FilteredBundle, FilterFacts
 from strategies.filters.filter_order_and_settings import Filters
 from strategies.placement.contract import UNKNOWN, DestinationRules
 from strategies.placement.destinations import Destinations

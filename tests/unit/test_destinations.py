@@ -8,7 +8,7 @@ import pytest
 
 from strategies.cluster.model import BrokerLoad, Decision, Skip
 from strategies.cluster.strategy_memory import ClusterMemory, Memory
-from strategies.filters.facts import Allowed
+from strategies.filters.filter_input_and_result import Allowed
 from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
 from strategies.placement.contract import UNKNOWN, DestinationRules

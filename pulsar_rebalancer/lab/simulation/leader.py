@@ -22,7 +22,7 @@ from strategies.cluster.model import BrokerLoad
 from strategies.cluster.state_store import BrokerState, InMemoryStore
 from strategies.cluster.strategy_memory import BrokerMemory, Memory
 from strategies.filters.anti_affinity import Counts, anti_affine, group_members, namespaces_served
-from strategies.filters.facts import remaining
+from strategies.filters.filter_input_and_result import remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.fold.engine import EngineSettings, placement_of
