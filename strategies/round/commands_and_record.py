@@ -23,7 +23,7 @@ _LONGEST_TEXT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedCommand:
+class DecidedAction:
     """A decision, the action of its command, and the arguments of that action."""
 
     action: Literal["unload", "transfer", "split", "throttle"]
@@ -33,7 +33,7 @@ class PlannedCommand:
 
 
 def number_command(
-    order: PlannedCommand, estimate: Estimate, round_input: RoundInput, rules: Rules
+    order: DecidedAction, estimate: Estimate, round_input: RoundInput, rules: Rules
 ) -> Command:
     """Returns the command with its id, expiry and expected usage."""
     decision, epoch = order.decision, rules.round.epoch

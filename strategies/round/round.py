@@ -27,7 +27,7 @@ from strategies.placement.destinations import Destinations
 from strategies.reason_codes import Meaning, Meanings, Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
 from strategies.round.commands_and_record import (
-    PlannedCommand,
+    DecidedAction,
     bounded,
     empty_record,
     number_command,
@@ -139,7 +139,7 @@ def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundR
         *map(_move, drained.values()),
         *map(_move, leaving.kept.values()),
         *(
-            PlannedCommand("split", decision, algorithm=rules.splitting.algorithm)
+            DecidedAction("split", decision, algorithm=rules.splitting.algorithm)
             for decision in splits.decisions
         ),
     ]
@@ -211,12 +211,12 @@ def _skips(
 def _advice(
     assessment: Assessment,
     round_input: RoundInput,
-    orders: Sequence[PlannedCommand],
+    orders: Sequence[DecidedAction],
     bundles_in: Callable[[str], int],
     rules: Rules,
     *,
     usage: Mapping[str, float],
-) -> list[PlannedCommand]:
+) -> list[DecidedAction]:
     """Returns the dispatch limits that the round advises."""
     busy = {order.decision.source for order in orders} | {
         move.source for move in round_input.under_way.values()
@@ -229,14 +229,14 @@ def _advice(
         {*round_input.state.advised, *(order.decision.bundle for order in orders)},
     )
     return [
-        PlannedCommand("throttle", advice.decision, limits=advice.limits)
+        DecidedAction("throttle", advice.decision, limits=advice.limits)
         for advice in due_advice(assessment.view, usage, options, rules.throttling)
     ]
 
 
 def _derive_state(
     assessment: Assessment,
-    orders: Sequence[PlannedCommand],
+    orders: Sequence[DecidedAction],
     usage: Mapping[str, float],
     refused: Sequence[Skip],
     meanings: Meanings,
@@ -254,8 +254,8 @@ def _derive_state(
     return state_of(facts)
 
 
-def _move(decision: Decision) -> PlannedCommand:
-    return PlannedCommand("unload" if decision.destination is None else "transfer", decision)
+def _move(decision: Decision) -> DecidedAction:
+    return DecidedAction("unload" if decision.destination is None else "transfer", decision)
 
 
 def _bundle_counter(view: ClusterView) -> Callable[[str], int]:
